@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import segstore._core as _core
 from segstore.log.files.profile import Profile
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from segstore.log.open_options import OpenOptions
 
 
-@dataclass(frozen=True, slots=True)
-class LogParts:
+class LogParts(NamedTuple):
     """Made by an open, one after another; each part has its own state."""
 
     checkpoint_store: CheckpointStore

@@ -6,7 +6,6 @@ Source: [DUR-71, DUR-51].
 from __future__ import annotations
 
 import time
-from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -81,7 +80,7 @@ class ReadOnlyLoader(LogLoader):
         """
         report, gone, truncations_count = self._report, None, 0
         for _ in range(_ATTEMPTS):
-            self._report = deepcopy(report)
+            self._report = report.copy()
             try:
                 loaded = self._look()
                 self._check_of_one_log(loaded.segments)

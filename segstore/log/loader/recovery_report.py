@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -97,6 +97,12 @@ class RecoveryReport:
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
     salvage: SalvageReport | None = None
+
+    def copy(self) -> RecoveryReport:
+        """Return a report that says the same, with lists of its own."""
+        values = ((one.name, getattr(self, one.name)) for one in fields(self))
+        lists: dict[str, Any] = {name: [*each] for name, each in values if isinstance(each, list)}
+        return replace(self, **lists)
 
     def copy_from(self, other: RecoveryReport) -> None:
         """Say what *other* says."""
