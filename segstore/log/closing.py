@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Closing:
-    """Ends a handle once, whoever asks first.
+    """Ends a handle once.
 
     Parameters
     ----------

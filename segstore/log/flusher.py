@@ -325,12 +325,7 @@ class Flusher:
         self._failure_mark.require_not_failed()
 
     def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
-        try:
-            segment.flush(Barrier.APPENDED_RECORDS, indexes=indexes)
-            self._local_log.transaction_indexes.sync(segment.base_offset)
-        except (ClosedError, IllegalStateError, LogNotFoundError):
-            if segment in self._local_log.segments.as_tuple:
-                raise  # else it was deleted meanwhile: nothing of it needs to be durable
+        self._local_log.sync_segment(segment, indexes=indexes)
 
     def segment_was_sealed(self, segment: Segment, sync_snapshots: Callable[[], None]) -> None:
         """Sync a sealed segment and raise the recovery point, on the background thread [DUR-29].

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore._core import Barrier, SyncRounds
-from segstore.errors import ClosedError, FsyncFailedError, IllegalStateError, LogNotFoundError
+from segstore.errors import FsyncFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,7 +125,7 @@ class KafkaFlusher:
             segments = log.segments.values(self.recovery_point, flush_offset)
             with self._failure_mark.poisoned_by(FsyncFailedError):
                 for segment in segments:
-                    self._sync_segment(segment)
+                    log.sync_segment(segment, indexes=True)
                 if any(segment.base_offset >= self.recovery_point for segment in segments):
                     log.directory.sync(Barrier.APPENDED_NAMES)
             with self._append_lock:
@@ -134,14 +134,6 @@ class KafkaFlusher:
                     return self.recovery_point
                 self.recovery_point = max(self.recovery_point, offset)  # [LOC-17]
         return self.recovery_point
-
-    def _sync_segment(self, segment: Segment) -> None:
-        try:
-            segment.flush(Barrier.APPENDED_RECORDS, indexes=True)
-            self._local_log.transaction_indexes.sync(segment.base_offset)
-        except (ClosedError, IllegalStateError, LogNotFoundError):
-            if segment in self._local_log.segments.as_tuple:
-                raise  # else it was deleted meanwhile: nothing of it needs to be durable
 
     def segment_was_sealed(self, segment: Segment, sync_snapshots: Callable[[], None]) -> None:
         """Flush up to the new segment, later: Kafka's task ``flush-log`` [ROL-1].

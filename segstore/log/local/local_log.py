@@ -22,6 +22,7 @@ from segstore.arguments import integer
 from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import (
     AlreadyExistsError,
+    ClosedError,
     CorruptLogError,
     CorruptRecordError,
     FsyncFailedError,
@@ -508,6 +509,15 @@ class LocalLog:
             log_start_offset,
             self.generation,
         )
+
+    def sync_segment(self, segment: Segment, *, indexes: bool) -> None:
+        """Sync a segment and its transaction index, unless the segment was deleted meanwhile."""
+        try:
+            segment.flush(Barrier.APPENDED_RECORDS, indexes=indexes)
+            self.transaction_indexes.sync(segment.base_offset)
+        except (ClosedError, IllegalStateError, LogNotFoundError):
+            if segment in self.segments.as_tuple:
+                raise  # else nothing of it needs to be durable
 
     @property
     def is_poisoned(self) -> bool:
