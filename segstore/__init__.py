@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from segstore.config import LogConfig
     from segstore.log.check.log_verifier import VerifyReport
     from segstore.log.file_records import FileRecords
-    from segstore.log.loader.recovery_report import RecoveryReport
-    from segstore.log.loader.salvage_report import LostRange, SalvageReport
     from segstore.log.local.segment import Segment
     from segstore.log.log_offsets import LogOffsetSnapshot
     from segstore.log.log_salvage import salvage
     from segstore.log.open_log import open
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
     from segstore.log.producers.verification_state_entry import VerificationGuard
+    from segstore.log.recovery.recovery_report import RecoveryReport
+    from segstore.log.recovery.salvage_report import LostRange, SalvageReport
     from segstore.log.remote_tier import RemoteOffsetReader
     from segstore.log.scan import LogScan
     from segstore.log.unified_log import Log, UnifiedLog
@@ -79,7 +79,7 @@ _HOMES = {
     "LogOffsetMetadata": "segstore.types",
     "LogOffsetSnapshot": "segstore.log.log_offsets",
     "LogScan": "segstore.log.scan",
-    "LostRange": "segstore.log.loader.salvage_report",
+    "LostRange": "segstore.log.recovery.salvage_report",
     "MemoryRecords": "segstore.records.memory_records",
     "MessageSet": "segstore.records.message_set_receive",
     "MessageSetReader": "segstore.records.message_set_reader",
@@ -90,9 +90,9 @@ _HOMES = {
     "ProducerStateManagerConfig": "segstore.log.producers.producer_state_manager_config",
     "Record": "segstore._core",
     "RecordBatch": "segstore.records.record_batch",
-    "RecoveryReport": "segstore.log.loader.recovery_report",
+    "RecoveryReport": "segstore.log.recovery.recovery_report",
     "RemoteOffsetReader": "segstore.log.remote_tier",
-    "SalvageReport": "segstore.log.loader.salvage_report",
+    "SalvageReport": "segstore.log.recovery.salvage_report",
     "Segment": "segstore.log.local.segment",
     "SpecialTimestamp": "segstore.types",
     "TimestampType": "segstore.types",

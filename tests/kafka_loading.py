@@ -9,16 +9,16 @@ from segstore.errors import UnsupportedFormatError
 from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.files.stored_state import StoredState
 from segstore.log.kafka_profile.kafka_log_loader import KafkaLogLoader
-from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.producers.producer_state_manager import ProducerStateManager
 from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
+from segstore.log.recovery.recovery_report import RecoveryReport
 from segstore.records.compression import codec_table
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from segstore.log.loader.loaded_log import LoadedLog
+    from segstore.log.recovery.loaded_log import LoadedLog
 
 NOW_MS = 1_700_000_000_000
 

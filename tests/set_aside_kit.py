@@ -16,9 +16,9 @@ from segstore.log.files.checkpoints import (
     RESTART_MARKER,
 )
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
-from segstore.log.loader.log_loader import LogLoader
-from segstore.log.loader.quarantine import Quarantine
-from segstore.log.loader.restart_marker import RestartMarker
+from segstore.log.recovery.log_loader import LogLoader
+from segstore.log.recovery.quarantine import Quarantine
+from segstore.log.recovery.restart_marker import RestartMarker
 from tests.log_kit import in_a_child
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from segstore.log.loader.open_forecast import OpenForecast
-from segstore.log.loader.recovery_report import RecoveryReport
+from segstore.log.recovery.forecast import OpenForecast
+from segstore.log.recovery.recovery_report import RecoveryReport
 
 if TYPE_CHECKING:
-    from segstore.log.loader.quarantined_file import QuarantinedFile
+    from segstore.log.recovery.quarantined_file import QuarantinedFile
 
 OPEN_REBUILDS = "the next open for writing builds it anew; `segstore recover` does that now"
 

@@ -53,7 +53,7 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
     from segstore.cli.state_check import read_state
     from segstore.log.files.checksum_sidecar import sidecar_base_offset
     from segstore.log.files.partition_directory import segment_files
-    from segstore.log.loader.quarantined_file import quarantine_names, quarantined_files
+    from segstore.log.recovery.quarantined_file import quarantine_names, quarantined_files
     from segstore.records.compression import codec_table
 
     problems: list[Finding] = []
@@ -188,7 +188,7 @@ def _segment(directory: Directory, context: Any, base: int, tallies: Tallies) ->
 
 
 def _print(facts: dict[str, Any]) -> None:
-    from segstore.log.loader.quarantined_file import QuarantinedFile
+    from segstore.log.recovery.quarantined_file import QuarantinedFile
 
     write_line(f"{facts['path']}: offsets {facts['log_start_offset']} to {facts['log_end_offset']}")
     codecs = ", ".join(

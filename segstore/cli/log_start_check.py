@@ -19,7 +19,7 @@ from segstore.log.files.checkpoints import (
 
 if TYPE_CHECKING:
     from segstore._core import Directory
-    from segstore.log.loader.open_forecast import OpenForecast
+    from segstore.log.recovery.forecast import OpenForecast
     from segstore.types import TopicPartition
 
 _ABOVE: Final = f"../{LOG_START_OFFSET_CHECKPOINT}"

@@ -23,8 +23,8 @@ from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.check.stable_read import CHANGED, read_while_stable
 from segstore.log.files.partition_directory import file_name, segment_files
 from segstore.log.files.recovery_advice import recovery_advice, salvage_hint
-from segstore.log.loader.open_forecast import OpenForecast, forecast_open
-from segstore.log.loader.quarantined_file import quarantined_files
+from segstore.log.recovery.forecast import OpenForecast, forecast_open
+from segstore.log.recovery.quarantined_file import quarantined_files
 from segstore.log.salvage.lost_records import lost_records, runs_text
 
 if TYPE_CHECKING:

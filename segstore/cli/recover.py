@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
 
     from segstore.cli.finding import Finding, PartitionCheck
-    from segstore.log.loader.recovery_report import RecoveryReport
+    from segstore.log.recovery.recovery_report import RecoveryReport
     from segstore.log.sidecar_writing import SidecarsReport
 
 
@@ -68,7 +68,7 @@ def _recover(path: str, progress: Progress, *, as_json: bool, with_sidecars: boo
     """Open for writing, close, check everything: what is still wrong cannot be repaired."""
     import segstore
     from segstore.cli.partition_check import INDEX_FILES, check_partition
-    from segstore.log.loader.open_forecast import forecast_open
+    from segstore.log.recovery.forecast import forecast_open
 
     if not is_partition(path):
         foreseen = forecast_open(path)

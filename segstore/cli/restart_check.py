@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from segstore.cli.finding import Finding
 from segstore.log.files.checkpoints import LOG_START_OFFSET_CHECKPOINT, RESTART_MARKER
-from segstore.log.loader.restart_marker import missing_files_text
+from segstore.log.recovery.restart_marker import missing_files_text
 
 if TYPE_CHECKING:
     from segstore.errors import CorruptLogError
-    from segstore.log.loader.restart_marker import RestartMarker
+    from segstore.log.recovery.restart_marker import RestartMarker
 
 
 def is_of_marker(error: CorruptLogError) -> bool:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segstore.cli.finding import PartitionCheck
-    from segstore.log.loader.recovery_report import RecoveryReport
+    from segstore.log.recovery.recovery_report import RecoveryReport
 
 
 def judge_small_files(check: PartitionCheck) -> None:

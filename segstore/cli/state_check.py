@@ -27,7 +27,7 @@ from segstore.log.files.partition_directory import (
     segment_files,
 )
 from segstore.log.files.recovery_advice import missing_records
-from segstore.log.loader.restart_marker import RestartMarker
+from segstore.log.recovery.restart_marker import RestartMarker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

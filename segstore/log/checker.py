@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore.log.check.log_verifier import VerifyReport
-    from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.local_log import LocalLog
     from segstore.log.log_offsets import LogOffsets
+    from segstore.log.recovery.recovery_report import RecoveryReport
 
     Progress = Callable[[str, int, int], None]
 

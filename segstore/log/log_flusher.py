@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from segstore.log.durability import Durability
     from segstore.log.failure_mark import FailureMark
     from segstore.log.files.background import Scheduler
-    from segstore.log.loader.loaded_log import LoadedLog
     from segstore.log.local.local_log import LocalLog
+    from segstore.log.recovery.loaded_log import LoadedLog
     from segstore.types import TopicPartition
 
 LogFlusher: TypeAlias = Flusher | KafkaFlusher

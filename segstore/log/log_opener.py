@@ -30,15 +30,15 @@ from segstore.log.files.profile import Profile
 from segstore.log.files.stale_partition_state import remove_stale_checkpoints, remove_stale_state
 from segstore.log.follower import LogFollower
 from segstore.log.kafka_profile.kafka_log_loader import KafkaLogLoader
-from segstore.log.loader.log_loader import LogLoader
-from segstore.log.loader.producer_recovery import recover_producers
-from segstore.log.loader.read_only_loader import ReadOnlyLoader
-from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.local.segment_contexts import segment_context
 from segstore.log.log_environment import STANDALONE, LogEnvironment
 from segstore.log.log_parts import log_parts
 from segstore.log.open_handles import OpenHandles
 from segstore.log.producers.producer_state_manager import ProducerStateManager
+from segstore.log.recovery.log_loader import LogLoader
+from segstore.log.recovery.producer_recovery import recover_producers
+from segstore.log.recovery.read_only_loader import ReadOnlyLoader
+from segstore.log.recovery.recovery_report import RecoveryReport
 from segstore.log.remote_tier import is_remote_log_enabled
 from segstore.log.unified_log import Log, UnifiedLog
 from segstore.records.compression import codec_table, require_codec

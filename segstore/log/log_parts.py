@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from segstore._core import AppendLock, CodecTable, SegmentContext
     from segstore.log.files.background import Scheduler
     from segstore.log.files.checkpoint_store import CheckpointStore
-    from segstore.log.loader.loaded_log import LoadedLog
-    from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.log_environment import LogEnvironment
     from segstore.log.open_handles import OpenHandles
     from segstore.log.open_options import OpenOptions
+    from segstore.log.recovery.loaded_log import LoadedLog
+    from segstore.log.recovery.recovery_report import RecoveryReport
 
 
 class LogParts(NamedTuple):

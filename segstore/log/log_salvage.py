@@ -36,10 +36,10 @@ from segstore.log.files.partition_lock import PartitionLock
 from segstore.log.files.partition_path import absolute_path, check_file_system, make_directory
 from segstore.log.files.stored_state import StoredState
 from segstore.log.files.unknown_log_state import write_unknown_state
-from segstore.log.loader.salvage_report import SalvageReport
 from segstore.log.log_environment import STANDALONE, LogEnvironment
 from segstore.log.log_opener import open_partition_to_write
 from segstore.log.open_options import OpenOptions, open_options
+from segstore.log.recovery.salvage_report import SalvageReport
 from segstore.log.salvage.salvage_source import SalvageSource
 from segstore.log.salvage.salvage_target import SalvageTarget
 

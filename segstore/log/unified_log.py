@@ -88,13 +88,13 @@ if TYPE_CHECKING:
     from segstore.log.check.log_verifier import VerifyReport
     from segstore.log.file_records import FileRecords
     from segstore.log.follower import LogFollower
-    from segstore.log.loader.loaded_log import LoadedLog
     from segstore.log.local.transaction_index import AbortedTransaction
     from segstore.log.log_offsets import LogOffsetSnapshot
     from segstore.log.log_parts import LogParts
     from segstore.log.log_reader import DurableEnd
     from segstore.log.producers.active_producers import ActiveProducer, LastRecord
     from segstore.log.producers.producer_state_manager import ProducerStateManager
+    from segstore.log.recovery.loaded_log import LoadedLog
     from segstore.log.scan import LogScan
     from segstore.log.shutdown import Shutdown
     from segstore.log.sidecar_writing import SidecarsReport

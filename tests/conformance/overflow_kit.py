@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import segstore
 from segstore._core import Directory, SegmentContext
 from segstore.log.files.partition_directory import file_name
-from segstore.log.loader.overflow_split import split_overflowed_segment
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
+from segstore.log.recovery.overflow_split import split_overflowed_segment
 from segstore.records.compression import codec_table
 from tests.conformance.records_kit import build, rows
 from tests.kafka_loading import Settings, close_quietly, load_as_kafka

@@ -10,9 +10,9 @@ import pytest
 from segstore._core import Directory, SegmentContext
 from segstore.errors import IllegalStateError
 from segstore.log.files.partition_directory import file_name
-from segstore.log.loader.overflow_split import CHUNK_BYTES, has_overflow, split_overflowed_segment
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
+from segstore.log.recovery.overflow_split import CHUNK_BYTES, has_overflow, split_overflowed_segment
 from segstore.records.compression import codec_table
 from tests.conformance.overflow_kit import (
     BASES,

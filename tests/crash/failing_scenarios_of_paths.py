@@ -18,8 +18,8 @@ from segstore.log.check import transaction_index_verifier
 from segstore.log.check.transaction_index_verifier import wrong_transaction_indexes_of
 from segstore.log.files.checkpoints import LOG_STATE
 from segstore.log.files.partition_path import open_parent_directory, open_partition_directory
-from segstore.log.loader import open_forecast
-from segstore.log.loader.open_forecast import forecast_open
+from segstore.log.recovery import forecast as forecast_module
+from segstore.log.recovery.forecast import forecast_open
 from segstore.manager import partition_directories
 from segstore.manager.partition_directories import partitions_with_logs
 from tests.crash.barrier_scene import open_log
@@ -96,7 +96,7 @@ def asking_of_path(
 
 def forecast(disk: SimulatedDisk) -> object:
     """Return all that is foretold, but for how long it took."""
-    with given(disk, open_forecast), mock.patch.object(os.path, "lexists", return_value=True):
+    with given(disk, forecast_module), mock.patch.object(os.path, "lexists", return_value=True):
         made = forecast_open(PATH)
     if made.error is not None:
         return Refusal(str(made.error), errno_behind(made.error))

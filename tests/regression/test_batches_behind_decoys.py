@@ -13,7 +13,7 @@ import pytest
 
 from segstore._core import Directory
 from segstore.errors import DiskFullError
-from segstore.log.loader import quarantine
+from segstore.log.recovery import quarantine
 from tests.crash.barrier_scene import open_log
 from tests.crash.crash_script import PATH
 from tests.crash.directory_kit import disk_with, name_of, records

@@ -14,7 +14,7 @@ from segstore.log.files.checkpoints import (
     MAX_CHECKPOINT_BYTES,
     RESTART_MARKER,
 )
-from segstore.log.loader.restart_marker import RestartMarkerContent
+from segstore.log.recovery.restart_marker import RestartMarkerContent
 from tests.log_kit import in_a_child, offsets
 from tests.set_aside_kit import (
     BASES,

@@ -24,11 +24,11 @@ from segstore.log.files.checkpoints import (
 )
 from segstore.log.files.clean_shutdown_file_handler import CleanShutdownFileHandler
 from segstore.log.files.partition_directory import file_name
-from segstore.log.loader import log_loader
-from segstore.log.loader.quarantine import Quarantine
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
+from segstore.log.recovery import log_loader
+from segstore.log.recovery.quarantine import Quarantine
 from segstore.types import TopicPartition
 from tests.crash.barrier_scene import new_disk
 from tests.log_kit import at, offsets

@@ -11,7 +11,7 @@ import pytest
 
 import segstore
 from segstore.log.files.checkpoints import LogState
-from segstore.log.loader.open_forecast import forecast_open
+from segstore.log.recovery.forecast import forecast_open
 from tests.crash.crash_check import Crash, check_crash
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import Settings, run_script

@@ -14,7 +14,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore.log.files.partition_directory import file_name
-from segstore.log.loader import quarantined_file
+from segstore.log.recovery import quarantined_file
 from tests.log_kit import at
 from tests.unit.log.damaged_logs import (
     RECORDS_COUNT,

@@ -13,10 +13,10 @@ import pytest
 
 from segstore._core import DataFile, Directory, FileBarrier, SimulatedDisk
 from segstore.errors import ReadIOError, ResourceError, SegstoreError
-from segstore.log.loader import quarantine
-from segstore.log.loader.log_recovery import LogRecovery
-from segstore.log.loader.quarantine import Quarantine
-from segstore.log.loader.recovery_report import RecoveryReport
+from segstore.log.recovery import quarantine
+from segstore.log.recovery.log_recovery import LogRecovery
+from segstore.log.recovery.quarantine import Quarantine
+from segstore.log.recovery.recovery_report import RecoveryReport
 from tests.crash.barrier_scene import LAZY, open_log
 from tests.crash.crash_check import Crash, look
 from tests.crash.crash_script import PATH

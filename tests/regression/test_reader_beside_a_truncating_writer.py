@@ -14,10 +14,10 @@ import pytest
 import segstore
 from segstore.errors import LogNotFoundError, LogTruncatedError
 from segstore.log.files.checkpoint_store import CheckpointStore
-from segstore.log.loader import read_only_loader
-from segstore.log.loader.leftovers import Leftovers
-from segstore.log.loader.read_only_loader import ReadOnlyLoader
 from segstore.log.local.segment import Segment
+from segstore.log.recovery import read_only_loader
+from segstore.log.recovery.leftovers import Leftovers
+from segstore.log.recovery.read_only_loader import ReadOnlyLoader
 from tests.log_kit import offsets
 
 LOOKS = {

@@ -17,7 +17,7 @@ import pytest
 import segstore
 from segstore.errors import NotALogError, ResourceError
 from segstore.log.files.checkpoints import RESTART_MARKER
-from segstore.log.loader.leftovers import Leftovers
+from segstore.log.recovery.leftovers import Leftovers
 from tests.log_kit import note_being_emptied
 
 if TYPE_CHECKING:

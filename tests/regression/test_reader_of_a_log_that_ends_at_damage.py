@@ -161,7 +161,7 @@ def test_who_asked_for_less_is_not_told(copied, capsys):
 
 def test_a_batch_that_was_completed_meanwhile(copied, monkeypatch):
     """[DUR-76] In a preallocated file: what was torn is whole when it is looked at again."""
-    from segstore.log.loader import read_only_loader
+    from segstore.log.recovery import read_only_loader
 
     data = copied.last.read_bytes()
     torn = batches_of(copied.last)[-2]

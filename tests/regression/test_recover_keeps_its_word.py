@@ -16,7 +16,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore.cli.partition_check import check_partition
-from segstore.log.loader.open_forecast import forecast_open
+from segstore.log.recovery.forecast import forecast_open
 
 if TYPE_CHECKING:
     from pathlib import Path

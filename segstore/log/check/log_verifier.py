@@ -17,8 +17,8 @@ from segstore.errors import ClosedError, SegstoreError
 from segstore.log.check.checksum_sidecar_check import check_sidecar
 from segstore.log.check.segment_check import SegmentCheck, check_padding, check_segment, scan_all
 from segstore.log.files.partition_directory import file_name
-from segstore.log.loader.quarantined_file import quarantined_files
 from segstore.log.local.transaction_index_check import wrong_indexes
+from segstore.log.recovery.quarantined_file import quarantined_files
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from segstore._core import BatchHeaders
     from segstore.log.check.segment_check import SegmentScan
-    from segstore.log.loader.quarantined_file import QuarantinedFile
-    from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
+    from segstore.log.recovery.quarantined_file import QuarantinedFile
+    from segstore.log.recovery.recovery_report import RecoveryReport
 
 
 MAY_BE_OF_OTHERS: Final = (

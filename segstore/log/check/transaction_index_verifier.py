@@ -13,10 +13,10 @@ from segstore.log.files.partition_path import (
     open_parent_directory,
     open_partition_directory,
 )
-from segstore.log.loader.read_only_loader import ReadOnlyLoader
-from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.local.local_log import LocalLog
 from segstore.log.local.transaction_index_check import wrong_indexes
+from segstore.log.recovery.read_only_loader import ReadOnlyLoader
+from segstore.log.recovery.recovery_report import RecoveryReport
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ SYNC_FAILED_MARK: Final = ".segstore.sync-failed"
 RESTART_MARKER: Final = ".segstore.begins-anew"
 """The log start lies above the end: an open sets aside all that is there, and was not done.
 
-It has the log start, and what is set aside: `segstore.log.loader.restart_marker`.
+It has the log start, and what is set aside: `segstore.log.recovery.restart_marker`.
 """
 UNREADABLE: Final = (CorruptCheckpointError, NotALogError, LimitExceededError)
 """What may be said of a checkpoint; other errors are of the disk, and say nothing of it."""

@@ -1,7 +1,7 @@
 """The ``.segstore`` that states nothing: any record may be missing, and none was lost.
 
 Without it the clean marker and the recovery point of a writer that is alone would say that it was
-lost [`segstore.log.loader.lost_state`].
+lost [`segstore.log.recovery.lost_state`].
 """
 
 from __future__ import annotations

@@ -31,13 +31,13 @@ from segstore.log.files.partition_directory import (
     offset_from_file_name,
 )
 from segstore.log.kafka_profile.kafka_recovery import KafkaRecovery
-from segstore.log.loader.loaded_log import LoadedLog
-from segstore.log.loader.overflow_split import split_overflowed_segment
-from segstore.log.loader.swap_files import SwapFiles, file_names
+from segstore.log.kafka_profile.swap_files import SwapFiles, file_names
 from segstore.log.local.segment import Segment, open_named_segment
 from segstore.log.local.segments import Segments
 from segstore.log.local.transaction_index import LOADED_VERSIONS, TransactionIndex
 from segstore.log.producers.producer_state_rebuild import rebuild_producer_state
+from segstore.log.recovery.loaded_log import LoadedLog
+from segstore.log.recovery.overflow_split import split_overflowed_segment
 from segstore.types import CURRENT_MAGIC, LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
     from segstore._core import CodecTable, Directory, SegmentContext
     from segstore.log.files.checkpoint_store import CheckpointStore
-    from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.producers.producer_state_manager import ProducerStateManager
     from segstore.log.producers.snapshot_file import SnapshotFile
+    from segstore.log.recovery.recovery_report import RecoveryReport
 
 _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from segstore.errors import CorruptRecordError, InvalidRecordError
-from segstore.log.loader.epoch_changes import epoch_changes, latest_epoch
 from segstore.log.producers.producer_state_rebuild import recover_producer_state
+from segstore.log.recovery.epoch_changes import epoch_changes, latest_epoch
 from segstore.types import CONTROL_FLAG, CURRENT_MAGIC, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:

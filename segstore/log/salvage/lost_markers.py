@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from segstore._core import Directory, SegmentContext
-    from segstore.log.loader.salvage_report import LostRange
     from segstore.log.local.transaction_index import AbortedTransaction
+    from segstore.log.recovery.salvage_report import LostRange
 
 _MOST_WARNINGS: Final = 20
 

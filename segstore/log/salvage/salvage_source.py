@@ -19,15 +19,15 @@ from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.files.partition_directory import segment_files
 from segstore.log.files.partition_path import open_parent_directory, open_partition_directory
 from segstore.log.files.recovery_advice import WAY_BACK
-from segstore.log.loader.contradicted_epochs import contradiction_of_epochs
-from segstore.log.loader.leftovers import Leftovers, complete_swaps
-from segstore.log.loader.log_start_recovery import first_missing_offset
-from segstore.log.loader.lost_state import begin_without_state, lost_state
-from segstore.log.loader.quarantined_file import quarantine_hint, quarantined_files
-from segstore.log.loader.recovery_report import RecoveryReport
-from segstore.log.loader.salvage_report import LostRange
 from segstore.log.local.batch_search import BatchSearch
 from segstore.log.local.segment import Segment
+from segstore.log.recovery.contradicted_epochs import contradiction_of_epochs
+from segstore.log.recovery.leftovers import Leftovers, complete_swaps
+from segstore.log.recovery.log_start_recovery import first_missing_offset
+from segstore.log.recovery.lost_state import begin_without_state, lost_state
+from segstore.log.recovery.quarantined_file import quarantine_hint, quarantined_files
+from segstore.log.recovery.recovery_report import RecoveryReport
+from segstore.log.recovery.salvage_report import LostRange
 from segstore.log.salvage.batch_chain import choose_batches
 from segstore.log.salvage.lost_markers import LostMarkers
 from segstore.log.salvage.original_epochs import OriginalEpochs
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from segstore._core import Environment, SegmentContext
     from segstore.log.files.partition_directory import SegmentFile
     from segstore.log.files.stored_state import StoredState
-    from segstore.log.loader.salvage_report import SalvageReport
+    from segstore.log.recovery.salvage_report import SalvageReport
     from segstore.log.salvage.batch_chain import Mask
 
 Reasons = dict[tuple[int, int], str]

@@ -10,17 +10,17 @@ import segstore._core as _core
 from segstore.config import MAX_INT
 from segstore.errors import CorruptLogError, ReadIOError
 from segstore.log.files.partition_directory import file_name
-from segstore.log.loader.quarantined_file import quarantine_hint
-from segstore.log.loader.salvage_report import LostRange
 from segstore.log.local.segment import Segment
+from segstore.log.recovery.quarantined_file import quarantine_hint
+from segstore.log.recovery.salvage_report import LostRange
 from segstore.log.salvage.epoch_warnings import EpochWarnings
 from segstore.log.salvage.lost_markers import doubted_ends, unfinished_batch
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
     from segstore._core import DataFile, Directory
-    from segstore.log.loader.salvage_report import SalvageReport
     from segstore.log.local.transaction_index import AbortedTransaction
+    from segstore.log.recovery.salvage_report import SalvageReport
     from segstore.log.salvage.salvage_source import SalvageSource
 
 _PIECE_BYTES: Final = 1024 * 1024

@@ -4,8 +4,8 @@
  * without an interpreter, millions of times, this is the same order of effects once more, as small as it can be: segments,
  * log start, recovery point, from where on no offset is missing, the mark of a clean stop. No producers, no transactions, no
  * leader-epoch checkpoint: tests/crash has the whole of it.
- * SOURCE  segstore/log/local/local_log.py, flusher.py, log_truncator.py [DUR-11..DUR-29]; small_log_open.c: loader/
- *         log_loader.py, small_log_recovery.c: loader/log_recovery.py [DUR-50..DUR-57]. What changes there changes here.
+ * SOURCE  segstore/log/local/local_log.py, flusher.py, log_truncator.py [DUR-11..DUR-29]; small_log_open.c: recovery/
+ *         log_loader.py, small_log_recovery.c: recovery/log_recovery.py [DUR-50..DUR-57]. What changes there changes here.
  * THREADS one. */
 #ifndef SGS_TEST_CRASH_SMALL_LOG_H
 #define SGS_TEST_CRASH_SMALL_LOG_H

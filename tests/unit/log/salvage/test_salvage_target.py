@@ -18,11 +18,11 @@ from segstore.errors import (
     IllegalArgumentError,
     NotALogError,
 )
-from segstore.log.loader import salvage_report
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.log_salvage import salvage_and_open
 from segstore.log.open_options import open_options
+from segstore.log.recovery import salvage_report
 from tests.unit.log.damaged_logs import (
     RECORDS_COUNT,
     SETTINGS,

@@ -1,0 +1,237 @@
+"""Log start of a log that is opened: whether it is possible, and its records are there.
+
+Source: [DUR-18, DUR-19, DUR-21, DUR-54].
+"""
+
+from __future__ import annotations
+
+import os
+from copy import deepcopy
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from segstore._core import SegmentContext
+from segstore.errors import CorruptLogError, CorruptRecordError, ResourceError, SegstoreError
+from segstore.log.files.recovery_advice import missing_records, recovery_advice
+from segstore.log.recovery.leftovers import Leftovers
+from segstore.log.recovery.tail_or_damage import NO_DAMAGE, TailOrDamage
+from segstore.records.compression import codec_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segstore._core import Directory
+    from segstore.log.files.checkpoint_store import CheckpointStore
+    from segstore.log.files.checkpoints import LogState
+    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.files.stored_state import StoredState
+    from segstore.log.local.segment import Segment
+    from segstore.log.recovery.recovery_report import RecoveryReport
+
+
+def with_possible_log_start(
+    found: StoredState, segments: Sequence[Segment], report: RecoveryReport
+) -> StoredState:
+    """Return *found*, its log start as if unreadable when it cannot be this log's [DUR-21].
+
+    A truncation or a deletion that a crash broke off leaves a log start above the log end
+    [DUR-18, DUR-19]; a clean stop does not. Such a checkpoint would drop every record. But where
+    the recovery point lies above the end too, a broker has truncated into a batch, or a file is
+    missing that may come back: then what was deleted stays deleted [DUR-5].
+    """
+    own = found.own_marker
+    if not segments or not _may_be_impossible(found):
+        return found
+    if found.log_start_offset <= segments[-1].base_offset:
+        return found  # wherever the log ends; to look costs a read
+    try:
+        end, ends_clean = segments[-1].read_next_offset()
+    except (CorruptRecordError, CorruptLogError):
+        return found  # not clean after all: told below
+    is_clean = ends_clean and (
+        found.parent_is_clean or (own is not None and own.log_end_offset == end)
+    )
+    if not is_clean or found.log_start_offset <= end or (found.recovery_point or 0) > end:
+        return found
+    first = segments[0].base_offset
+    if own is not None and (own.log_start_offset or 0) <= end:
+        first = max(first, own.log_start_offset or 0)
+    report.warnings.append(
+        f"the log start {found.log_start_offset} lies above the end {end} of a log that was"
+        f" closed cleanly: it is not believed, the log starts at {first}"
+    )
+    return replace(found, log_start_offset=first)
+
+
+def persisted_log_start(
+    found: StoredState,
+    checkpoint_store: CheckpointStore,
+    context: SegmentContext,
+    report: RecoveryReport,
+) -> StoredState:
+    """Return *found* as `with_possible_log_start`, and write down what it says [DUR-21].
+
+    That is done while the clean markers stand: once they are gone nobody can tell any more, and
+    whoever comes behind a crash, or a failing call, would believe the checkpoint, or bring deleted
+    records back where there is none.
+    """
+    settled = found
+    if _may_be_impossible(found):
+        if context.writable:  # that would make an index which is missing, and is to be missed
+            context = SegmentContext(
+                checkpoint_store.directory, codec_table(), writable=False, heap_indexes=True
+            )
+        leftovers = Leftovers(checkpoint_store.directory, context, deepcopy(report))
+        segments = sorted(leftovers.segments_for_reading(), key=lambda segment: segment.base_offset)
+        try:
+            settled = with_possible_log_start(found, segments, report)
+            contradiction = contradiction_of(settled, segments, checkpoint_store.directory)
+            if contradiction is not None:
+                raise contradiction
+        finally:
+            for segment in segments:
+                segment.close_quietly()
+    if settled is not found or found.log_start_is_markers:
+        checkpoint_store.write_log_start(settled.log_start_offset)
+    return settled
+
+
+def contradiction_of(
+    found: StoredState, segments: Sequence[Segment], directory: Directory
+) -> CorruptLogError | None:
+    """Return what is wrong where a clean stop, the end and the log start contradict each other.
+
+    The log has lost its end, or its log start is not what was written; nothing tells which, and by
+    the log start all that there is would go. Of one for which `with_possible_log_start` knew.
+    """
+    start, point, own = found.log_start_offset, found.recovery_point, found.own_marker
+    if not segments or start <= segments[-1].base_offset or not _may_be_impossible(found):
+        return None
+    judge, last = TailOrDamage(directory), segments[-1]
+    try:
+        end, ends_clean = last.read_next_offset()
+    except (CorruptRecordError, CorruptLogError) as error:
+        what = f"the log was closed cleanly, with a log start of {start}"
+        return judge.damage(last, what, error)
+    if start <= end:
+        return None
+    if found.lacks_records_from(end):
+        return judge.lost_end(last, end, found)
+    had_more = own is not None and own.has_crc and own.log_end_offset > end
+    if had_more or not ends_clean or (point is not None and end < point < start):
+        contradiction = judge.damage(
+            last, f"the log was closed cleanly, and ends at {end}, below its log start {start}"
+        )
+        contradiction.found, contradiction.expected = f"end offset {end}", f"{start} at least"
+        return contradiction
+    return None
+
+
+def _may_be_impossible(found: StoredState) -> bool:
+    """Whether the log was closed cleanly, and its clean marker says something else."""
+    own = found.own_marker
+    if found.log_start_offset <= 0 or not (found.parent_is_clean or own is not None):
+        return False
+    return own is None or own.log_start_offset != found.log_start_offset
+
+
+def first_missing_offset(
+    segments: Sequence[Segment],
+    found: StoredState,
+    epochs: LeaderEpochFileCache | None,
+    state: LogState | None,
+    *,
+    is_for_writing: bool = False,
+) -> int | None:
+    """Return the first of the records that are missing before the first segment, None without.
+
+    This library notes the log start, or the local one of a log with a part in remote storage,
+    before it takes a file away [DUR-19]: what begins above it has lost files. Where the checkpoint
+    itself is lost, the clean marker and the first leader epoch, which moves with the log start
+    [EPC-6], say that records were deleted; the latter also when it was a broker, which writes its
+    checkpoint later. Epochs that were made anew of the batches say nothing [`lost_epochs`]. Without
+    ``.segstore`` nobody can tell.
+
+    A log that was emptied to go on above its log start [TRU-4], and crashed before that was noted,
+    has lost nothing: it holds no record, and its recovery point had come down first [DUR-18].
+    *is_for_writing*: where a failed call leaves that open, its error is raised [DUR-33].
+    """
+    if state is None or not segments:
+        return None
+    begin = max(known_log_start(state, found), state.contiguous_from)
+    if epochs is not None and epochs.entries:
+        begin = max(begin, epochs.entries[0].start_offset)
+    if begin >= segments[0].base_offset:
+        return None
+    is_empty = len(segments) == 1 and not _may_hold_records(
+        segments[0], NO_DAMAGE if is_for_writing else (ResourceError,)
+    )
+    return None if is_empty and found.safe_below <= begin else begin
+
+
+def known_log_start(state: LogState, found: StoredState) -> int:
+    """Return the highest log start, or local one, that a small file notes."""
+    marked = found.own_marker.log_start_offset if found.own_marker is not None else None
+    return max(found.log_start_offset, state.local_log_start_offset, marked or 0)
+
+
+def _may_hold_records(segment: Segment, raised: tuple[type[SegstoreError], ...]) -> bool:
+    try:
+        return segment.read_next_offset()[0] > segment.base_offset
+    except raised:
+        raise
+    except SegstoreError:
+        return True
+
+
+def require_begin(segments: Sequence[Segment], first_missing: int | None) -> None:
+    """Refuse to write to a log that has lost its beginning.
+
+    Raises
+    ------
+    CorruptLogError
+        *first_missing* is an offset.
+    """
+    if first_missing is not None:
+        first = segments[0]
+        raise CorruptLogError(
+            f"{missing_before(first, first_missing)}. No record was changed;"
+            f" {recovery_advice(os.path.dirname(first.path))}",  # noqa: PTH120 - the path as it is
+            file=first.path,
+            found=f"base offset {first.base_offset}",
+            expected=f"base offset {first_missing}",
+        )
+
+
+def missing_before(first: Segment, first_missing: int) -> str:
+    """Return what is said of a lost beginning."""
+    return f"{missing_records(first_missing, first.base_offset)} before it"
+
+
+def without_gap_from(
+    state: LogState | None, segments: Sequence[Segment], log_start_offset: int
+) -> LogState | None:
+    """Return *state*; what was deleted without a log start of its own is no gap from now on."""
+    if state is None or not segments:
+        return state
+    first = segments[0].base_offset
+    if first <= max(state.contiguous_from, log_start_offset):
+        return state
+    return replace(state, contiguous_from=first)
+
+
+def kept_remote_part(
+    state: LogState | None, segments: Sequence[Segment], found: StoredState
+) -> str | None:
+    """Return what is said of a log that is not opened as a tiered one, and was one [DUR-26].
+
+    None where its first records did not go here because remote storage has them.
+    """
+    start, first = found.log_start_offset, segments[0].base_offset
+    if state is None or min(state.local_log_start_offset, first) <= start:
+        return None
+    return (
+        f"records {start} to {first - 1} are in remote storage alone: they stay the log's, and"
+        " nothing counts as uploaded. Open it with remote_offset_reader and"
+        " remote_storage_enable=True, or give them up by remote_log_delete_on_disable=True"
+    )

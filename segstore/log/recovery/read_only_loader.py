@@ -1,0 +1,368 @@
+"""Opening a log to read it, while another process may be writing it.
+
+Source: [DUR-71, DUR-51].
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from segstore._core import is_any_replaced
+from segstore.errors import (
+    CorruptLogError,
+    CorruptRecordError,
+    LogNotFoundError,
+    LogTruncatedError,
+    NotALogError,
+    ResourceError,
+    SegstoreError,
+)
+from segstore.log.files.checkpoints import LOG_STATE, RESTART_MARKER
+from segstore.log.files.recovery_advice import missing_records
+from segstore.log.local.batch_search import is_followed_by_batch
+from segstore.log.local.segments import Segments, floor_index
+from segstore.log.recovery.deleted_records import count_deleted
+from segstore.log.recovery.emptied_log import below_log_start, is_being_emptied
+from segstore.log.recovery.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
+from segstore.log.recovery.epoch_loading import read_epochs
+from segstore.log.recovery.leftovers import Leftovers
+from segstore.log.recovery.loaded_log import LoadedLog
+from segstore.log.recovery.log_loader import LogLoader
+from segstore.log.recovery.log_start_recovery import (
+    contradiction_of,
+    first_missing_offset,
+    missing_before,
+    with_possible_log_start,
+)
+from segstore.log.recovery.lost_epochs import believed_state, note_maybe_missing
+from segstore.log.recovery.recovery_point_from_marker import with_marker_recovery_point
+from segstore.types import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from segstore._core import ScanResult
+    from segstore.log.files.checkpoints import LogState
+    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.files.stored_state import StoredState
+    from segstore.log.local.segment import Segment
+
+
+_LOOKS: Final = 4
+_ATTEMPTS: Final = 50
+_ATTEMPTS_BESIDE_A_WRITER: Final = 550
+"""For the segment that it is about to make: five seconds."""
+_PAUSE_SECONDS: Final = 0.001
+_LONGEST_PAUSE_SECONDS: Final = 0.01
+
+
+class ReadOnlyLoader(LogLoader):
+    """Loads one partition directory as it stands; takes what `LogLoader` takes, changes nothing."""
+
+    _seen_loss: tuple[object, ...] | None = None
+    """What the look before found missing: a truncation beside it looks so, once."""
+
+    def load(self) -> LoadedLog:
+        """Return the log as it stands; nothing on disk is changed [DUR-71].
+
+        A bad tail ends the log for this handle; damage below the recovery point is reported.
+        Beside a writer that deletes what was listed, or cuts what is read, the next look is
+        another [DUR-77, DUR-78].
+
+        Raises
+        ------
+        ResourceError
+            The writer was faster, so many times in a row that it may be so for ever [DUR-103], or
+            has emptied the log, and has not come to making the new segment.
+        LogTruncatedError, CorruptRecordError
+            It cut the log at each of so many looks.
+        """
+        report, gone, truncations_count = self._report, None, 0
+        for _ in range(_ATTEMPTS):
+            self._report = report.copy()
+            try:
+                loaded = self._look()
+                self._check_of_one_log(loaded.segments)
+            except LogNotFoundError as error:
+                gone = error
+            except (CorruptRecordError, LogTruncatedError):  # a file became shorter under the look
+                truncations_count += 1
+                if truncations_count > _LOOKS:
+                    raise
+            else:
+                report.copy_from(self._report)
+                return loaded
+        raise ResourceError(
+            "the log's writer deletes its segments faster than they can be opened:"
+            f" {_ATTEMPTS} times in a row one was gone that had just been listed; opening the log"
+            " again may work",
+            file=self._directory.path,
+        ) from gone
+
+    def _check_of_one_log(self, segments: Segments) -> None:
+        """Raise LogTruncatedError when a file that was read is not the one of its name any more."""
+        if is_any_replaced(segments):
+            raise LogTruncatedError(
+                "the log is cut by its writer, and written again, while it is opened",
+                file=self._directory.path,
+                found="other files of the same names",
+                expected="those that were read",
+            )
+
+    def _look(self) -> LoadedLog:
+        found = self._checkpoint_store.read()
+        self._report.warnings += found.warnings
+        leftovers = Leftovers(self._directory, self._context, self._report)
+        segments = self._list_segments(leftovers)
+        segments.sort(key=lambda segment: segment.base_offset)
+        found = with_possible_log_start(found, segments, self._report)
+        self._note_contradiction(found, segments)
+        rebuilt = len(self._report.rebuilt)
+        live = segments[count_deleted(segments, found.log_start_offset) :]
+        for _ in range(_LOOKS):
+            del self._report.rebuilt[rebuilt:]  # of the look before
+            epochs = read_epochs(
+                self._directory, live, found.log_start_offset, self._report, writable=False
+            )
+            is_as_marked = fits(found.own_marker, segments, epochs)
+            written = self._read_state(found, is_as_marked=is_as_marked)
+            state = believed_state(written, live, found, epochs)
+            if state is not None or not self._has_state():
+                break  # else its writer may have changed one of the two files between our looks
+        may_have_gaps = state is None or not state.fits(epochs.latest_entry)
+        note_maybe_missing(
+            self._directory, written, live, found, epochs, self._report, is_for_writing=False
+        )
+        if state is not None:
+            may_begin = max(state.contiguous_from, leftovers.swapped_end)
+            state = replace(state, contiguous_from=may_begin)
+            # a crash may have left any of those that were being deleted
+            del segments[: count_deleted(segments, state.local_log_start_offset)]
+        first_missing = first_missing_offset(segments, found, epochs, state)
+        if first_missing is not None:  # or its writer deleted it while we looked [DUR-19]
+            now = max(found.log_start_offset, self._checkpoint_store.read().log_start_offset)
+            first_missing = first_missing_offset(
+                segments, replace(found, log_start_offset=now), epochs, state
+            )
+        clean_end = self._clean_end(found, segments, is_as_marked=is_as_marked)
+        if clean_end is not None:
+            end, position = clean_end, segments[-1].size_bytes
+            recovery_point = end
+        else:
+            marked = with_marker_recovery_point(found, epochs, state, self._report)
+            end, position = self._readable_end(segments, marked, epochs, state)
+            recovery_point = min(marked.recovery_point or 0, end)
+        epochs.truncate_from_end(end + 1)  # an epoch without records yet is the leader's latest
+        epochs.truncate_from_start(found.log_start_offset)
+        self._report.warnings += below_log_start(segments, end, found, state)
+        end = max(end, found.log_start_offset)
+        log_end = LogOffsetMetadata(end, segments[-1].base_offset, position)
+        self._fill_report(segments, found, end)
+        if first_missing is not None:
+            missing = missing_before(segments[0], first_missing)
+            self._note_damage(f"{segments[0].name}: {missing}")
+        return LoadedLog(
+            Segments(segments),
+            self._report.log_start_offset,
+            log_end,
+            recovery_point,
+            epochs,
+            None,
+            may_have_gaps=may_have_gaps or leftovers.swapped_end > 0,
+            first_missing_offset=first_missing,
+        )
+
+    def _list_segments(self, leftovers: Leftovers) -> list[Segment]:
+        directory = self._directory
+        for attempt in range(_ATTEMPTS_BESIDE_A_WRITER):
+            # asked before the look: what says so goes when the new segment is there
+            is_awaited = attempt < _ATTEMPTS or is_being_emptied(directory)
+            segments = leftovers.segments_for_reading()
+            if segments:
+                return segments
+            if not is_awaited:
+                break
+            if directory.has_segments():
+                continue  # its writer deleted all that was there when we looked
+            if not self._has_state() and not directory.exists(RESTART_MARKER):
+                break
+            # a full truncation may be under way: it syncs before it makes the new one [DUR-18]
+            time.sleep(min(_PAUSE_SECONDS * (attempt + 1), _LONGEST_PAUSE_SECONDS))
+        else:
+            raise ResourceError(
+                "the log's writer has emptied it, and has not made the new segment yet; opening the"
+                " log again may work",
+                file=directory.path,
+                found="no .log file, and a writer",
+                expected="the segment that it is about to make",
+            )
+        raise NotALogError(
+            "the directory holds no .log file: there is no log to read",
+            file=directory.path,
+            found="no .log file",
+            expected="one .log file at least",
+        )
+
+    def _note_contradiction(self, found: StoredState, segments: list[Segment]) -> None:
+        if contradiction_of(found, segments, self._directory) is None:
+            return
+        now = self._checkpoint_store.read()
+        if (now.own_marker, now.parent_is_clean) == (found.own_marker, found.parent_is_clean):
+            self._note_damage(
+                f"the log start {found.log_start_offset} and the end of the log contradict its"
+                " clean stop: one of the two is not what was written"
+            )
+
+    def _has_state(self) -> bool:
+        return self._directory.exists(LOG_STATE)
+
+    def _readable_end(
+        self,
+        segments: list[Segment],
+        found: StoredState,
+        epochs: LeaderEpochFileCache,
+        state: LogState | None,
+    ) -> tuple[int, int]:
+        """Return the log end of an unclean log and its byte in the last segment that counts.
+
+        *segments* loses those behind the first bad batch.
+        """
+        safe_below = found.safe_below
+        first = floor_index(segments, safe_below)
+        self._note_gaps(segments[: first + 1], state, found.log_start_offset)
+        end, position = segments[first].base_offset, 0
+        for index in range(first, len(segments)):
+            segment = segments[index]
+            missing = max(end, found.log_start_offset, state.contiguous_from if state else 0)
+            if index > first and state is not None and segment.base_offset > missing:
+                self._report.reason = missing_records(missing, segment.base_offset)
+                self._note_damage(f"{self._report.reason}; what follows is not read")
+                del segments[index:]
+                break
+            start, expected = 0, max(end, segment.base_offset)
+            if index == first:
+                start, expected = _batch_of(segment, safe_below)
+            contiguous = state is not None and expected >= state.contiguous_from
+            for headers, scan in segment.scan_windows(
+                start_position=start,
+                check_order=True,
+                expected_offset=expected,
+                contiguous=contiguous,
+            ):
+                note_epochs(epochs, epoch_changes(headers, latest_epoch(epochs)))
+                end, position = max(scan.next_offset, segment.base_offset), scan.valid_bytes
+            self._report.scanned_bytes += position - start
+            if scan.stop != "complete":
+                if end < safe_below:
+                    self._require_read_twice(found, end)
+                is_damage = (
+                    end < safe_below
+                    or any(later.size_bytes for later in segments[index + 1 :])
+                    or self._hides_records(segment, scan, end, contiguous=contiguous)
+                )
+                self._note_bad_end(segment, scan, is_damage=is_damage)
+                del segments[index + 1 :]
+                break
+        else:
+            if found.lacks_records_from(end):
+                self._require_read_twice(found, end)
+                self._note_damage(
+                    f"the log ends at offset {end}: records from there to {safe_below - 1} had been"
+                    " synced, and are missing"
+                )
+        return end, position
+
+    def _require_read_twice(self, found: StoredState, end: int) -> None:
+        """Raise LogTruncatedError, for another look, unless the last one found this very loss.
+
+        A truncation lowers the recovery point before it cuts [DUR-16]: who has read the old one,
+        and then the log behind the cut, sees what a loss looks like. The writer may have raised it
+        to the same offset again since: to read it once more would not tell.
+        """
+        loss = (found.recovery_point, found.own_marker, end)
+        if loss != self._seen_loss:
+            self._seen_loss = loss
+            raise LogTruncatedError(
+                "the log is cut by its writer while it is opened",
+                file=self._directory.path,
+                found=f"end offset {end}",
+                expected=f"{found.safe_below} at least",
+            )
+
+    def _note_gaps(
+        self, segments: list[Segment], state: LogState | None, log_start_offset: int
+    ) -> None:
+        """Report what is missing below the recovery point; reading there is an error [DUR-79]."""
+        if state is None:
+            return
+        for segment, following in pairwise(segments):
+            try:
+                end, ends_clean = segment.read_next_offset()
+            except LogNotFoundError:
+                continue  # its writer deleted it while we looked
+            except SegstoreError as error:
+                told = error.text_within(segment.path)
+                self._report.warnings.append(f"{segment.name} cannot be read to its end: {told}")
+                continue
+            missing = max(end, segment.base_offset, state.contiguous_from, log_start_offset)
+            if missing >= following.base_offset:
+                continue
+            if ends_clean:
+                what = missing_records(missing, following.base_offset)
+                self._note_damage(f"{what} before {following.name}")
+            else:
+                self._note_damage(
+                    f"{segment.name} ends in bytes that are no batch, behind offset {end - 1}"
+                )
+
+    def _hides_records(
+        self, segment: Segment, scan: ScanResult, end: int, *, contiguous: bool
+    ) -> bool:
+        """Whether records follow the bytes that ended *scan*, or stand there at other offsets.
+
+        Behind a write that is not finished there is none; it may have been finished since [DUR-76].
+        """
+        position = scan.valid_bytes
+        if scan.stop != "order" and not is_followed_by_batch(self._directory, segment, position):
+            return False
+        _, now = segment.scan(
+            start_position=position,
+            check_order=True,
+            expected_offset=end,
+            contiguous=contiguous,
+            max_batches=1,
+            table=False,
+        )
+        return now.batches_count == 0
+
+    def _note_bad_end(self, segment: Segment, scan: ScanResult, *, is_damage: bool) -> None:
+        why = scan.why or f"{segment.name}: an incomplete batch at position {scan.valid_bytes}"
+        self._report.reason = str(why)
+        if is_damage:
+            self._note_damage(
+                f"damaged at offset {scan.next_offset}: {why}; what follows is not read"
+            )
+
+    def _note_damage(self, text: str) -> None:
+        told = self._report.damage
+        self._report.damage = text if told is None else f"{told}; {text}"
+        self._report.warnings.append(text)
+
+
+def _batch_of(segment: Segment, offset: int) -> tuple[int, int]:
+    """Return position and base offset of the batch with *offset*, or of the last one.
+
+    The beginning of the segment when that cannot be told, or when the batch found begins behind
+    *offset*: only the batches before it show whether its base offset, which no CRC covers, is true.
+    """
+    try:
+        found = segment.translate_offset(offset)
+        if found is None:
+            next_offset, _ = segment.read_next_offset()
+            found = segment.translate_offset(next_offset - 1)
+    except (CorruptRecordError, CorruptLogError):
+        found = None
+    if found is None or found.base_offset > offset:
+        return 0, segment.base_offset
+    return found.position, found.base_offset
