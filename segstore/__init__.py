@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from segstore.log.log_offsets import LogOffsetSnapshot
     from segstore.log.log_salvage import salvage
     from segstore.log.open_log import open
+    from segstore.log.open_transaction import OpenTransaction
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
     from segstore.log.producers.verification_state_entry import VerificationGuard
     from segstore.log.recovery.recovery_report import RecoveryReport
@@ -87,6 +88,7 @@ _HOMES = {
     "MessageSetSend": "segstore.records.message_set_send",
     "MultiMessageSetReceive": "segstore.records.message_set_receive",
     "MultiMessageSetSend": "segstore.records.message_set_send",
+    "OpenTransaction": "segstore.log.open_transaction",
     "ProducerStateManagerConfig": "segstore.log.producers.producer_state_manager_config",
     "Record": "segstore._core",
     "RecordBatch": "segstore.records.record_batch",
@@ -130,6 +132,7 @@ __all__ = [
     "MessageSetSend",
     "MultiMessageSetReceive",
     "MultiMessageSetSend",
+    "OpenTransaction",
     "ProducerStateManagerConfig",
     "Record",
     "RecordBatch",

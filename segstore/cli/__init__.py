@@ -45,11 +45,12 @@ COMMANDS = {
     "verify": "check every batch, index and checkpoint",
     "scrub": "check the sealed segments as they are on the disk, slowly",
     "recover": "repair what a crash left, tell what was done",
+    "abort-transaction": "end an open transaction that hangs",
     "salvage": "copy what is left of a damaged log into a new one",
     "pipeline": "real data through logs on Spark, the driver killed, the totals compared",
     "demo": "write, kill, recover and query a log of real data",
 }
-"""Name and summary; the module of the same name has ``register`` for its arguments and ``run``."""
+"""Name and summary; the module of that name (``_`` for ``-``) has ``register`` and ``run``."""
 
 USAGE_ERRORS = (
     UsageError,
@@ -75,7 +76,7 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary)
         if name in argv:
-            module = import_module(f"segstore.cli.{name}")
+            module = import_module(f"segstore.cli.{name.replace('-', '_')}")
             module.register(command)
             command.set_defaults(run=module.run)
     return parser

@@ -9,6 +9,7 @@ from segstore.cli.offset_range import add_offset_argument, combined, out_of_rang
 from segstore.cli.output import say, say_warnings, write
 from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
 from segstore.cli.record_format import add_format_arguments, formatter_of
+from segstore.cli.transaction_text import say_committed_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,12 +86,19 @@ def run(arguments: argparse.Namespace) -> int:
                 left -= printed
             if left != 0 and hides_records(log, span):
                 code = 1
-            if arguments.say_end and not arguments.quiet and left != 0:
-                topic, partition = log.topic_partition
-                is_committed = arguments.isolation == "read_committed"
-                end = log.last_stable_offset if is_committed else log.log_end_offset
-                say(f"% Reached end of topic {topic} [{partition}] at offset {end}")
+            if left != 0 and not arguments.quiet:
+                _say_end(log, arguments, span)
     return 1 if 0 < logs == printed_nothing_of else code
+
+
+def _say_end(log: Log, arguments: argparse.Namespace, span: OffsetRange) -> None:
+    is_committed = arguments.isolation == "read_committed"
+    if is_committed:
+        say_committed_end(log, span.resolve(log)[1])
+    if arguments.say_end:
+        topic, partition = log.topic_partition
+        end = log.last_stable_offset if is_committed else log.log_end_offset
+        say(f"% Reached end of topic {topic} [{partition}] at offset {end}")
 
 
 def hides_records(log: Log, span: OffsetRange) -> bool:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from segstore.cli.output import Progress, count_of, human_bytes, human_time, print_table, write_line
 from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
+from segstore.cli.transaction_text import transaction_fields, transaction_text
+from segstore.errors import SegstoreError
 from segstore.types import CODEC_MASK, CONTROL_FLAG, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "Show what a partition is made of: segments with their indexes, batches by "
-        "codec, checkpoints, leader epochs, markers. Reads the headers of all batches."
+        "codec, checkpoints, leader epochs, markers, open transactions. Reads the headers of all "
+        "batches."
     )
     add_partition_arguments(parser)
     parser.add_argument("--json", action="store_true", help="as JSON, one object a partition")
@@ -49,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
     """Collect the facts about the partition at *path* as plain values."""
+    import segstore
     import segstore._core as _core
     from segstore.cli.state_check import read_state
     from segstore.log.files.checksum_sidecar import sidecar_base_offset
@@ -75,6 +79,15 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
     finally:
         directory.close()
     end = segments[-1]["next_offset"] if segments else 0
+    unreadable = [f"{problem.file}: {problem.what}" for problem in problems]
+    stable = None
+    transactions: list[dict[str, Any]] = []
+    try:
+        with segstore.open(path, read_only=True) as log:
+            stable = log.last_stable_offset
+            transactions = [transaction_fields(one) for one in log.open_transactions()]
+    except SegstoreError as error:
+        unreadable.append(f"transactions: {error}")
     return {
         "path": path,
         "topic": None if state.topic_partition is None else state.topic_partition.topic,
@@ -82,6 +95,8 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
         "topic_id": state.topic_id,
         "log_start_offset": start,
         "log_end_offset": end,
+        "last_stable_offset": stable,
+        "open_transactions": transactions,
         "recovery_point": state.recovery_point,
         "clean_shutdown_markers": state.clean_markers,
         "size_bytes": sum(segment["size_bytes"] for segment in segments),
@@ -97,7 +112,7 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
             {*names} - {f.name for f in files} - {*quarantine_names(names), *sidecars}
         ),
         "leftovers": [f.name for f in files if f.suffix],
-        "unreadable": [f"{problem.file}: {problem.what}" for problem in problems],
+        "unreadable": unreadable,
         "segments": segments,
     }
 
@@ -205,6 +220,7 @@ def _print(facts: dict[str, Any]) -> None:
         "batches by codec": codecs,
         "transactional": facts["transactional_batches"] or None,
         "control batches": facts["control_batches"] or None,
+        "last stable offset": facts["last_stable_offset"],
         "recovery point": facts["recovery_point"],
         "clean shutdown": ", ".join(facts["clean_shutdown_markers"]) or "no marker",
         "leader epochs": ", ".join(
@@ -217,6 +233,8 @@ def _print(facts: dict[str, Any]) -> None:
     for title, value in lines.items():
         if value not in {None, ""}:
             write_line(f"  {title}: {value}")
+    for transaction in facts["open_transactions"]:
+        write_line(f"  open transaction: {transaction_text(transaction, facts['path'])}")
     for file in facts["quarantined"]:
         write_line(f"  quarantine: {QuarantinedFile(**file)}")
     print_table(COLUMNS, map(_row, facts["segments"]))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from segstore.cli.output import human_bytes, human_time, print_table, say, say_warnings, write_line
 from segstore.cli.partition_paths import all_partitions
+from segstore.cli.transaction_text import transaction_fields, transaction_text
 from segstore.errors import SegstoreError
 from segstore.types import SpecialTimestamp
 
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
     from segstore.log.unified_log import Log
 
-COLUMNS = ("TOPIC", "PARTITION", "START", "END", "OFFSETS", "FIRST", "LAST", "BYTES", "SEGMENTS")
+COLUMNS = (
+    *("TOPIC", "PARTITION", "START", "END", "OFFSETS", "FIRST", "LAST", "BYTES", "SEGMENTS"),
+    *("STABLE", "HELD-BY"),
+)
 
 
 @dataclass(slots=True)
@@ -37,6 +41,9 @@ class PartitionSummary:
     path: str
     damage: str | None
     """Why the log ends before its records do; END is marked then."""
+    last_stable_offset: int
+    open_transactions: list[dict[str, Any]]
+    """Ascending by their first offsets; The fields of `OpenTransaction`, and whether it hangs."""
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +51,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "List the partitions of a log directory: offsets, time span, bytes. OFFSETS "
         "counts offsets, compaction and transactions leave some of them without a record. An END "
-        "with a ! belongs to a log that is damaged, or lacks records; stderr says which."
+        "with a ! belongs to a log that is damaged, or lacks records; stderr says which. "
+        "STABLE is the last stable offset, where committed records end, HELD-BY the producer id of "
+        "the open transaction that holds it there; stderr names the transactions that hang."
     )
     parser.add_argument("path", metavar="DIR", help="a log directory, or one partition's")
     parser.add_argument("-t", "--topic", help="only this topic")
@@ -65,6 +74,9 @@ def run(arguments: argparse.Namespace) -> int:
             with segstore.open(path, read_only=True) as log:
                 summaries.append(summarise(log, path))
             say_warnings(log)
+            for one in summaries[-1].open_transactions:
+                if one["is_hanging"]:
+                    say(f"segstore: {path}: {transaction_text(one, path)}")
             if log.report.damage is not None:
                 say(f"segstore: {path}: {log.report.damage}")
                 code = 1
@@ -96,6 +108,8 @@ def summarise(log: Log, path: str) -> PartitionSummary:
         segments=len(segments),
         path=path,
         damage=log.report.damage,
+        last_stable_offset=log.last_stable_offset,
+        open_transactions=[transaction_fields(one) for one in log.open_transactions()],
     )
 
 
@@ -110,4 +124,6 @@ def _row(summary: PartitionSummary) -> tuple[str, ...]:
         human_time(summary.last_timestamp),
         human_bytes(summary.size_bytes),
         str(summary.segments),
+        str(summary.last_stable_offset),
+        str(next((one["producer_id"] for one in summary.open_transactions), "-")),
     )

@@ -12,6 +12,7 @@ from segstore.cli.cat import add_isolation_argument, record_count
 from segstore.cli.output import say, say_warnings, write
 from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
 from segstore.cli.record_format import add_format_arguments, formatter_of
+from segstore.cli.transaction_text import say_committed_end
 from segstore.errors import LogTruncatedError, OffsetOutOfRangeError
 from segstore.types import Isolation
 
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
                 write(to_text(record))
                 left = None if left is None else left - 1
             next_offsets.append(end)
-            say_warnings(log)
+            _say_end(log, arguments)
             if log.report.damage is not None:
                 say(f"segstore: {log.path}: {log.report.damage}")
         while arguments.follow and left != 0:
@@ -86,6 +87,12 @@ def run(arguments: argparse.Namespace) -> int:
             if idle:
                 time.sleep(POLL_SECONDS)
     return 1 if any(log.report.damage is not None for log in logs) else 0
+
+
+def _say_end(log: Log, arguments: argparse.Namespace) -> None:
+    say_warnings(log)
+    if arguments.isolation == "read_committed" and not arguments.follow:
+        say_committed_end(log, log.log_end_offset)
 
 
 def new_records(

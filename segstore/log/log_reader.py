@@ -10,10 +10,12 @@ and the segments, immutable objects, once. `LogScan` reads a range, chunk by chu
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from segstore._core import AbortedTransactions, ReadLane
-from segstore.errors import SegstoreError
+from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
 from segstore.log.committed_view import LogMoment, current_view
 from segstore.log.file_records import FileRecords
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
@@ -22,11 +24,19 @@ from segstore.log.local.batch_transactions import BatchTransactions
 from segstore.log.local.list_of_aborted import list_of_aborted
 from segstore.log.local.local_log import out_of_range
 from segstore.log.local.timestamp_lookup import fetch_offset, find_offset_by_timestamp
+from segstore.log.open_transaction import OpenTransaction
 from segstore.log.remote_tier import fetch_tiered_offset, only_in_remote_storage
 from segstore.log.scan import LogScan
 from segstore.log.visible_range import NOTHING_ABORTED, VisibleRange
 from segstore.records.fetch_data_info import FetchDataInfo
-from segstore.types import Isolation
+from segstore.types import (
+    CONTROL_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    NO_PRODUCER_EPOCH,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
+    Isolation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -117,6 +127,27 @@ class LogReader:
         if self._offsets.replicated:
             return self._offsets.last_stable_offset
         return self._committed_view().last_stable_offset
+
+    def open_transactions(self) -> tuple[OpenTransaction, ...]:
+        """Return the transactions without a marker, ascending by their first offsets."""
+        under_way = self._committed_view().walked.under_way
+        by_start = sorted(under_way.items(), key=itemgetter(1))
+        return tuple(self._open_transaction(producer_id, start) for producer_id, start in by_start)
+
+    def _open_transaction(self, producer_id: int, start_offset: int) -> OpenTransaction:
+        """Find the first batch that is left; it is at *start_offset* unless that was deleted."""
+        first = max(start_offset, self.first_offset_here)
+        with suppress(CorruptLogError, CorruptRecordError):
+            for end in (first + 1, None):
+                for _, headers in self.scan(first, end, Isolation.LOG_END).headers():
+                    kind = headers["attributes"] & (TRANSACTIONAL_FLAG | CONTROL_FLAG)
+                    is_of_it = headers["producer_id"] == producer_id
+                    for row in headers[is_of_it & (kind == TRANSACTIONAL_FLAG)][:1]:
+                        is_appended = row["attributes"] & LOG_APPEND_TIME_FLAG
+                        timestamp = row["max_timestamp" if is_appended else "base_timestamp"]
+                        epoch = int(row["producer_epoch"])
+                        return OpenTransaction(producer_id, epoch, start_offset, int(timestamp))
+        return OpenTransaction(producer_id, NO_PRODUCER_EPOCH, start_offset, NO_TIMESTAMP)
 
     def visible(
         self,

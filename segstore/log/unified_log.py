@@ -58,6 +58,7 @@ from segstore.log.log_reader import LogReader
 from segstore.log.log_start import LogStart
 from segstore.log.log_writer import LogWriter
 from segstore.log.metadata import LogMetadata
+from segstore.log.open_transaction import no_open_transaction
 from segstore.log.producer_expiration import ProducerExpiration
 from segstore.log.producers import active_producers, transaction_verification
 from segstore.log.producers.producer_analysis import AppendRequest
@@ -71,6 +72,7 @@ from segstore.log.topic_identity import TopicIdentity
 from segstore.log.transaction_index_repair import rebuild_before_close, rebuild_wrong_indexes
 from segstore.log.truncation import Truncation
 from segstore.records.compression import require_codec
+from segstore.records.memory_records import MemoryRecords
 from segstore.records.message_set_reader import MAX_CHUNK_BYTES, MessageSetReader
 from segstore.records.message_set_receive import FETCH_MAX_BYTES
 from segstore.records.record_builder import codec_of
@@ -92,6 +94,7 @@ if TYPE_CHECKING:
     from segstore.log.log_offsets import LogOffsetSnapshot
     from segstore.log.log_parts import LogParts
     from segstore.log.log_reader import DurableEnd
+    from segstore.log.open_transaction import OpenTransaction
     from segstore.log.producers.active_producers import ActiveProducer, LastRecord
     from segstore.log.producers.producer_state_manager import ProducerStateManager
     from segstore.log.recovery.loaded_log import LoadedLog
@@ -99,7 +102,6 @@ if TYPE_CHECKING:
     from segstore.log.shutdown import Shutdown
     from segstore.log.sidecar_writing import SidecarsReport
     from segstore.records.fetch_data_info import FetchDataInfo
-    from segstore.records.memory_records import MemoryRecords
     from segstore.records.record_builder import Records
     from segstore.types import EpochEntry, FileTimestampAndOffset, IsolationName, TopicPartition
 
@@ -233,6 +235,22 @@ class Log:
         """
         self._access.require_open()
         return self._offsets.first_unstable_offset
+
+    def open_transactions(self) -> tuple[OpenTransaction, ...]:
+        """Return the transactions that are open, ascending by their first offsets.
+
+        The first of them holds the last stable offset. `OpenTransaction.is_hanging` says whether a
+        transaction coordinator would have ended it by now.
+
+        Raises
+        ------
+        CorruptLogError
+            The log is damaged where it would have to be read.
+
+        Source: [LSO-1]; Kafka ``kafka-transactions.sh find-hanging``.
+        """
+        self._access.require_open()
+        return self._reader.open_transactions()
 
     @property
     def recovery_point(self) -> int:
@@ -1374,6 +1392,45 @@ class UnifiedLog(Log):
         self._access.require_writable()
         with self._append_lock:
             return active_producers.active_producers(self._producers)
+
+    def abort_transaction(
+        self, producer_id: int, producer_epoch: int | None = None
+    ) -> LogAppendInfo:
+        """Append the ABORT marker that an open transaction lacks, when nobody else will.
+
+        The marker has the epochs of the producer and of its last coordinator, as Kafka's tool sends
+        it. A producer that is alive can go on, in a new transaction.
+
+        Parameters
+        ----------
+        producer_id : int
+            0 or more.
+        producer_epoch : int or None
+            Refuse when the producer has another epoch now; None = whatever it is.
+
+        Raises
+        ------
+        InvalidTxnStateError
+            The producer has no open transaction of that epoch. Nothing was appended.
+
+        Source: [PSM-17, PSM-18]; Kafka ``kafka-transactions.sh abort``.
+        """
+        self._access.require_writable()
+        with self._append_lock:
+            entry = self._producers.last_entry(integer("producer_id", producer_id))
+        if (
+            entry is None
+            or entry.current_txn_first_offset is None
+            or producer_epoch not in {None, entry.producer_epoch}
+        ):
+            raise no_open_transaction(self.path, f"of producer {producer_id}", producer_epoch)
+        marker = MemoryRecords.with_end_transaction_marker(
+            producer_id,
+            entry.producer_epoch,
+            commit=False,
+            coordinator_epoch=max(entry.coordinator_epoch, 0),
+        )
+        return self.append_as_leader(marker, origin=AppendOrigin.COORDINATOR, transaction_version=0)
 
     def last_records_of_active_producers(self) -> dict[int, LastRecord]:
         """Return where each producer's newest data is; compaction keeps it [PSM-75]."""

@@ -27,7 +27,13 @@ class Producer:
     """One producer; it counts its own sequence numbers."""
 
     def __init__(
-        self, log: UnifiedLog, producer_id: int, epoch: int = 0, *, transactional: bool = True
+        self,
+        log: UnifiedLog,
+        producer_id: int,
+        epoch: int = 0,
+        *,
+        transactional: bool = True,
+        sequence: int = 0,
     ) -> None:
         self.log = log
         self._options = {
@@ -35,7 +41,7 @@ class Producer:
             "producer_epoch": epoch,
             "transactional": transactional,
         }
-        self._sequence = 0
+        self._sequence = sequence
 
     def write(self, count: int = 1) -> LogAppendInfo:
         """Append so many records."""
