@@ -1,6 +1,7 @@
 """Appending records: as a leader, as a follower, and the records of this program [APP-*].
 
-An append that the lane of the core does not take passes: lock → prepare → validate in C → epoch →
+`ProducerInput` checks batches that somebody else built before the lock is taken. An append that
+the lane of the core does not take passes: lock → prepare → validate in C → epoch →
 roll → producers → local log → segment (`LogWriter`), and then, outside the lock, the flusher.
 """
 

@@ -1,8 +1,10 @@
-"""The mark that ends writing: a log is read-only from its first failure on [DUR-35, DUR-38].
+"""The failure in memory that makes a handle read-only from its first failure on [DUR-35, DUR-38].
 
-A sync that failed is one, and so is an invariant of our own that does not hold [DUR-44].
+A failed sync is such a failure, and so is an invariant of our own that does not hold [DUR-44]. The
+file that makes the next open write again what a failed sync left is ``SYNC_FAILED_MARK`` in
+`files.checkpoints`; the core writes it, `recovered_tail` reads it.
 
-Where several logs of a directory are written by one owner, the mark of one is that of all [LOC-27].
+Where one owner writes several logs of a directory, they share one failure [LOC-27].
 """
 
 from __future__ import annotations

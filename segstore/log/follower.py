@@ -1,5 +1,7 @@
 """A reader's view of a log that another process writes: looking again.
 
+Replication from a leader (`append_as_follower`) is in `appender` and `producer_input`.
+
 Not the leader epochs: they stay as they were when the log was opened.
 
 Source: [DUR-71, DUR-75..DUR-78, DUR-81, UNI-5].

@@ -1,4 +1,6 @@
-"""When silent producers are forgotten: each ten minutes since the open, as Kafka does [EXP-1]."""
+"""When silent producers are forgotten: each ten minutes since the open, as Kafka does [EXP-1].
+
+`ProducerStateManager` says which ones have been silent for too long, and removes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The small text files beside a log: checkpoints and ``.segstore``.
+"""The small text files beside a log, their names and formats: checkpoints, ``.segstore``, marks.
 
 Source: [format.md 15, DUR-21].
 
