@@ -1,6 +1,7 @@
 """When silent producers are forgotten: each ten minutes since the open, as Kafka does [EXP-1].
 
-`ProducerStateManager` says which ones have been silent for too long, and removes them."""
+`ProducerStateManager` says which ones have been silent for too long, and removes them.
+"""
 
 from __future__ import annotations
 

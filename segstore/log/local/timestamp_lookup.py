@@ -1,6 +1,7 @@
 """Offsets by timestamp: the first record from a time on, the latest of all [TS-1..TS-4, TS-6].
 
-This chooses the segment; the search within one is that of the core's ``LogSegment``."""
+This chooses the segment; the search within one is that of the core's ``LogSegment``.
+"""
 
 from __future__ import annotations
 
