@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from segstore.errors import DiskFullError, FsyncFailedError, SegstoreError
+from segstore.log.files.missing_records_file import forget_ranges_from
 from segstore.log.files.profile import Profile
 from segstore.log.retention import delete_snapshots_of
 
@@ -97,6 +98,7 @@ class Truncation:
             epochs = _or_discard(undo, metadata.epochs.prepare_truncation(offset))
             log_start = self._checkpoint_store.prepare_log_start(offset) if goes_back else None
             _or_discard(undo, log_start)
+            forget_ranges_from(local_log.directory, offset)
             local_log.begin_truncation(offset)
             undo.pop_all()  # nothing was changed yet, and no full disk can refuse the rest
         with self._failure_mark.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
@@ -156,6 +158,7 @@ class Truncation:
             epochs = _or_discard(undo, metadata.epochs.prepare_truncation(epochs_end))
             log_start = checkpoint_store.prepare_log_start(log_start_offset)
             _or_discard(undo, log_start)
+            forget_ranges_from(self._local_log.directory, 0)
             self._local_log.begin_truncation(None)
             if log_start is None and not goes_back:
                 checkpoint_store.write_log_start(log_start_offset)

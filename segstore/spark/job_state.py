@@ -20,6 +20,7 @@ from segstore.log.files.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_STATE,
+    MISSING_RECORDS,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     RESTART_MARKER,
@@ -35,6 +36,7 @@ _SMALL_FILES: Final = frozenset(
         LEADER_EPOCH_CHECKPOINT,
         RESTART_MARKER,
         LOG_STATE,
+        MISSING_RECORDS,
         PARTITION_METADATA,
         SYNC_FAILED_MARK,
     }

@@ -37,6 +37,8 @@ LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
 LOG_STATE: Final = ".segstore"
+MISSING_RECORDS: Final = ".segstore.missing"
+"""Ranges of offsets whose records are known to be missing: `missing_records_file`."""
 SYNC_FAILED_MARK: Final = ".segstore.sync-failed"
 """Left by the core when a sync of a ``.log`` failed: the page cache may be ahead of the disk."""
 RESTART_MARKER: Final = ".segstore.begins-anew"
@@ -58,6 +60,7 @@ TEMPORARY_FILES: Final = frozenset(
         PARTITION_METADATA,
         CLEAN_SHUTDOWN_MARKER,
         LOG_STATE,
+        MISSING_RECORDS,
         RESTART_MARKER,
     )
 )

@@ -41,6 +41,7 @@ from segstore.log.files.partition_directory import (
 from segstore.log.files.partition_lock import removed_while_open
 from segstore.log.files.recovery_advice import corrupt_log, missing_records, salvage_hint
 from segstore.log.local.delayed_deletion import DelayedDeletion
+from segstore.log.local.missing_records import missing_between, note_missing
 from segstore.log.local.segment import Segment, roll_jitter_ms
 from segstore.log.local.transaction_indexes import TransactionIndexes
 from segstore.log.local.truncation_history import TruncationHistory
@@ -369,29 +370,30 @@ class LocalLog:
         Raises
         ------
         CorruptLogError
-            *segment* ends before *following* begins, in a log that is contiguous there.
+            *segment* ends before *following* begins, in a log that is contiguous there, or where
+            an index names records in between.
         """
         if following is None or self.is_kafkas:
             return
         end, ends_clean = segment.read_next_offset()
         self.check_within(segment, end - 1)
-        if self.written_order.has_gaps:
+        end, base = max(end, segment.base_offset), following.base_offset
+        if end >= base:
             return
-        end = max(end, segment.base_offset)
-        if end < following.base_offset and self.written_order.is_contiguous_from(end):
-            if not ends_clean:
-                raise CorruptLogError(
-                    f"its batches end before offset {following.base_offset}: what follows is no"
-                    f" batch, or missing; {salvage_hint(self.directory.path)}",
-                    file=segment.path,
-                    found="bytes that are no batch",
-                    expected=f"a batch from offset {end} on",
-                )
+        is_contiguous = self.written_order.is_contiguous_from(end)
+        if is_contiguous and not ends_clean:
             raise CorruptLogError(
-                f"{missing_records(end, following.base_offset)} before it;"
-                f" {salvage_hint(self.directory.path)}",
+                f"its batches end before offset {base}: what follows is no"
+                f" batch, or missing; {salvage_hint(self.directory.path)}",
+                file=segment.path,
+                found="bytes that are no batch",
+                expected=f"a batch from offset {end} on",
+            )
+        if is_contiguous or missing_between(self.directory, segment.base_offset, end, base):
+            raise CorruptLogError(
+                f"{missing_records(end, base)} before it; {salvage_hint(self.directory.path)}",
                 file=following.path,
-                found=f"base offset {following.base_offset}",
+                found=f"base offset {base}",
                 expected=f"base offset {end}",
             )
 
@@ -850,10 +852,28 @@ class LocalLog:
         Source: [MAP-8].
         """
         try:
+            self._note_missing()
             close_segments(self.segments)
         finally:
             if unlink:
                 self._deletion.unlink_now()
+
+    def _note_missing(self) -> None:
+        """Note what damaged indexes prove to be missing: the close builds them again [DUR-53].
+
+        Where there is no room for a note, the indexes stay as they are.
+        """
+        if self.is_kafkas or self.is_followed:
+            return
+        damaged = [segment for segment in self.segments if segment.index_damaged]
+        for segment in damaged:
+            following = self.segments.higher_segment(segment.base_offset)
+            if following is None:
+                continue
+            try:
+                note_missing(self.directory, (segment, following))
+            except SegstoreError:
+                segment.close_quietly()
 
     def close_quietly(self) -> None:
         """Let go of all files and write nothing [SEG-52]."""

@@ -13,6 +13,7 @@ from segstore.log.files.checkpoints import LogState
 from segstore.log.files.log_state_file import LogStateFile, state_after_open
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX
 from segstore.log.files.recovery_advice import restart_warning
+from segstore.log.local.missing_records import note_missing
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments, floor_index
 from segstore.log.producers.snapshot_file import SNAPSHOT_FILE_SUFFIX
@@ -127,6 +128,7 @@ class LogLoader:
             log_end_offset = clean_end
         else:
             lost_indexes.check(segments[: floor_index(segments, found.safe_below)])
+            self._note_missing(segments, known)
             log_end_offset = self._recover(segments, found, epochs, known, quarantine)
         leftovers.remove_indexes_without_log(listing if self._report.clean else None)
         log_end_offset = self._end_with_indexes(segments, lost_indexes, log_end_offset)
@@ -301,6 +303,15 @@ class LogLoader:
         self._is_rewritten = recovered.is_rewritten
         note_epochs(epochs, recovered.epochs)
         return recovered.next_offset
+
+    def _note_missing(self, segments: list[Segment], known: LogState | None) -> None:
+        """Keep what old indexes prove to be missing: recovery rebuilds them [DUR-7].
+
+        Where the log is known to have no gap, one is an error, or ends the log.
+        """
+        if known is None or known.contiguous_from > segments[0].base_offset:
+            found = note_missing(self._directory, segments)
+            self._report.warnings += [str(one) for one in found]
 
     def _recovered_of(self, segments: list[Segment]) -> frozenset[int]:
         recovered = frozenset(self._recovered)

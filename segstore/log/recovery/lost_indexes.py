@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from segstore._core import Barrier
 from segstore.errors import CorruptLogError
 from segstore.log.files.partition_directory import INDEX_ENTRY_BYTES, LOG_FILE_SUFFIX, file_name
+from segstore.log.local.missing_records import note_missing
 from segstore.log.recovery.overflow_split import is_overflowed
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class LostIndexes:
             lost = [name for name in self._of(segment) if name not in rebuilt]
             if not lost:
                 continue
+            note_missing(self._directory, segments[segments.index(segment) :][:2])
             base = segment.base_offset
             _, recovery = segment.recover(cut_at=-1, expected_offset=base, table=False)
             if is_overflowed(segment, recovery.scan):

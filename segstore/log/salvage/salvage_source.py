@@ -20,6 +20,7 @@ from segstore.log.files.partition_directory import segment_files
 from segstore.log.files.partition_path import open_parent_directory, open_partition_directory
 from segstore.log.files.recovery_advice import WAY_BACK
 from segstore.log.local.batch_search import BatchSearch
+from segstore.log.local.missing_records import missing_of
 from segstore.log.local.segment import Segment
 from segstore.log.recovery.contradicted_epochs import contradiction_of_epochs
 from segstore.log.recovery.leftovers import Leftovers, complete_swaps
@@ -79,6 +80,8 @@ class SalvageSource:
         Which epochs its batches should have, where that is known.
     lost_markers : LostMarkers
         What its transaction indexes say of markers that are in no file.
+    missing : list of MissingRecords
+        What is proven to be missing between its files.
     """
 
     def __init__(
@@ -124,6 +127,7 @@ class SalvageSource:
             self.directory.close()
             raise
         segments = [segment for _, segment in self._segments]
+        self.missing = missing_of(self.directory, segments)
         self.first_offset = min(
             (segment.base_offset for segment in segments), default=self.files[0].offset
         )
@@ -266,6 +270,19 @@ class SalvageSource:
                 yield from search.rows()
             finally:
                 segment.close_quietly()
+
+    def first_missing(self, first_offset: int, next_offset: int) -> int | None:
+        """Return the first offset of a gap between batches whose record is missing.
+
+        *next_offset* when the gap is known to be none, None when nothing tells.
+        """
+        proven = next_offset
+        for one in self.missing:
+            if one.first_offset < next_offset and one.next_offset > first_offset:
+                proven = min(proven, max(one.first_offset, first_offset))
+        if self.state is None:
+            return None if proven == next_offset else proven
+        return min(proven, max(first_offset, self.state.contiguous_from))
 
     def note_quarantined(self) -> None:
         """Report what stands in quarantine files: no part of the log any more, and not copied."""

@@ -333,14 +333,13 @@ class SalvageTarget:
                 reason = "nothing but zeros: what was written never reached the disk"
             until = None if is_end and not are_missing else next_offset
             self._report.lose(lost._replace(first_offset=first, next_offset=until, reason=reason))
-        state = self._source.state
-        if not self._lost and are_missing and (is_end or state is not None):
-            missing = first if is_end or state is None else max(first, state.contiguous_from)
-            if missing < next_offset:
+        if not self._lost and are_missing:
+            missing = first if is_end else self._source.first_missing(first, next_offset)
+            if missing is None:
+                self._gaps.append((first, next_offset))
+            elif missing < next_offset:
                 why = "these offsets had been given out, and no file holds their records"
                 self._report.lose(LostRange("", 0, 0, missing, next_offset, why))
-        elif not self._lost and are_missing:
-            self._gaps.append((first, next_offset))
         self._lost.clear()
 
     def _note_gaps(self) -> None:

@@ -1,0 +1,110 @@
+"""``.segstore.missing``: ranges of offsets whose records are known to be missing [DUR-7, DUR-64].
+
+An index that names records which its ``.log`` does not have proves that they are missing. The
+ranges are written here before such an index is built again, so that every later check still
+reports them. A range counts only where the log has a gap; see `segstore.log.local.missing_records`.
+
+The file is text in ASCII, one item a line. docs/formats.md describes it::
+
+    version 0
+    missing 479 615
+    crc 2074610709
+
+The records from offset 479 to 614 are missing. The last line has the CRC-32C of all bytes before
+it. A broker, and earlier versions of this library, do not look at the file.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from segstore._core import Barrier, FileBarrier, crc32c
+from segstore.config import MAX_LONG
+from segstore.log.files.checkpoints import MISSING_RECORDS, UNREADABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from segstore._core import Directory
+
+    Range = tuple[int, int]
+    """First offset, and the one behind the last."""
+
+MAX_RANGES: Final = 1000
+"""Of more the last ones become one range; gaps of the log decide what of it is missing."""
+_MAX_BYTES: Final = 65536
+_LINE: Final = re.compile(rb"missing ([0-9]{1,19}) ([0-9]{1,19})", re.ASCII)
+_FIRST_LINE: Final = b"version 0"
+
+
+def format_ranges(ranges: Iterable[Range]) -> bytes:
+    """Return the file's bytes."""
+    lines = [_FIRST_LINE, *(b"missing %d %d" % one for one in ranges), b""]
+    text = b"\n".join(lines)
+    return b"%scrc %d\n" % (text, crc32c(text))
+
+
+def parse_ranges(data: bytes) -> list[Range] | None:
+    """Return the ranges, ascending; None when the file is not what was written."""
+    text, found, crc = data.rpartition(b"crc ")
+    if not found or crc != b"%d\n" % crc32c(text):
+        return None
+    lines = text.splitlines()
+    matches = [_LINE.fullmatch(line) for line in lines[1:]]
+    if lines[:1] != [_FIRST_LINE] or len(matches) > MAX_RANGES:
+        return None
+    ranges = [(int(match[1]), int(match[2])) for match in matches if match is not None]
+    if len(ranges) != len(matches) or not all(a < b <= MAX_LONG for a, b in ranges):
+        return None
+    return ranges
+
+
+def read_ranges(directory: Directory) -> list[Range] | None:
+    """Return what is noted for a partition; None when the file cannot be read as one."""
+    if not directory.exists(MISSING_RECORDS):
+        return []
+    try:
+        return parse_ranges(directory.read_file(MISSING_RECORDS, _MAX_BYTES))
+    except UNREADABLE:
+        return None
+
+
+def note_ranges(directory: Directory, ranges: Iterable[Range]) -> None:
+    """Add *ranges* to what is noted, durably; nothing is written when they are all there."""
+    before = read_ranges(directory) or []
+    noted = _united([*before, *ranges])
+    if noted != before:
+        _write(directory, noted)
+
+
+def forget_ranges_from(directory: Directory, offset: int) -> None:
+    """Take out all from *offset* on, durably: a truncation takes the records around them away."""
+    if not directory.exists(MISSING_RECORDS):
+        return
+    before = read_ranges(directory) or []
+    left = [(first, min(behind, offset)) for first, behind in before if first < offset]
+    if left != before:
+        _write(directory, left)
+
+
+def _write(directory: Directory, ranges: list[Range]) -> None:
+    if ranges:
+        directory.write_file_atomically(
+            MISSING_RECORDS, format_ranges(ranges), FileBarrier.LOG_STATE
+        )
+    else:
+        directory.unlink(MISSING_RECORDS, missing_ok=True)
+        directory.sync(Barrier.LEFTOVERS_GONE)
+
+
+def _united(ranges: list[Range]) -> list[Range]:
+    """Return *ranges* ascending; those that touch are one, and no more than `MAX_RANGES`."""
+    united: list[Range] = []
+    for first, behind in sorted(ranges):
+        if united and first <= united[-1][1]:
+            united[-1] = (united[-1][0], max(united[-1][1], behind))
+        else:
+            united.append((first, behind))
+    kept, rest = united[: MAX_RANGES - 1], united[MAX_RANGES - 1 :]
+    return [*kept, (rest[0][0], rest[-1][1])] if rest else kept

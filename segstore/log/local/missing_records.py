@@ -1,0 +1,162 @@
+"""Records that are missing between two segments, and what proves it [DUR-7, DUR-54].
+
+A segment may end below the base offset of the next one: a broker's compaction leaves such gaps, and
+so does a ``.log`` that has lost its end, as a copy of a live partition has. Compaction makes the
+indexes of what it keeps, so an index never names an offset in such a gap. When it does, its
+``.log`` had these records.
+
+An index is rebuilt from the ``.log`` that is there, and then proves nothing any more. So the range
+is noted in ``.segstore.missing`` before that.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from segstore._core import SegmentContext, SegmentListing
+from segstore.errors import ResourceError, SegstoreError
+from segstore.log.files.checkpoints import MISSING_RECORDS
+from segstore.log.files.missing_records_file import note_ranges, read_ranges
+from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
+from segstore.log.files.recovery_advice import missing_records
+from segstore.log.local.segment import Segment
+from segstore.records.compression import codec_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from segstore._core import Directory
+
+MAX_INDEX_BYTES: Final = 2**31 - 1
+
+OFFSET_ENTRY: Final = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
+TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
+INDEX_ENTRIES: Final = {"index": OFFSET_ENTRY, "timeindex": TIME_ENTRY}
+
+
+class MissingRecords(NamedTuple):
+    """A range of offsets that had records, and has none.
+
+    Attributes
+    ----------
+    first_offset, next_offset : int
+        The first one, and the one behind the last: the base offset of the next segment.
+    shown_by : str
+        Name of the file that proves it.
+    """
+
+    first_offset: int
+    next_offset: int
+    shown_by: str
+
+    def __str__(self) -> str:
+        return f"{missing_records(self.first_offset, self.next_offset)}: {self.shown_by} names them"
+
+
+def missing_between(
+    directory: Directory, base_offset: int, end_offset: int, next_base_offset: int
+) -> MissingRecords | None:
+    """Return what is proven to be missing between a segment and the next one; None without proof.
+
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    base_offset, end_offset : int
+        Of the segment: its name, and the offset behind its last batch.
+    next_base_offset : int
+        Of the next segment.
+    """
+    if end_offset >= next_base_offset:
+        return None
+    for kind in INDEX_ENTRIES:
+        name = file_name(base_offset, kind)
+        last = _last_offset(directory, base_offset, kind)
+        if last is not None and end_offset <= last < next_base_offset:
+            return MissingRecords(end_offset, next_base_offset, name)
+    for first, behind in read_ranges(directory) or ():
+        if first < next_base_offset and behind > end_offset:
+            return MissingRecords(
+                max(first, end_offset), min(behind, next_base_offset), MISSING_RECORDS
+            )
+    return None
+
+
+def missing_of(directory: Directory, segments: Sequence[Segment]) -> list[MissingRecords]:
+    """Return what is proven to be missing between *segments*, which ascend.
+
+    A segment that cannot be read is left out: whoever reads it reports that.
+    """
+    missing = []
+    for segment, following in pairwise(segments):
+        try:
+            base, (end, _) = segment.base_offset, segment.read_next_offset()
+        except ResourceError:
+            raise
+        except SegstoreError:
+            continue
+        found = missing_between(directory, base, max(end, base), following.base_offset)
+        if found is not None:
+            missing.append(found)
+    return missing
+
+
+def note_missing(directory: Directory, segments: Sequence[Segment]) -> list[MissingRecords]:
+    """Note what is proven to be missing between *segments*, durably, and return it.
+
+    To be called before an index of one of them is built again.
+    """
+    found = missing_of(directory, segments)
+    if found:
+        note_ranges(directory, [(one.first_offset, one.next_offset) for one in found])
+    return found
+
+
+def missing_in(directory: Directory, *, is_noted: bool = False) -> list[MissingRecords]:
+    """Return what is proven to be missing of the partition in *directory*, nothing of it open.
+
+    Reads the ends of its segments. With *is_noted* it is noted too, as by `note_missing`.
+    """
+    context = SegmentContext(directory, codec_table(), writable=False, heap_indexes=True)
+    bases = SegmentListing(directory.names()).base_offsets(LOG_FILE_SUFFIX)
+    segments = [Segment(context, base) for base in bases]
+    try:
+        return (note_missing if is_noted else missing_of)(directory, segments)
+    finally:
+        for segment in segments:
+            segment.close_quietly()
+
+
+def used_entries(entries: NDArray[np.void]) -> NDArray[np.void]:
+    """Return *entries* without the zeros of a file that is, or was, preallocated [DUR-80].
+
+    Only the first entry may be for the base offset itself.
+    """
+    unused = np.flatnonzero(entries["relative_offset"][1:] == 0)
+    return entries[: unused[0] + 1] if len(unused) else entries
+
+
+def is_all_zero(entries: NDArray[np.void]) -> bool:
+    """Whether *entries*, as `used_entries` gives them, hold nothing that was ever written."""
+    return len(entries) == 0 or (len(entries) == 1 and not entries.tobytes().strip(b"\0"))
+
+
+def _last_offset(directory: Directory, base_offset: int, kind: str) -> int | None:
+    """Return the offset of the last entry of an index; None where it is missing or no index."""
+    name, layout = file_name(base_offset, kind), INDEX_ENTRIES[kind]
+    try:
+        data = directory.read_file(name, MAX_INDEX_BYTES)
+    except ResourceError:
+        raise
+    except SegstoreError:  # missing, or unreadable: it proves nothing
+        return None
+    entries = used_entries(np.frombuffer(data, layout, len(data) // layout.itemsize))
+    relative = entries["relative_offset"][-2:].tolist()
+    if is_all_zero(entries) or relative != sorted(set(relative)):
+        return None
+    return base_offset + int(relative[-1])

@@ -1,0 +1,109 @@
+"""What an index or a note proves to be missing between two segments, and what proves nothing."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from segstore.log.files.missing_records_file import note_ranges
+from segstore.log.local.missing_records import MissingRecords, missing_between, missing_in
+
+BASE, END, NEXT = 100, 130, 140
+INDEX, TIME_INDEX, NOTE = f"{BASE:020d}.index", f"{BASE:020d}.timeindex", ".segstore.missing"
+
+
+def offsets(*entries: tuple[int, int]) -> bytes:
+    return b"".join(struct.pack(">ii", *entry) for entry in entries)
+
+
+def times(*entries: tuple[int, int]) -> bytes:
+    return b"".join(struct.pack(">qi", *entry) for entry in entries)
+
+
+def found(directory, end=END, following=NEXT):
+    return missing_between(directory, BASE, end, following)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        (INDEX, offsets((10, 500), (30, 1500))),
+        (INDEX, offsets((39, 1500)) + bytes(800)),
+        (INDEX, offsets((10, 500), (39, 1500)) + b"torn"),
+        (TIME_INDEX, times((1000, 29), (1001, 39))),
+        (TIME_INDEX, times((1000, 35)) + bytes(1200)),
+    ],
+)
+def test_an_entry_in_the_gap_is_proof(directory, tmp_path, name, data):
+    """[DUR-7] All of the gap is missing: the next segment begins where this one had ended."""
+    (tmp_path / name).write_bytes(data)
+
+    assert found(directory) == MissingRecords(END, NEXT, name)
+    assert found(directory, end=NEXT) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        (INDEX, b""),
+        (INDEX, bytes(8)),
+        (INDEX, bytes(800)),
+        (INDEX, offsets((10, 500), (29, 1500))),
+        (INDEX, offsets((10, 500), (40, 1500))),
+        (INDEX, offsets((10, 500), (-5, 1500))),
+        (INDEX, offsets((39, 500), (35, 1500))),
+        (INDEX, b"torn"),
+        (TIME_INDEX, b""),
+        (TIME_INDEX, bytes(12)),
+        (TIME_INDEX, times((1000, 29))),
+    ],
+)
+def test_other_entries_prove_nothing(directory, tmp_path, name, data):
+    """[DUR-53] Compaction makes indexes of what it keeps; a flipped bit names other offsets."""
+    (tmp_path / name).write_bytes(data)
+
+    assert found(directory) is None
+
+
+def test_the_time_of_an_emptied_segments_first_record_is_proof(directory, tmp_path):
+    (tmp_path / TIME_INDEX).write_bytes(times((1000, 0)))
+
+    assert found(directory, end=BASE) == MissingRecords(BASE, NEXT, TIME_INDEX)
+
+
+@pytest.mark.parametrize(
+    ("noted", "missing"),
+    [
+        ([(130, 140)], (130, 140)),
+        ([(0, 1000)], (130, 140)),
+        ([(0, 10), (132, 135), (500, 600)], (132, 135)),
+        ([(100, 130), (140, 150)], None),
+    ],
+)
+def test_a_note_counts_where_the_log_has_a_gap(directory, noted, missing):
+    """[DUR-64] So what was deleted since, or written again, is not reported."""
+    note_ranges(directory, noted)
+
+    assert found(directory) == (None if missing is None else MissingRecords(*missing, NOTE))
+
+
+def test_an_index_that_cannot_be_read_proves_nothing(directory, tmp_path):
+    """[DUR-8]"""
+    (tmp_path / INDEX).mkdir()
+
+    assert found(directory) is None
+
+
+def test_no_log_lacks_nothing(directory):
+    assert missing_in(directory) == []
+
+
+def test_a_whole_log_lacks_nothing(partition):
+    from segstore._core import Directory
+
+    opened = Directory(str(partition))
+    try:
+        assert missing_in(opened) == []
+    finally:
+        opened.close()
