@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from segstore.cli.finding import Finding
+from segstore.cli.check_result import Finding
 from segstore.log.files.partition_directory import file_name
 
 if TYPE_CHECKING:

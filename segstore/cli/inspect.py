@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from segstore._core import Directory
-    from segstore.cli.finding import Finding
+    from segstore.cli.check_result import Finding
     from segstore.records.records_count import RecordsCounts
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from segstore.cli.finding import OPEN_REBUILDS, Finding, PartitionCheck
+from segstore.cli.check_result import OPEN_REBUILDS, Finding, PartitionCheck
 from segstore.errors import CorruptCheckpointError, LimitExceededError
 from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.files.checkpoints import (

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from segstore.cli.finding import OPEN_REBUILDS, Finding, PartitionCheck
+from segstore.cli.check_result import OPEN_REBUILDS, Finding, PartitionCheck
 from segstore.cli.index_check import check_indexes
 from segstore.cli.log_start_check import opened_log_start
 from segstore.cli.records_check import check_records

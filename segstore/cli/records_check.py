@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from segstore.cli.finding import Finding
+from segstore.cli.check_result import Finding
 from segstore.cli.output import count_of
 from segstore.log.files.partition_directory import file_name
 
 if TYPE_CHECKING:
     from segstore._core import BatchHeaders, Directory
-    from segstore.cli.finding import PartitionCheck
+    from segstore.cli.check_result import PartitionCheck
 
 
 def check_records(

@@ -14,7 +14,7 @@ from segstore.errors import CorruptLogError, NotALogError
 if TYPE_CHECKING:
     import argparse
 
-    from segstore.cli.finding import Finding, PartitionCheck
+    from segstore.cli.check_result import Finding, PartitionCheck
     from segstore.log.recovery.recovery_report import RecoveryReport
     from segstore.log.sidecar_writing import SidecarsReport
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore.cli.finding import Finding
+from segstore.cli.check_result import Finding
 from segstore.log.files.checkpoints import LOG_START_OFFSET_CHECKPOINT, RESTART_MARKER
 from segstore.log.recovery.restart_marker import missing_files_text
 

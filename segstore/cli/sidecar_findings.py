@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from segstore.cli.finding import Finding, PartitionCheck
+from segstore.cli.check_result import Finding, PartitionCheck
 from segstore.log.check.checksum_sidecar_check import check_sidecar
 from segstore.log.check.log_verifier import MAY_BE_OF_OTHERS, all_headers
 from segstore.log.files.checksum_sidecar import sidecar_name

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore.cli.finding import Finding
+from segstore.cli.check_result import Finding
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segstore.cli.finding import PartitionCheck
+    from segstore.cli.check_result import PartitionCheck
     from segstore.log.recovery.recovery_report import RecoveryReport
 
 

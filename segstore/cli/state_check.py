@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from segstore.cli.check_result import OPEN_REBUILDS, Finding, PartitionCheck
 from segstore.cli.dump_state import TRANSACTION_ENTRY, producer_lines
-from segstore.cli.finding import OPEN_REBUILDS, Finding, PartitionCheck
 from segstore.cli.log_start_check import check_log_start, read_log_start
 from segstore.cli.restart_check import lies_beside, lost_files, standing_marker
 from segstore.errors import (

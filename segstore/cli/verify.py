@@ -11,7 +11,7 @@ from segstore.cli.partition_paths import all_partitions
 if TYPE_CHECKING:
     import argparse
 
-    from segstore.cli.finding import PartitionCheck
+    from segstore.cli.check_result import PartitionCheck
 
 
 def register(parser: argparse.ArgumentParser) -> None:
