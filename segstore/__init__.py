@@ -32,7 +32,11 @@ if TYPE_CHECKING:
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
     from segstore.log.producers.verification_state_entry import VerificationGuard
     from segstore.log.recovery.recovery_report import RecoveryReport
-    from segstore.log.recovery.salvage_report import LostRange, SalvageReport
+    from segstore.log.recovery.salvage_report import (
+        LostRange,
+        SalvageReport,
+        UncertainTransaction,
+    )
     from segstore.log.remote_tier import RemoteOffsetReader
     from segstore.log.scan import LogScan
     from segstore.log.unified_log import Log, UnifiedLog
@@ -99,6 +103,7 @@ _HOMES = {
     "SpecialTimestamp": "segstore.types",
     "TimestampType": "segstore.types",
     "TopicPartition": "segstore.types",
+    "UncertainTransaction": "segstore.log.recovery.salvage_report",
     "UnifiedLog": "segstore.log.unified_log",
     "VerificationGuard": "segstore.log.producers.verification_state_entry",
     "VerifyReport": "segstore.log.check.log_verifier",
@@ -143,6 +148,7 @@ __all__ = [
     "SpecialTimestamp",
     "TimestampType",
     "TopicPartition",
+    "UncertainTransaction",
     "UnifiedLog",
     "VerificationGuard",
     "VerifyReport",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from segstore.cli.output import Progress, say, write_line
 from segstore.cli.partition_paths import all_partitions
-from segstore.errors import CorruptLogError, NotALogError
+from segstore.errors import SegstoreError
 
 if TYPE_CHECKING:
     import argparse
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
             target = arguments.target if is_one else f"{arguments.target}/{name}"
             try:
                 code = max(code, _salvage(path, target, progress, as_json=arguments.json))
-            except (CorruptLogError, NotALogError) as error:
+            except (SegstoreError, OSError) as error:
                 if is_one:
                     raise
                 say(f"segstore: {error}")  # the partitions beside it are salvaged all the same

@@ -62,12 +62,12 @@ def salvage(
 ) -> SalvageReport:
     """Copy every batch of a damaged log that can be proven into a new log [DUR-62].
 
-    A batch is kept, byte for byte and with its offsets, when its CRC is right and its offsets fit
-    between those before and behind it; also behind damage, where an open ends the log. No CRC
-    covers the offsets: where no batch next to it shows them to be right, a warning says so. An
-    ABORT marker that is lost is made anew where the transaction index of *source* names it; where
-    no index tells how a transaction ended, a warning does. In *source* no byte is changed, and no
-    file made.
+    A batch is copied, byte for byte and with its offsets, when its CRC is right and its offsets fit
+    between those of the batches around it; also behind damage, where an open ends the log. The new
+    log holds no byte of a batch that *source* does not hold: no leader epoch is mended, and no
+    transaction marker is made again. What a CRC does not cover is named in the report where
+    nothing else confirms it: offsets, leader epochs, and the ends of transactions. In *source* no
+    byte is changed, and no file is made.
 
     Parameters
     ----------
@@ -226,6 +226,7 @@ def _complete(report: SalvageReport, log: UnifiedLog) -> None:
     """Take over what the new log shows of itself."""
     report.log_end_offset = log.log_end_offset
     report.segments = log.report.segments
+    report.warnings += report.doubts()
     stable = log.last_stable_offset
     if stable < log.log_end_offset:  # a marker may be lost
         report.warnings.append(

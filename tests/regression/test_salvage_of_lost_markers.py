@@ -1,7 +1,7 @@
 """A salvage of a log whose ABORT marker was damaged showed aborted records as committed.
 
-The source's transaction index knew better, and where there was none the report said nothing when
-the same producer had ended another transaction later.
+Salvage makes no marker again. The report names each transaction whose end may be among what was
+lost, and what the source's transaction index says of it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 
 import segstore
 from segstore.log.files.partition_directory import file_name
-from segstore.log.local.transaction_index import AbortedTransaction
+from segstore.log.recovery.salvage_report import UncertainTransaction
 from tests.conformance.transactions_kit import ABORT, COMMIT, Producer, write
 from tests.unit.log.damaged_logs import batches_of, flip_bit
 
@@ -74,13 +74,6 @@ def abort_then_commit_in_another_segment(log):
     producer.end(COMMIT)
 
 
-def abort_at_the_end(log):
-    producer = Producer(log, 5)
-    write(log)
-    producer.write(1)
-    producer.end(ABORT)
-
-
 def abort_at_the_begin_of_a_segment(log):
     producer = Producer(log, 5)
     producer.write(1)
@@ -92,110 +85,69 @@ def abort_at_the_begin_of_a_segment(log):
 
 
 WAYS = {
-    abort_then_commit: (1, 0),
-    abort_then_commit_in_another_segment: (1, 0),
-    abort_at_the_end: (2, 0),
-    abort_at_the_begin_of_a_segment: (1, 1),
+    abort_then_commit: 0,
+    abort_then_commit_in_another_segment: 0,
+    abort_at_the_begin_of_a_segment: 1,
 }
 
 
 @pytest.mark.parametrize("act", WAYS)
-def test_an_index_that_is_whole_tells_of_a_lost_abort(write_log, tmp_path, act):
-    """[DUR-7, DUR-62] What was aborted stays so; the marker is made anew, and that is told."""
-    marker, base = WAYS[act]
+def test_a_lost_abort_is_told_with_what_the_index_says(write_log, tmp_path, act):
+    """[DUR-7, DUR-62] Another marker decides about the records; the index names the lost one."""
     path, shown = write_log(act)
-    lose(path, marker, base)
+    lose(path, 1, WAYS[act])
+    end = shown[-1] + 1
 
     report = segstore.salvage(path, tmp_path / "b-0")
 
-    assert [lost.first_offset for lost in report.lost] == [marker]
-    (warning,) = report.warnings
-    assert f"the ABORT marker at offset {marker}" in warning
-    assert file_name(base, "txnindex") in warning
-    assert committed(tmp_path / "b-0") == shown
-    with segstore.open(tmp_path / "b-0") as log:
-        assert log.last_stable_offset == log.log_end_offset == report.log_end_offset
-        assert len(log.collect_aborted_transactions(0, log.log_end_offset)) == 1
+    assert [lost.first_offset for lost in report.lost] == [1]
+    assert report.uncertain_transactions == [UncertainTransaction(5, 0, 1, end, aborted_at=1)]
+    assert any("aborted, at offset 1" in warning for warning in report.warnings)
+    assert committed(tmp_path / "b-0") == [0, *shown]
+    values = report.to_dict()["uncertain_transactions"]
+    assert [one["marker_offset"] for one in values] == [end]
+
+
+def test_a_lost_abort_at_the_end_leaves_the_transaction_open(write_log, tmp_path):
+    """[DUR-7] No record of it is shown; the report says where committed data ends."""
+
+    def act(log):
+        producer = Producer(log, 5)
         write(log)
-    assert committed(tmp_path / "b-0") == [*shown, report.log_end_offset]
+        producer.write(1)
+        producer.end(ABORT)
+
+    path, shown = write_log(act)
+    lose(path, 2)
+
+    report = segstore.salvage(path, tmp_path / "b-0")
+
+    assert report.uncertain_transactions == []
+    assert any("open from offset 1 on" in warning for warning in report.warnings)
+    assert committed(tmp_path / "b-0") == shown == [0]
 
 
-@pytest.mark.parametrize("loss", ["removed", "emptied", "another producer's"])
-def test_without_an_index_the_report_says_that_nobody_knows(write_log, tmp_path, loss):
+@pytest.mark.parametrize("loss", ["removed", "emptied", "another producer's", "torn"])
+def test_without_an_index_the_report_says_that_it_may_be(write_log, tmp_path, loss):
     """[DUR-7] The next end of the producer is not that of the lost transaction, perhaps."""
     path, _ = write_log(abort_then_commit)
     lose(path, 1)
     index = path / file_name(0, "txnindex")
+    data = bytearray(index.read_bytes())
+    data[9] ^= 1
     if loss == "removed":
         index.unlink()
-    elif loss == "emptied":
-        index.write_bytes(b"")
     else:
-        data = bytearray(index.read_bytes())
-        data[9] ^= 1
-        index.write_bytes(data)
+        index.write_bytes({"emptied": b"", "another producer's": data, "torn": data[:9]}[loss])
 
     report = segstore.salvage(path, tmp_path / "b-0")
 
     assert committed(tmp_path / "b-0") == [0, 2, 3]
-    (warning,) = report.warnings
-    assert "producer 5" in warning
-    assert "from offset 0 on" in warning
-    assert "the marker at offset 4" in warning
-
-
-@pytest.mark.parametrize("damage", ["another log's", "torn", "out of order"])
-def test_an_index_that_lacks_a_marker_that_is_left_tells_nothing(write_log, tmp_path, damage):
-    """[DUR-7, TXX-1] What it says of other markers may be lost too."""
-
-    def act(log):
-        producer = Producer(log, 5)
-        write(log)  # 0
-        for kind in (ABORT, COMMIT, ABORT):  # 1 and 2, 3 and 4, 5 and 6
-            producer.write(1)
-            producer.end(kind)
-
-    path, shown = write_log(act)
-    assert shown == [0, 3]
-    lose(path, 2)
-    index = path / file_name(0, "txnindex")
-    data = index.read_bytes()
-    first, last = data[:34], data[34:]
-    other = AbortedTransaction(9, 3, 3, 4).format()
-    index.write_bytes(
-        {"another log's": other, "torn": last[:9], "out of order": last + first}[damage]
-    )
-
-    report = segstore.salvage(path, tmp_path / "b-0")
-
-    assert committed(tmp_path / "b-0") == [0, 1, 3]
-    assert any("the marker at offset 4" in warning for warning in report.warnings)
-
-
-def test_an_entry_that_goes_across_a_marker_that_is_left_makes_none(write_log, tmp_path):
-    """[DUR-7, TXX-1] One changed bit moves it to a COMMIT that is lost: what it ended was none."""
-
-    def act(log):
-        producer = Producer(log, 5)
-        for kind in (ABORT, COMMIT, COMMIT):  # 0 and 1, 2 and 3, 4 and 5
-            producer.write(1)
-            producer.end(kind)
-
-    path, shown = write_log(act)
-    assert shown == [2, 4]
-    lose(path, 3)
-    (path / file_name(0, "txnindex")).write_bytes(AbortedTransaction(5, 0, 3, 4).format())
-
-    report = segstore.salvage(path, tmp_path / "b-0")
-
-    assert committed(tmp_path / "b-0") == [2, 4]
-    (warning,) = report.warnings
-    assert "from offset 2 on" in warning
-    assert "the marker at offset 5" in warning
+    assert report.uncertain_transactions == [UncertainTransaction(5, 0, 1, 4)]
 
 
 def test_a_lost_commit_before_an_abort(write_log, tmp_path):
-    """[DUR-7] The index says where the aborted transaction began: not where the first one did."""
+    """[DUR-7] Committed records may count as aborted just as well."""
 
     def act(log):
         producer = Producer(log, 5)
@@ -209,13 +161,11 @@ def test_a_lost_commit_before_an_abort(write_log, tmp_path):
     report = segstore.salvage(path, tmp_path / "b-0")
 
     assert (shown, committed(tmp_path / "b-0")) == ([0], [])
-    (warning,) = report.warnings
-    assert "from offset 0 on" in warning
-    assert "the marker at offset 3" in warning
+    assert report.uncertain_transactions == [UncertainTransaction(5, 0, 1, 3)]
 
 
-def test_where_an_index_tells_all_nothing_is_doubted(write_log, tmp_path):
-    """A transaction that goes on behind the loss, or whose COMMIT was lost, is a committed one."""
+def test_only_what_was_open_at_a_loss_is_uncertain(write_log, tmp_path):
+    """[DUR-7] Of two producers the one whose transaction had ended before is not."""
 
     def act(log):
         first, second = Producer(log, 5), Producer(log, 6)
@@ -231,12 +181,12 @@ def test_where_an_index_tells_all_nothing_is_doubted(write_log, tmp_path):
 
     report = segstore.salvage(path, tmp_path / "b-0")
 
-    assert report.warnings == []
+    assert report.uncertain_transactions == [UncertainTransaction(5, 0, 3, 5)]
     assert committed(tmp_path / "b-0") == [one for one in shown if one != 3] == [0, 4]
 
 
-def test_a_lost_batch_that_is_no_marker_is_no_abort(write_log, tmp_path):
-    """All of an aborted transaction is gone: there is nothing to end."""
+def test_a_transaction_that_is_lost_as_a_whole_is_not_uncertain(write_log, tmp_path):
+    """All of an aborted transaction is gone: nothing of it can be shown."""
 
     def act(log):
         write(log)

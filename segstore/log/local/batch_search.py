@@ -6,7 +6,8 @@ one may begin at any byte. Its offsets say whether it belongs there; that is for
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import errno
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -28,11 +29,10 @@ ROW: Final = np.dtype(
         ("last_offset", "i8"),
         ("epoch", "i4"),
         ("whole", "?"),
-        ("epoch_is_mended", "?"),
     ],
     align=True,
 )
-"""A whole batch, or a range of bytes that is none; its epoch as it stands, unless it is mended."""
+"""A whole batch, or a range of bytes that is none."""
 
 _PREFIX_BYTES: Final = 17
 _LOG_OVERHEAD: Final = 12
@@ -45,8 +45,15 @@ _WASTE_PER_BYTE: Final = 16
 _WASTE: Final = 64 * 1024 * 1024
 _LOOK_AHEAD_BYTES: Final = 64 * 1024 * 1024
 TOO_MANY: Final = "more places look like a batch here than can be tried"
-UNREADABLE: Final = "the disk cannot read these bytes"
 NOT_WHOLE: Final = "a batch whose length is wrong, or whose end is missing"
+
+
+class NoBatch(NamedTuple):
+    """Why a range of bytes is no batch."""
+
+    reason: str
+    os_error: int | None = None
+    """errno, where the disk does not give these bytes; None where it does."""
 
 
 class BatchSearch:
@@ -74,7 +81,7 @@ class BatchSearch:
         segment: Segment,
         name: str,
         number: int,
-        reasons: dict[tuple[int, int], str],
+        reasons: dict[tuple[int, int], NoBatch],
         progress: Callable[[int], None],
     ) -> None:
         self._directory = directory
@@ -84,6 +91,8 @@ class BatchSearch:
         self._reasons = reasons
         self._progress = progress
         self._position = 0
+        self._os_error: int | None = None
+        """Of the block that could not be read last."""
         self._budget = _WASTE_PER_BYTE * segment.size_bytes + _WASTE
         """Bytes that may be read to find that they are no batch: the work is linear [DUR-103]."""
 
@@ -113,7 +122,7 @@ class BatchSearch:
                 yield from self._rows_of(bad)
             if bad < size:  # its own block is not tried again: it may be given out now and then
                 end = self._next_block(min(size, _block_end(bad)), size, readable=True)
-                yield self._lost(end, UNREADABLE)
+                yield self._lost(end, "the disk cannot read these bytes", os_error=self._os_error)
 
     def _next_block(self, position: int, size: int, *, readable: bool) -> int:
         """Return where the first block begins that can be read, or cannot; *size* without one."""
@@ -122,8 +131,8 @@ class BatchSearch:
             try:
                 self._directory.read_range(self._name, position, end - position)
                 is_readable = True
-            except ReadIOError:
-                is_readable = False
+            except ReadIOError as error:
+                is_readable, self._os_error = False, error.os_error or errno.EIO
             if is_readable == readable:
                 return position
             position = end
@@ -158,14 +167,14 @@ class BatchSearch:
         rows["epoch"] = headers["partition_leader_epoch"]
         return rows
 
-    def _lost(self, end: int, why: str) -> np.ndarray:
+    def _lost(self, end: int, why: str, *, os_error: int | None = None) -> np.ndarray:
         """Return the row of what is between here and *end*, and go on there."""
         row = np.zeros(1, ROW)
         row["segment"], row["position"] = self._number, self._position
         row["size"] = end - self._position
         if self.was_given_up:
             why = f"{why}; {TOO_MANY}"
-        self._reasons[self._number, self._position] = why
+        self._reasons[self._number, self._position] = NoBatch(why, os_error)
         self._moved_to(end)
         return row
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from segstore._core import ScanResult, scan_batches
 from segstore.log.files.recovery_advice import WAY_BACK
-from segstore.log.local.batch_search import UNREADABLE, BatchSearch
+from segstore.log.local.batch_search import BatchSearch, NoBatch
 from segstore.log.local.segment import Segment
 
 if TYPE_CHECKING:
@@ -131,14 +131,14 @@ def quarantined_files(
         is_deleted = batches["last_offset"] < log_start_offset
         deleted, batches = batches[is_deleted], batches[~is_deleted]
         if len(batches):
-            there = _keys_within(
+            there = keys_within(
                 directory,
                 context,
                 base_offsets,
                 int(batches["base_offset"].min()),
                 int(batches["last_offset"].max()),
             )
-            batches = batches[~np.isin(_keys(batches), there)]
+            batches = batches[~np.isin(batch_keys(batches), there)]
         found.append(
             QuarantinedFile(
                 name,
@@ -160,17 +160,17 @@ def quarantined_files(
 def _whole_batches(directory: Directory, name: str, size_bytes: int) -> tuple[np.ndarray, int, int]:
     """Return the whole batches of a file, also behind damage, what is unreadable, and no batch."""
     bytes_there: Any = _BytesOfFile(directory, name, size_bytes)
-    reasons: dict[tuple[int, int], str] = {}
+    reasons: dict[tuple[int, int], NoBatch] = {}
     search = BatchSearch(directory, bytes_there, name, 0, reasons, lambda _: None)
     lost = [row for rows in search.rows() for row in rows[~rows["whole"]]]
     unreadable_bytes = sum(
-        int(row["size"]) for row in lost if reasons.get((0, int(row["position"]))) == UNREADABLE
+        int(row["size"]) for row in lost if reasons[0, int(row["position"])].os_error is not None
     )
     lost_bytes = sum(int(row["size"]) for row in lost)
     return bytes_there.batches(), unreadable_bytes, lost_bytes - unreadable_bytes
 
 
-def _keys_within(
+def keys_within(
     directory: Directory,
     context: SegmentContext,
     base_offsets: Sequence[int],
@@ -185,17 +185,17 @@ def _keys_within(
         segment, stop = Segment(context, base), "complete"
         try:
             for headers, scan in segment.scan_windows(check_crc=False):
-                keys.append(_keys(headers))
+                keys.append(batch_keys(headers))
                 stop = scan.stop
             if stop in {"corrupt", "incomplete", "order"}:  # and it may go on behind that
                 batches, *_ = _whole_batches(directory, segment.name, segment.size_bytes)
-                keys.append(_keys(batches))
+                keys.append(batch_keys(batches))
         finally:
             segment.close_quietly()
     return np.concatenate(keys)
 
 
-def _keys(headers: np.ndarray) -> np.ndarray:
+def batch_keys(headers: np.ndarray) -> np.ndarray:
     """Return a number a batch, the same for the same bytes at the same offset."""
     offsets = headers["base_offset"].astype(np.uint64)
     return np.asarray((offsets << np.uint64(32)) ^ headers["crc"].astype(np.uint64))

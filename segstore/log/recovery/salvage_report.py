@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MAX_RANGES: Final = 10_000
 """Kept one by one; of more the sums are kept, so that a hostile log takes no memory [DUR-102]."""
+RECORDS_MISSING: Final = "RECORDS_MISSING"
 _SHOWN_RANGES: Final = 20
 
 
@@ -20,18 +26,51 @@ class LostRange(NamedTuple):
     first_offset: int
     """Every offset from here to below `next_offset` is lost that had a record."""
     next_offset: int | None
-    """Where the kept records go on; None = nobody knows how far the lost bytes reached."""
+    """Where the kept records go on; None = nothing tells how far the lost bytes reached."""
     reason: str
+    code: str
+    """Which kind of loss it is: docs/operations.md lists the codes."""
+    os_error: int | None = None
+    """errno, where the disk could not read the bytes."""
 
     def __str__(self) -> str:
         until = "on" if self.next_offset is None else f"to {self.next_offset - 1}"
         offsets = f"offsets {self.first_offset} {until}"
         if self.next_offset is not None and self.next_offset <= self.first_offset:
             offsets = f"no offset of the log, before {self.first_offset}"
+        why = self.reason
+        if self.os_error is not None:
+            name = errno.errorcode.get(self.os_error, str(self.os_error))
+            why += f" ({name}: {os.strerror(self.os_error)})"
         if not self.file:
-            return f"{offsets}: {self.reason}"
+            return f"{offsets}: {why}"
         end = self.position + self.size_bytes
-        return f"{self.file}, bytes {self.position} to {end}: {offsets}: {self.reason}"
+        return f"{self.file}, bytes {self.position} to {end}: {offsets}: {why}"
+
+
+class UncertainTransaction(NamedTuple):
+    """A transaction whose end may be lost, so that aborted records may count as committed."""
+
+    producer_id: int
+    first_offset: int
+    """Where it begins."""
+    lost_from: int
+    """Where the first range of lost offsets after that begins."""
+    marker_offset: int
+    """The marker by which its records count as committed or aborted in the new log."""
+    aborted_at: int | None = None
+    """A transaction index of the source says that it was aborted by a marker at this offset."""
+
+    def __str__(self) -> str:
+        text = (
+            f"the end of the transaction of producer {self.producer_id} from offset"
+            f" {self.first_offset} on may be among what was lost from offset {self.lost_from} on:"
+            f" its records count as what the marker at offset {self.marker_offset} says, committed"
+            " or aborted, and may have been the other"
+        )
+        if self.aborted_at is not None:
+            text += f"; the transaction index says: aborted, at offset {self.aborted_at}"
+        return text
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +90,14 @@ class SalvageReport:
         In the order of the log; the first ten thousand.
     lost_ranges, lost_bytes : int
         How many there are, and the bytes in all of them.
+    duplicate_batches, duplicate_bytes : int
+        What the source has twice, as where files of another replica were copied over it; each
+        batch was copied once, so that nothing of this is lost.
+    unproven : list of tuple
+        First and last offset of batches that were copied behind damage, and whose offsets nothing
+        next to them confirms: no checksum covers these.
+    uncertain_transactions : list of UncertainTransaction
+        Of which aborted records may count as committed, since a marker may be lost.
     maybe_lost : list of tuple
         First offset and the next one of gaps of which nothing tells whether a file was lost or the
         records were deleted or compacted away.
@@ -73,6 +120,10 @@ class SalvageReport:
     lost: list[LostRange] = field(default_factory=list)
     lost_ranges: int = 0
     lost_bytes: int = 0
+    duplicate_batches: int = 0
+    duplicate_bytes: int = 0
+    unproven: list[tuple[int, int]] = field(default_factory=list)
+    uncertain_transactions: list[UncertainTransaction] = field(default_factory=list)
     maybe_lost: list[tuple[int, int]] = field(default_factory=list)
     quarantined: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -90,9 +141,41 @@ class SalvageReport:
         if len(self.lost) < MAX_RANGES:
             self.lost.append(lost)
 
+    def replace_lost(self, lost: LostRange, parts: list[LostRange]) -> None:
+        """Put *parts* in the place of a range of which the rest is not lost after all."""
+        at = self.lost.index(lost)
+        self.lost[at : at + 1] = parts
+        self.lost_ranges += len(parts) - 1
+        self.lost_bytes += sum(part.size_bytes for part in parts) - lost.size_bytes
+
+    def doubts(self) -> list[str]:
+        """Return what a person should know of what was copied."""
+        texts = [
+            f"a whole batch is copied with the offsets {first} to {last}, which no batch next to it"
+            " confirms: no checksum covers them"
+            for first, last in self.unproven[:_SHOWN_RANGES]
+        ]
+        texts += [str(one) for one in self.uncertain_transactions[:_SHOWN_RANGES]]
+        more = len(self.uncertain_transactions) - _SHOWN_RANGES
+        if more > 0:
+            texts.append(f"and so may the ends of {more} more transactions be")
+        if self.maybe_lost:
+            first, behind = self.maybe_lost[0]
+            others = len(self.maybe_lost) - 1
+            more_ranges = f", and of {others} more ranges" if others else ""
+            texts.append(
+                f"no file holds the offsets {first} to {behind - 1}{more_ranges}: compaction leaves"
+                " such gaps, and so does a file that was lost; nothing tells which it was"
+            )
+        return texts
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
-        return {**asdict(self), "lost": [lost._asdict() for lost in self.lost]}
+        return {
+            **asdict(self),
+            "lost": [lost._asdict() for lost in self.lost],
+            "uncertain_transactions": [one._asdict() for one in self.uncertain_transactions],
+        }
 
     def __str__(self) -> str:
         segments = "1 segment" if self.segments == 1 else f"{self.segments} segments"
@@ -111,6 +194,28 @@ class SalvageReport:
         lines += [f"lost {lost}" for lost in self.lost[:_SHOWN_RANGES]]
         if self.lost_ranges > _SHOWN_RANGES:
             lines.append(f"and {self.lost_ranges - _SHOWN_RANGES} more ranges")
+        if self.duplicate_batches:
+            lines.append(
+                f"{self.duplicate_batches} batches, {self.duplicate_bytes} bytes, are in the source"
+                " twice, and were copied once"
+            )
         lines += [f"not copied: {text}" for text in self.quarantined]
         lines += [f"warning: {text}" for text in self.warnings]
         return "\n".join(lines)
+
+
+def other_epochs(name: str, row: np.void, expected: int, count: int) -> str:
+    """Return what is said of batches that are copied with another epoch than the files say.
+
+    Parameters
+    ----------
+    name, row, expected
+        File, row and right epoch of the first of *count* batches.
+    """
+    offsets = f"offsets {row['base_offset']} to {row['last_offset']}"
+    more = f", and so have {count - 1} more batches" if count > 1 else ""
+    return (
+        f"{name}, position {row['position']}: the batch of {offsets} has the leader epoch"
+        f" {row['epoch']}, and leader-epoch-checkpoint or .segstore say {expected}{more}: no"
+        " checksum covers an epoch; batches are copied as they stand"
+    )

@@ -12,7 +12,6 @@ from segstore.errors import SegstoreError
 from segstore.log.local.batch_search import BatchSearch
 from segstore.log.local.segment import Segment
 from segstore.log.salvage.batch_chain import choose_batches
-from segstore.log.salvage.original_epochs import OriginalEpochs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -122,9 +121,9 @@ def lost_records(  # noqa: PLR0913 - the segment, and what is known of its recor
     try:
         search = BatchSearch(directory, segment, segment.name, 0, {}, lambda _: None)
         known_end = -1 if end_offset is None else end_offset
-        written = None if state is None else OriginalEpochs(state)
-        for rows, kept in choose_batches(
-            search.rows(), [base_offset], state, original_epochs=written, end_offset=known_end
+        gapless_from = None if state is None else state.contiguous_from
+        for rows, kept, _ in choose_batches(
+            search.rows(), [base_offset], gapless_from, end_offset=known_end
         ):
             chosen = rows[kept & (rows["last_offset"] >= first_offset)]
             whole += zip(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import segstore._core as _core
@@ -19,7 +19,7 @@ from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.files.partition_directory import segment_files
 from segstore.log.files.partition_path import open_parent_directory, open_partition_directory
 from segstore.log.files.recovery_advice import WAY_BACK
-from segstore.log.local.batch_search import BatchSearch
+from segstore.log.local.batch_search import BatchSearch, NoBatch
 from segstore.log.local.missing_records import missing_of
 from segstore.log.local.segment import Segment
 from segstore.log.recovery.contradicted_epochs import contradiction_of_epochs
@@ -28,10 +28,9 @@ from segstore.log.recovery.log_start_recovery import first_missing_offset
 from segstore.log.recovery.lost_state import begin_without_state, lost_state
 from segstore.log.recovery.quarantined_file import quarantine_hint, quarantined_files
 from segstore.log.recovery.recovery_report import RecoveryReport
-from segstore.log.recovery.salvage_report import LostRange
+from segstore.log.recovery.salvage_report import RECORDS_MISSING, LostRange, other_epochs
 from segstore.log.salvage.batch_chain import choose_batches
-from segstore.log.salvage.lost_markers import LostMarkers
-from segstore.log.salvage.original_epochs import OriginalEpochs
+from segstore.log.salvage.batch_epochs import BatchEpochs
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
@@ -43,9 +42,7 @@ if TYPE_CHECKING:
     from segstore.log.files.partition_directory import SegmentFile
     from segstore.log.files.stored_state import StoredState
     from segstore.log.recovery.salvage_report import SalvageReport
-    from segstore.log.salvage.batch_chain import Mask
-
-Reasons = dict[tuple[int, int], str]
+    from segstore.log.salvage.batch_chain import ChosenBatches
 
 
 class SalvageSource:
@@ -74,12 +71,8 @@ class SalvageSource:
         Where the first file begins that is gone through, or the records before it that are missing.
     known_end : int
         Offsets below it had been given out.
-    state : LogState or None
-        From where on the log has no gap, where that can be relied on.
-    original_epochs : OriginalEpochs or None
-        Which epochs its batches should have, where that is known.
-    lost_markers : LostMarkers
-        What its transaction indexes say of markers that are in no file.
+    gapless_from : int or None
+        No offset from here on is missing in the log; None where nothing tells.
     missing : list of MissingRecords
         What is proven to be missing between its files.
     """
@@ -94,7 +87,7 @@ class SalvageSource:
         self._report = report
         self._progress = progress
         self._done = 0
-        self.reasons: Reasons = {}
+        self.reasons: dict[tuple[int, int], NoBatch] = {}
         self.directory, topic_partition = open_partition_directory(
             path, read_only=True, environment=environment
         )
@@ -112,17 +105,16 @@ class SalvageSource:
             )
             self.files = self._log_files(context)
             self._segments = self._open_segments(context)
-            self.state, epochs, doubt = self._read_state()
-            self.original_epochs = None
-            if self.state is not None:
-                entries = () if epochs is None else epochs.entries
-                self.original_epochs = OriginalEpochs(self.state, entries)
+            state, epochs, doubt = self._read_state()
+            self.gapless_from = None if state is None else state.contiguous_from
+            self._epochs = None
+            if state is not None:
+                self._epochs = BatchEpochs(state, () if epochs is None else epochs.entries)
             self.known_end = self.files[-1].offset
             if found.own_marker is not None and found.own_marker.log_end_offset < _far(self):
                 self.known_end = max(self.known_end, found.own_marker.log_end_offset)
             if found.recovery_point is not None and found.recovery_point < _far(self):
                 self.known_end = max(self.known_end, found.recovery_point)
-            self.lost_markers = self._lost_markers()
         except BaseException:
             self.directory.close()
             raise
@@ -131,7 +123,7 @@ class SalvageSource:
         self.first_offset = min(
             (segment.base_offset for segment in segments), default=self.files[0].offset
         )
-        missing = first_missing_offset(segments, found, epochs, self.state)
+        missing = first_missing_offset(segments, found, epochs, state)
         if (lost := lost_state(self.directory, found)) is not None:
             missing = self._begin_in_doubt(f"{LOG_STATE} {lost}", found, epochs)
         if doubt is not None:
@@ -219,13 +211,6 @@ class SalvageSource:
                     latest = max(latest, int(headers["partition_leader_epoch"].max(initial=-1)))
         return latest
 
-    def _lost_markers(self) -> LostMarkers:
-        bases = [file.offset for file in self.files if not file.suffix]
-        return LostMarkers(
-            self.directory,
-            bases if len(bases) == len(self.files) else [],  # a compaction has moved them
-        )
-
     def _open_segments(self, context: SegmentContext) -> list[tuple[int, Segment]]:
         """Open the segments that hold offsets from the log start on."""
         opened = []
@@ -241,7 +226,11 @@ class SalvageSource:
             except LogNotFoundError:
                 continue  # its writer deleted it while we looked
             except (NotALogError, ReadIOError, CorruptLogError) as error:
-                self._report.lose(LostRange(file.name, 0, 0, file.offset, None, error.message))
+                code = "FILE_IS_NO_FILE" if isinstance(error, NotALogError) else "FILE_UNREADABLE"
+                why, os_error = error.message, error.os_error
+                self._report.lose(
+                    LostRange(file.name, 0, 0, file.offset, None, why, code, os_error)
+                )
         if skipped:
             self._report.warnings.append(
                 f"{skipped} segments lie below the log start {self.log_start_offset}: their records"
@@ -249,16 +238,20 @@ class SalvageSource:
             )
         return opened
 
-    def batches(self) -> Iterator[tuple[np.ndarray, Mask]]:
-        """Yield tables of rows that cover every byte, and which of the rows are to be kept."""
-        bases = [file.offset for file in self.files]
-        return choose_batches(
-            self._tables(),
-            bases,
-            self.state,
-            original_epochs=self.original_epochs,
-            end_offset=self.known_end,
-        )
+    def batches(self) -> Iterator[ChosenBatches]:
+        """Yield tables of rows that cover every byte, and which of the rows are to be copied."""
+        bases, epochs = [file.offset for file in self.files], self._epochs
+        for chosen in choose_batches(
+            self._tables(), bases, self.gapless_from, end_offset=self.known_end
+        ):
+            if epochs is None:
+                yield chosen
+            else:
+                yield chosen._replace(kept=epochs.without_older(chosen.rows, chosen.kept))
+        if epochs is not None and epochs.first_differing is not None:
+            row, expected = epochs.first_differing
+            name = self.files[row["segment"]].name
+            self._report.warnings.append(other_epochs(name, row, expected, epochs.differing))
 
     def _tables(self) -> Iterator[np.ndarray]:
         for number, segment in self._segments:
@@ -280,9 +273,19 @@ class SalvageSource:
         for one in self.missing:
             if one.first_offset < next_offset and one.next_offset > first_offset:
                 proven = min(proven, max(one.first_offset, first_offset))
-        if self.state is None:
+        if self.gapless_from is None:
             return None if proven == next_offset else proven
-        return min(proven, max(first_offset, self.state.contiguous_from))
+        return min(proven, max(first_offset, self.gapless_from))
+
+    @contextmanager
+    def open_file(self, name: str) -> Iterator[Segment]:
+        """Open a ``.log`` file again, to read."""
+        (file,) = [file for file in self.files if file.name == name]
+        segment = Segment(self._context, file.offset, suffix=file.suffix)
+        try:
+            yield segment
+        finally:
+            segment.close_quietly()
 
     def note_quarantined(self) -> None:
         """Report what stands in quarantine files: no part of the log any more, and not copied."""
@@ -304,6 +307,7 @@ class SalvageSource:
                     found.first_offset,
                     found.next_offset,
                     "an open for writing had taken these records out of the log",
+                    RECORDS_MISSING,
                 )
             )
 

@@ -12,7 +12,7 @@ from segstore.log.files.checkpoints import LogState
 from segstore.log.local.batch_search import ROW
 from segstore.log.salvage import batch_chain
 from segstore.log.salvage.batch_chain import choose_batches
-from segstore.log.salvage.original_epochs import OriginalEpochs
+from segstore.log.salvage.batch_epochs import BatchEpochs
 from segstore.types import EpochEntry
 
 SIZE = 100
@@ -31,12 +31,12 @@ def rows_of(ranges, segment=0, epochs=None):
     return rows
 
 
-def chosen(*tables, bases=(0,), state=None):
+def chosen(*tables, bases=(0,), gapless_from=None, only_unproven=False):
     """(base, last) of what is kept."""
     found = []
-    written = None if state is None else OriginalEpochs(state)
-    for rows, kept in choose_batches(tables, bases, state, original_epochs=written):
-        found += [(int(row["base_offset"]), int(row["last_offset"])) for row in rows[kept]]
+    for rows, kept, proven in choose_batches(tables, bases, gapless_from):
+        wanted = rows[kept & ~proven] if only_unproven else rows[kept]
+        found += [(int(row["base_offset"]), int(row["last_offset"])) for row in wanted]
     return found
 
 
@@ -64,63 +64,56 @@ def test_a_batch_that_is_not_of_its_segment():
     assert chosen(rows_of([(5, 9), (10, 9), (20, 29)]), bases=[6]) == [(20, 29)]
     far = [(5, 9), (2**31 + 1, 2**31 + 5)]
     assert chosen(rows_of(far), bases=[5]) == far
-    assert chosen(rows_of(far), bases=[5], state=LogState(2**40, 0, None)) == far[:1]
+    assert chosen(rows_of(far), bases=[5], gapless_from=2**40) == far[:1]
 
 
 def test_the_last_batch_of_a_log_without_gaps():
     """[DUR-64] jumped, with nothing behind it that would tell."""
-    state = LogState(0, 0, None)
     good = [(0, 9), (10, 19)]
-    assert chosen(rows_of([*good, (21, 30)]), state=state) == good
+    assert chosen(rows_of([*good, (21, 30)]), gapless_from=0) == good
     assert chosen(rows_of([*good, (21, 30)])) == [*good, (21, 30)]
-    assert chosen(rows_of([*good, None, (30, 39)]), state=state) == [*good, (30, 39)]
-    assert chosen(rows_of([(1, 5)]), state=state) == []
+    behind_damage = rows_of([*good, None, (30, 39)])
+    assert chosen(behind_damage, gapless_from=0) == [*good, (30, 39)]
+    assert chosen(behind_damage, gapless_from=0, only_unproven=True) == [(30, 39)]
+    assert chosen(rows_of([(1, 5)]), gapless_from=0) == []
 
 
 def ordered(epochs, state, entries=()):
-    """Epochs of what is kept, and which of all are mended; offsets are 0, 1, 2, ..."""
+    """Epochs of what is copied, and how many of them are not what the files say."""
     rows = rows_of([(offset, offset) for offset in range(len(epochs))], epochs=epochs)
-    written = None if state is None else OriginalEpochs(state, entries)
-    ((found, kept),) = choose_batches([rows], [0], state, original_epochs=written)
+    compared = BatchEpochs(state, entries)
+    kept = [compared.without_older(part, part["whole"]) for part in (rows[:2], rows[2:])]
     assert rows["epoch"].tolist() == epochs
-    return found["epoch"][kept].tolist(), np.flatnonzero(found["epoch_is_mended"]).tolist()
+    return rows["epoch"][np.concatenate(kept)].tolist(), compared.differing
 
 
 def test_leader_epochs_that_go_back():
-    """[DUR-64] count where the log is known to have none; what never was is mended."""
-    state = LogState(0, 0, EpochEntry(1, 3))
-    assert ordered([0, 9, 0, 1, -1], state) == ([0, 0, 0, 1, -1], [1])
-    assert ordered([0, 9, 0, 1, -1], None) == ([0, 9, 0, 1, -1], [])
-    assert ordered([0, 9, 0, 1, -1], LogState(0, 0, None)) == ([0, 0, 1, -1], [])
-    assert ordered([9, 0, 9, 1, 9], state) == ([0, 0, 0, 1, 9], [0, 2])
-    assert ordered([0, 3, 3, 2, 3], LogState(0, 0, EpochEntry(3, 1))) == ([0, 3, 3, 3], [])
-    assert ordered([0, 3, 3, 2, 3], LogState(0, 4, EpochEntry(3, 1))) == ([0, 3, 3, 2, 3], [])
+    """[DUR-64] are left out behind the latest one, which has a checksum."""
+    assert ordered([0, 9, 0, 1, -1], LogState(0, 0, EpochEntry(1, 3))) == ([0, 9, 0, 1, -1], 1)
+    assert ordered([0, 3, 3, 2, 3], LogState(0, 0, EpochEntry(3, 1))) == ([0, 3, 3, 3], 0)
+    assert ordered([0, 3, 3, 2, 3], LogState(0, 4, EpochEntry(3, 1))) == ([0, 3, 3, 2, 3], 0)
+    assert ordered([0, 9, 0, 1, -1], LogState(0, 0, None)) == ([0, 9, 0, 1, -1], 0)
 
 
 def test_the_latest_epoch_is_where_the_checksum_says():
     """[DUR-64] Batches below it there are older ones, unless there is none of it."""
     state = LogState(0, 0, EpochEntry(5, 1))
-    assert ordered([3, 5, 5, 3, 3, 3], state) == ([3, 5, 5], [])
-    assert ordered([3, 4, 5, 5], state) == ([3, 5, 5], [])
-    assert ordered([3, 4, 4, 4], state) == ([3, 4, 4, 4], [])
-    assert ordered([3, 5, 5, 7], state) == ([3, 5, 5, 7], [])
-    assert ordered([3, 5, 9, 7], state) == ([3, 5, 5, 7], [2])
+    assert ordered([3, 5, 5, 3, 3, 3], state) == ([3, 5, 5], 0)
+    assert ordered([3, 4, 5, 5], state) == ([3, 4, 5, 5], 1)
+    assert ordered([3, 4, 4, 4], state) == ([3, 4, 4, 4], 3)
+    assert ordered([3, 5, 5, 7], state) == ([3, 5, 5, 7], 1)
 
 
 def test_what_the_checkpoint_says_decides_between_two():
-    """[DUR-64] Which of two batches goes back, and which epoch one had that never was."""
+    """[DUR-64] Which of two batches is the older one."""
     entries = [EpochEntry(0, 0), EpochEntry(3, 2), EpochEntry(5, 4)]
     state = LogState(0, 0, entries[-1])
-    assert ordered([0, 0, 3, 2, 5, 5], state, entries) == ([0, 0, 3, 5, 5], [])
-    assert ordered([0, 0, 4, 3, 5, 5], state, entries) == ([0, 0, 3, 3, 5, 5], [2])
-    assert ordered([0, 0, 9, 3, 5, 5], state, entries) == ([0, 0, 3, 3, 5, 5], [2])
-    other = [EpochEntry(0, 0), EpochEntry(2, 2), EpochEntry(5, 4)]  # a digit flipped
-    assert ordered([1, 0, 3, 3, 5, 5], state, entries) == ([0, 0, 3, 3, 5, 5], [0])
-    assert ordered([0, 0, -9, 3, 5, -2], state, entries) == ([0, 0, 3, 3, 5, 5], [2, 5])
-    assert ordered([0, 9, 3, 3, 5, 5], state, other) == ([0, 0, 3, 3, 5, 5], [1])
-    assert ordered([0, 0, 3, 9, 5, 5], state, other) == ([0, 0, 3, 3, 5, 5], [3])
-    before = LogState(0, 0, EpochEntry(6, 6), epochs_before=(entries[-1],))
-    assert ordered([0, 0, 9, 3, 5, 5], before, entries) == ([0, 0, 3, 5, 5], [])
+    assert ordered([0, 0, 3, 2, 5, 5], state, entries) == ([0, 0, 3, 5, 5], 0)
+    assert ordered([0, 0, 4, 3, 5, 5], state, entries) == ([0, 0, 4, 3, 5, 5], 1)
+    assert ordered([1, 0, 3, 3, 5, 5], state, entries) == ([1, 0, 3, 3, 5, 5], 1)
+    assert ordered([0, 0, -9, 3, 5, -2], state, entries) == ([0, 0, -9, 3, 5, -2], 2)
+    between_two_files = LogState(0, 0, EpochEntry(6, 6), epochs_before=(entries[-1],))
+    assert ordered([0, 0, 9, 3, 5, 5], between_two_files, entries) == ([0, 0, 9, 3, 5, 5], 0)
 
 
 def test_a_decision_does_not_depend_on_where_a_block_ends(monkeypatch):
@@ -158,31 +151,28 @@ def test_the_most_that_ascend(pairs):
 def test_one_of_two_that_overlap_with_nothing_around_them_to_continue():
     """[DUR-64] in a log without gaps, the one that leaves one to its neighbour is wrong."""
     ranges = [(0, 1), (3, 6), (6, 10), (2**40, 2**40 + 4), (16, 17)]
-    assert chosen(rows_of(ranges), state=LogState(0, 0, None)) == [(0, 1), (6, 10), (16, 17)]
-
-
-def test_mended_epochs_ascend():
-    """Of three that are wrong the second is not below what the first got."""
-    entries = [EpochEntry(0, 0), EpochEntry(3, 1), EpochEntry(7, 2), EpochEntry(9, 4)]
-    state = LogState(0, 0, entries[-1])
-    assert ordered([0, 99, 99, 5, 9, 9], state, entries) == ([0, 3, 3, 5, 9, 9], [1, 2])
-    assert ordered([0, 1 << 18, -4], LogState(0, 0, EpochEntry(4, 2))) == ([0, 1 << 18, -1], [2])
-    assert ordered([-1, -7, -1], LogState(0, 0, None)) == ([-1, -1, -1], [1])
-    assert ordered([-7], LogState(0, 0, None)) == ([-1], [0])
-    assert ordered([-7, -8], LogState(0, 0, None), []) == ([-1, -1], [0, 1])
-    assert ordered([-7], LogState(0, 0, entries[0])) == ([0], [0])
+    assert chosen(rows_of(ranges), gapless_from=0) == [(0, 1), (6, 10), (16, 17)]
 
 
 def test_the_batch_behind_the_last_gap():
-    """[DUR-50, DUR-64] It ends it, unless it may be one that stood there and has jumped."""
-    state = LogState(8, 0, None)
+    """[DUR-50, DUR-64] A truncation within a batch leaves one: what follows may begin there."""
     true = [(8, 11), (12, 15)]
-    assert chosen(rows_of([(0, 3), (8, 11), *true]), state=state) == [(0, 3), *true]
-    assert chosen(rows_of([(0, 3), (8, 11)]), state=state) == [(0, 3)]
-    assert chosen(rows_of([(0, 4), (8, 11)]), state=state) == [(0, 4), (8, 11)]
-    assert chosen(rows_of([(0, 4), (8, 10)]), state=state) == [(0, 4)]
-    assert chosen(rows_of([(0, 4), (8, 10), (11, 11)]), state=state) == [(0, 4), (8, 10), (11, 11)]
-    assert chosen(rows_of([(0, 4), (9, 12)]), state=state) == [(0, 4)]
-    assert chosen(rows_of([(8, 11)]), bases=[5], state=state) == [(8, 11)]
-    assert chosen(rows_of([(8, 11)]), bases=[4], state=state) == []
-    assert chosen(rows_of([(8, 11), *true]), bases=[4], state=state) == true
+    assert chosen(rows_of([(0, 3), (8, 11), *true]), gapless_from=8) == [(0, 3), *true]
+    assert chosen(rows_of([(0, 3), (8, 11)]), gapless_from=8) == [(0, 3), (8, 11)]
+    unproven = chosen(rows_of([(0, 3), (8, 11)]), gapless_from=8, only_unproven=True)
+    assert unproven == [(8, 11)]
+    assert chosen(rows_of([(0, 4), (9, 12)]), gapless_from=8) == [(0, 4)]
+    assert chosen(rows_of([(8, 11)]), bases=[4], gapless_from=8) == [(8, 11)]
+    assert chosen(rows_of([(9, 11)]), bases=[4], gapless_from=8) == []
+
+
+def test_one_of_two_that_continue_the_same_batch():
+    """A batch that moved by one offset leaves a gap to the one right before it."""
+    good = [(offset, offset) for offset in range(6)]
+    moved_up = [*good[:3], (4, 4), *good[4:]]
+    rows = rows_of(moved_up)
+    (found,) = choose_batches([rows], [0], None)
+    assert found.kept.tolist() == [True, True, True, False, True, True]
+    moved_down = [*good[:3], (2, 2), *good[4:]]
+    (found,) = choose_batches([rows_of(moved_down)], [0], None)
+    assert found.kept.tolist() == [True, True, True, False, True, True]
