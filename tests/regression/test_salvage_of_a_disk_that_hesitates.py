@@ -1,4 +1,4 @@
-"""A salvage met a block that could not be read twice and then could: KeyError.
+"""What a disk does not give: a salvage met a block that could be read the third time: KeyError.
 
 The block was lost, and was not: two rows said what stands at one position, of which the first took
 the reason of both.
@@ -45,3 +45,26 @@ def test_a_salvage_ends_whichever_reads_fail():
 
     assert ([5], False) in results
     assert all(each in (None, ([5], False), ([0, 1, 2, 5], False)) for each in results)
+
+
+def test_a_file_that_cannot_be_read_is_told_with_its_errno():
+    """[DUR-33, DUR-62] It was called "a batch whose length is wrong". Case 17."""
+    bad = records(0, 3)
+    disk = disk_with({name_of(0): bad, name_of(3): records(3, 6)})
+
+    def fail(call: str, name: str) -> None:
+        if call == "read_at" and name == name_of(0):
+            disk.fail(call, 1, errno.EIO)
+
+    disk.watch(fail)
+    log_environment = LogEnvironment(environment=disk, background=lambda *_: ManualScheduler())
+    options = open_options(segment_index_bytes=4096)
+    log, report = salvage_and_open(PATH, "/data/new-0", options, log_environment)
+    disk.watch(None)
+    assert [record.offset for record in log.scan()] == [3, 4, 5]
+    log.close_quietly()
+
+    (lost,) = report.lost
+    assert (lost.code, lost.os_error, lost.size_bytes) == ("FILE_UNREADABLE", errno.EIO, len(bad))
+    assert (lost.first_offset, lost.next_offset) == (0, 3)
+    assert "EIO" in str(report)
