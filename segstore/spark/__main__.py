@@ -24,7 +24,7 @@ COMMANDS: Final = {
     "verify": "check every batch and index entry",
     "recover": "repair what a crash left",
     "stats": "count records, batches and bytes, by batch headers",
-    "compact": "say what compaction by key would leave; changes nothing",
+    "plan-compaction": "say what compaction by key would leave; changes nothing",
     "export": "write records to Parquet, with offsets, timestamps and headers",
     "import": "make logs of an export",
 }
@@ -51,7 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
             command.add_argument("target", metavar="EXPORT", help="folder for Parquet files")
         if name in {"export", "import"}:
             command.add_argument("--compression", metavar="NAME", help="of files, or of batches")
-        if name in {"verify", "stats", "compact"}:
+        if name in {"verify", "stats", "plan-compaction"}:
             command.add_argument("--state", metavar="DIR", help="folder that keeps results")
         if name != "import":
             command.add_argument(

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ItemResult",
     "JobReport",
-    "compact",
     "export_parquet",
     "import_parquet",
+    "plan_compaction",
     "recover",
     "stats",
     "verify",
@@ -115,7 +115,7 @@ def stats(
     return run_job(spark, "stats", items, stats_of_partition, state=state, progress=progress)
 
 
-def compact(
+def plan_compaction(
     spark: SparkSession,
     path: Path,
     *,
@@ -131,7 +131,9 @@ def compact(
     ``ok`` and ``problems`` as those of `stats`.
     """
     items = _items(path, topics)
-    return run_job(spark, "compact", items, plan_compaction_of, state=state, progress=progress)
+    return run_job(
+        spark, "plan_compaction", items, plan_compaction_of, state=state, progress=progress
+    )
 
 
 def _items(path: Path, topics: dict[str, str]) -> list[JobItem]:
@@ -146,7 +148,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "verify": verify,
     "recover": recover,
     "stats": stats,
-    "compact": compact,
+    "plan-compaction": plan_compaction,
     "export": export_parquet,
     "import": import_parquet,
 }

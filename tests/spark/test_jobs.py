@@ -322,7 +322,7 @@ def test_an_export_goes_on_and_an_import_brings_it_back(spark, tmp_path):
         ([], 2, "usage"),
         (["verify"], 2, "PATH"),
         (["verify", "x", "--option", "subscribe"], 2, "NAME=VALUE"),
-        (["--help"], 0, "compact"),
+        (["--help"], 0, "plan-compaction"),
     ],
 )
 def test_the_command_tells_what_it_wants(arguments, code, words):
