@@ -15,7 +15,6 @@ import segstore._core as _core
 from segstore.arguments import path_text
 from segstore.errors import (
     AlreadyExistsError,
-    CorruptCheckpointError,
     IllegalArgumentError,
     NotALogError,
     SegstoreError,
@@ -197,7 +196,7 @@ def _build(
     found.note_quarantined()
     try:
         topic_id = read_topic_id(found.directory)
-    except CorruptCheckpointError as error:
+    except SegstoreError as error:
         report.warnings.append(f"the topic id is lost: {error}")
     else:
         if topic_id is not None:

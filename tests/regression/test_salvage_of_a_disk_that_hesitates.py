@@ -8,7 +8,12 @@ from __future__ import annotations
 
 import errno
 import itertools
+import os
+from pathlib import Path
 
+import pytest
+
+import segstore
 from segstore.errors import ReadIOError
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_salvage import salvage_and_open
@@ -68,3 +73,31 @@ def test_a_file_that_cannot_be_read_is_told_with_its_errno():
     assert (lost.code, lost.os_error, lost.size_bytes) == ("FILE_UNREADABLE", errno.EIO, len(bad))
     assert (lost.first_offset, lost.next_offset) == (0, 3)
     assert "EIO" in str(report)
+
+
+SMALL_FILES = [
+    ".segstore", ".kafka_cleanshutdown", "leader-epoch-checkpoint", "partition.metadata",
+    "recovery-point-offset-checkpoint", "log-start-offset-checkpoint",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["directory", "pipe", "link"])
+@pytest.mark.parametrize("name", [*SMALL_FILES, f"{1:020d}.log"])
+def test_what_is_no_file_costs_no_record_of_other_files(tmp_path, name, kind):
+    """[DUR-62] A salvage refused the log, or might have waited for a pipe. Case 17."""
+    path = tmp_path / "a-0"
+    with segstore.open(path) as log:
+        for number in range(3):
+            log.append([(None, b"%d" % number)])
+            log.roll()
+    (path / name).unlink(missing_ok=True)
+    if kind == "link":
+        (path / name).symlink_to("nowhere")
+    else:
+        {"directory": Path.mkdir, "pipe": os.mkfifo}[kind](path / name)
+
+    report = segstore.salvage(path, tmp_path / "s" / "a-0")
+
+    assert report.batches == (3 if name in SMALL_FILES else 2)
+    lost = [(one.code, one.file) for one in report.lost if one.file]
+    assert lost == ([] if name in SMALL_FILES else [("FILE_IS_NO_FILE", name)])

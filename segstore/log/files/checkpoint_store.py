@@ -16,6 +16,7 @@ from segstore.errors import (
     DiskFullError,
     LimitExceededError,
     LogNotFoundError,
+    NotALogError,
     SegstoreError,
 )
 from segstore.log.files.checkpoints import (
@@ -189,7 +190,7 @@ class CheckpointStore:
             data = home.read_file(CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES)
         except LogNotFoundError:  # a writer has opened the log this moment
             return None
-        except LimitExceededError:  # no marker is that large: the stop counts as unclean
+        except (LimitExceededError, NotALogError):  # no marker: the stop counts as unclean
             return None
         return CleanShutdownMarker.parse(data)
 

@@ -124,13 +124,19 @@ class SalvageSource:
             (segment.base_offset for segment in segments), default=self.files[0].offset
         )
         missing = first_missing_offset(segments, found, epochs, state)
-        if (lost := lost_state(self.directory, found)) is not None:
+        if (lost := self._lost_state(found)) is not None:
             missing = self._begin_in_doubt(f"{LOG_STATE} {lost}", found, epochs)
         if doubt is not None:
             missing = self._begin_in_doubt(doubt, found, None)
         if missing is not None and self._segments[0][0] == 0:
             self.first_offset = missing
         self._size_bytes = sum(segment.size_bytes for _, segment in self._segments)
+
+    def _lost_state(self, found: StoredState) -> str | None:
+        try:
+            return lost_state(self.directory, found)
+        except SegstoreError as error:
+            return f"cannot be read: {error}"
 
     def _begin_in_doubt(
         self, doubt: str, found: StoredState, epochs: LeaderEpochFileCache | None
