@@ -1,5 +1,5 @@
-/* env_posix.c - the real environment. No other file calls the operating system [DUR-10]; env_posix_directory.c and
- * env_posix_send.c are parts of it.
+/* env_posix.c - the real environment. No other file calls the operating system [DUR-10]; env_posix_directory.c,
+ * env_posix_owner.c and env_posix_send.c are parts of it.
  *
  * Written for Linux: open-file-description locks, fallocate, O_NOATIME and file-system magic numbers. Another system is
  * another file beside this one.
@@ -68,27 +68,43 @@ static int open_flags(sgs_open_mode mode)
     switch (mode) {
     case SGS_OPEN_READ:
         return O_RDONLY;
-    case SGS_OPEN_WRITE:
-        return O_RDWR;
     case SGS_OPEN_CREATE:
         return O_RDWR | O_CREAT | O_EXCL;
-    case SGS_OPEN_WRITE_OR_CREATE:
+    case SGS_OPEN_WRITE:
+    case SGS_OPEN_WRITE_OR_CREATE: /* made when it is not there: `open_at` */
         break;
     }
-    return O_RDWR | O_CREAT;
+    return O_RDWR;
+}
+
+/* Which of a file that is there and one that is made it is, the caller must know: `*is_new`. */
+static int open_at(int directory_fd, const char *name, sgs_open_mode mode, bool *is_new)
+{
+    /* O_NONBLOCK: opening a pipe must not wait for its other end [DUR-99]. It means nothing to a regular file. */
+    const int flags = open_flags(mode) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+    int opened = -1;
+    *is_new = mode == SGS_OPEN_CREATE;
+    if (mode == SGS_OPEN_READ) /* readers leave no trace where they may [DUR-71]: owners only */
+        SGS_RETRY(opened, openat(directory_fd, name, flags | O_NOATIME));
+    if (opened < 0 && (mode != SGS_OPEN_READ || errno == EPERM))
+        SGS_RETRY(opened, openat(directory_fd, name, flags, FILE_MODE));
+    if (opened < 0 && mode == SGS_OPEN_WRITE_OR_CREATE && errno == ENOENT) {
+        *is_new = true;
+        SGS_RETRY(opened, openat(directory_fd, name, flags | O_CREAT | O_EXCL, FILE_MODE));
+        if (opened < 0 && errno == EEXIST) { /* another one has made it meanwhile */
+            *is_new = false;
+            SGS_RETRY(opened, openat(directory_fd, name, flags | O_CREAT, FILE_MODE));
+        }
+    }
+    return opened;
 }
 
 static sgs_status posix_open_file(const sgs_env *env, int directory_fd, const char *name, sgs_open_mode mode, int *fd,
                                   sgs_error *err)
 {
     (void)env;
-    /* O_NONBLOCK: opening a pipe must not wait for its other end [DUR-99]. It means nothing to a regular file. */
-    const int flags = open_flags(mode) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
-    int opened = -1;
-    if (mode == SGS_OPEN_READ) /* readers leave no trace where they may [DUR-71]: owners only */
-        SGS_RETRY(opened, openat(directory_fd, name, flags | O_NOATIME));
-    if (opened < 0 && (mode != SGS_OPEN_READ || errno == EPERM))
-        SGS_RETRY(opened, openat(directory_fd, name, flags, FILE_MODE));
+    bool is_new;
+    const int opened = open_at(directory_fd, name, mode, &is_new);
     if (opened < 0)
         return sgs_posix_fail(err, "open the file", name, mode == SGS_OPEN_READ ? SGS_READ_IO : SGS_WRITE_IO);
 
@@ -105,6 +121,8 @@ static sgs_status posix_open_file(const sgs_env *env, int directory_fd, const ch
         return sgs_fail_in_file(err, name);
     }
     SGS_EXPECT(found.st_size >= 0);
+    if (is_new)
+        sgs_posix_own_file(directory_fd, name, opened, &found);
     *fd = opened;
     return SGS_OK;
 }

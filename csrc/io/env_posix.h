@@ -74,6 +74,10 @@ sgs_status sgs_posix_set_modified_at(const sgs_env *env, int directory_fd, const
 sgs_status sgs_posix_rename(const sgs_env *env, int directory_fd, const char *from, const char *to, sgs_error *err);
 sgs_status sgs_posix_unlink(const sgs_env *env, int directory_fd, const char *name, sgs_error *err);
 
+/* env_posix_owner.c: give what was made just now the owner, group and mode of what it replaces, or of its directory [DUR-133] */
+void sgs_posix_own_file(int directory_fd, const char *name, int fd, const struct stat *made);
+void sgs_posix_own_directory(int parent_fd, const char *path);
+
 /* env_posix_send.c: out of a file, into what is no file of ours */
 sgs_status sgs_posix_send_file(const sgs_env *env, int fd, const char *name, int64_t position, size_t size,
                                int destination, sgs_transfer *transfer, sgs_error *err);

@@ -39,6 +39,7 @@ sgs_status sgs_posix_make_directory(const sgs_env *env, int parent_fd, const cha
     (void)env;
     if (mkdirat(parent_fd, path, DIRECTORY_MODE) != 0)
         return sgs_posix_fail(err, "make the directory", path, SGS_WRITE_IO);
+    sgs_posix_own_directory(parent_fd, path);
     return SGS_OK;
 }
 

@@ -13,6 +13,7 @@ from segstore.log.access import LogAccess
 from segstore.log.closing import Closing
 from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.files.checkpoints import read_topic_id
+from segstore.log.files.ownership import ownership_warnings
 from segstore.log.files.parent_directory_sync import sync_directory_names
 from segstore.log.files.partition_lock import PartitionLock
 from segstore.log.files.partition_metadata_file import (
@@ -134,12 +135,14 @@ def open_partition(
                 remote_log_enabled=is_tiered,
                 gives_up_remote_part=config.remote_log_delete_on_disable,
             ).load()
-            producers = recover_producers(loaded, new_producers, codecs, directory, report)
-            loaded = loaded._replace(producer_state=producers)
+            loaded = loaded._replace(
+                producer_state=recover_producers(loaded, new_producers, codecs, directory, report)
+            )
             if loaded.restart_marker is not None:  # behind it no other step needs what it says
                 loaded.restart_marker.remove()
             if loaded.moves_recovery_point:
                 checkpoint_store.write_recovery_point(loaded.recovery_point)
+            report.warnings += ownership_warnings(directory.path, environment)
         if is_kafka:
             topic_id = _topic_id(directory, options, report)
         loaded = loaded._replace(topic_id=topic_id)
