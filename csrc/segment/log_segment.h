@@ -210,7 +210,8 @@ sgs_status sgs_log_segment_give_up_indexes(sgs_log_segment *segment, sgs_error *
 sgs_status sgs_log_segment_close(sgs_log_segment *segment, sgs_error *err);
 /** Close descriptors and mappings, write nothing (forked child, poisoned log, read-only). Frees the segment. */
 void sgs_log_segment_close_quietly(sgs_log_segment *segment);
-/** [SEG-54] rename the files to another suffix; missing index files are fine, but for Kafka those that were loaded. */
+/** [SEG-54] rename the files to another suffix; missing index files are fine, but for Kafka those that were loaded. So is a
+ *  missing .log on its way to .deleted, but for Kafka [DUR-132]. */
 sgs_status sgs_log_segment_change_suffix(sgs_log_segment *segment, sgs_segment_suffix suffix, sgs_error *err);
 /** [SEG-56] unlink all files; a missing file is no error. Does not free. */
 sgs_status sgs_log_segment_delete_files(sgs_log_segment *segment, sgs_error *err);

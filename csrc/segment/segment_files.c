@@ -2,13 +2,13 @@
 #include "segment/log_segment_internal.h"
 
 /* An index that was never loaded, or never needed, has no file [LZY-3]. To Kafka a loaded one must have it; to us an index
- * is derived, and a missing one is made anew [DUR-8]. */
-static bool may_be_missing(sgs_log_segment *segment, sgs_segment_file kind)
+ * is derived, and a missing one is made again [DUR-8]. A .log that is gone counts as deleted [DUR-132]. */
+static bool may_be_missing(sgs_log_segment *segment, sgs_segment_file kind, sgs_segment_suffix suffix)
 {
+    if (!segment->context->kafka_profile)
+        return kind != SGS_FILE_LOG || suffix == SGS_SUFFIX_DELETED;
     if (kind == SGS_FILE_LOG)
         return false;
-    if (!segment->context->kafka_profile)
-        return true;
     return !(kind == SGS_FILE_INDEX && atomic_load_explicit(&segment->offset_index_loaded, memory_order_relaxed)) &&
            !(kind == SGS_FILE_TIMEINDEX && atomic_load_explicit(&segment->time_index_loaded, memory_order_relaxed));
 }
@@ -34,7 +34,7 @@ sgs_status sgs_log_segment_change_suffix(sgs_log_segment *segment, sgs_segment_s
         sgs_segment_file_name(segment->base_offset, kind, old, from);
         sgs_segment_file_name(segment->base_offset, kind, suffix, to);
         status = env->rename(env, context->directory_fd, from, to, err);
-        if (status == SGS_NOT_FOUND && may_be_missing(segment, kind))
+        if (status == SGS_NOT_FOUND && may_be_missing(segment, kind, suffix))
             status = SGS_OK;
     }
     SGS_EXPECT(sgs_is_held(&segment->files_turn));

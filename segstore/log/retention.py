@@ -10,6 +10,7 @@ from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import DiskFullError, FsyncFailedError
+from segstore.log.files.partition_directory import LOG_FILE_SUFFIX
 from segstore.log.files.profile import Profile
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ class Retention:
                 deleted = self._delete_while(self._is_below_log_start)
                 policies = config.cleanup_policies
                 if "delete" in policies or (self._is_copied and not policies):
-                    deleted += self._delete_by_size(config) + self._delete_by_time(config)
+                    gone = self._gone()
+                    deleted += self._delete_by_size(config, gone)
+                    deleted += self._delete_by_time(config, gone)
         finally:
             self._note_size(config)
         return deleted
@@ -107,15 +110,18 @@ class Retention:
         start = self._offsets.log_start_offset if tier is None else tier.local_log_start_offset
         return following is not None and following.base_offset <= start  # [RET-5]
 
-    def _delete_by_size(self, config: LogConfig) -> int:
-        """Keep at least ``retention.bytes`` [RET-6, RET-8]."""
+    def _delete_by_size(self, config: LogConfig, gone: frozenset[Segment]) -> int:
+        """Keep at least ``retention.bytes``, of files that are there [RET-6, RET-8]."""
         limit = config.local_bytes if self._is_copied else config.retention_bytes
-        surplus = self._local_log.segments.size_in_bytes - limit
-        if limit < 0 or surplus < 0:
+        if limit < 0:
             return 0
+        size = self._local_log.segments.size_in_bytes
+        surplus = size - sum(segment.size_bytes for segment in gone) - limit
 
         def is_surplus(segment: Segment, _: Segment | None) -> bool:
             nonlocal surplus
+            if segment in gone:
+                return True
             if surplus < segment.size_bytes:
                 return False
             surplus -= segment.size_bytes
@@ -123,13 +129,27 @@ class Retention:
 
         return self._delete_while(is_surplus)
 
-    def _delete_by_time(self, config: LogConfig) -> int:
+    def _delete_by_time(self, config: LogConfig, gone: frozenset[Segment]) -> int:
         """Delete what is older than ``retention.ms`` by its newest record [RET-7, RET-8]."""
         limit = config.local_ms if self._is_copied else config.retention_ms
         now_ms = self._local_log.directory.wall_clock_ms()
         if limit is None or limit < 0 or not self._believes_clock(now_ms):
             return 0
-        return self._delete_while(lambda segment, _: now_ms - segment.largest_timestamp() > limit)
+        return self._delete_while(
+            lambda segment, _: segment in gone or now_ms - segment.largest_timestamp() > limit
+        )
+
+    def _gone(self) -> frozenset[Segment]:
+        """Return the sealed segments whose ``.log`` somebody has removed [DUR-132].
+
+        They count as deleted where a limit deletes the oldest segments: nothing of them is read.
+        """
+        if self._profile is Profile.KAFKA:
+            return frozenset()
+        listing = self._local_log.directory.segment_listing()
+        there = set(listing.base_offsets(LOG_FILE_SUFFIX))
+        sealed = self._local_log.segments.as_tuple[:-1]
+        return frozenset(segment for segment in sealed if segment.base_offset not in there)
 
     def _believes_clock(self, now_ms: int) -> bool:
         """Whether the wall clock went on as time did: one that was set deletes nothing [DUR-28]."""
@@ -178,6 +198,7 @@ class Retention:
         local_log = self._local_log
         if not chosen:
             return
+        self._metadata.begin_change()
         if len(chosen) == len(local_log.segments):
             try:
                 self._writer.roll()

@@ -802,10 +802,14 @@ class LocalLog:
         self._finish_deletion()
 
     def _finish_deletion(self) -> None:
-        going = self._being_deleted
+        going, refused = self._being_deleted, None
         try:
             self.segments = self.segments.without(going)
-            self._take_out(going)
+            for segment in going:
+                try:
+                    self._take_out([segment])
+                except SegstoreError as error:  # the others go all the same [DUR-132]
+                    refused = refused or error
             if self.checksum_sidecars is not None:
                 self.checksum_sidecars.forget_deleted(segment.base_offset for segment in going)
             self.directory.sync(Barrier.DELETION_NAMES)
@@ -813,6 +817,8 @@ class LocalLog:
             self._being_deleted = ()
             raise
         self._being_deleted = ()
+        if refused is not None:
+            raise refused
 
     def unlink_later(self, unlink: Callable[[], object]) -> None:
         """Call *unlink* after ``file.delete.delay.ms``, or when the log is closed [LOC-20]."""
