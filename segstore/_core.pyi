@@ -1057,6 +1057,9 @@ def is_any_replaced(segments: Iterable[LogSegment]) -> bool:
     cut. ReadIOError.
     """
 
+def is_any_index_damaged(segments: Iterable[LogSegment]) -> bool:
+    """Whether `LogSegment.index_damaged` holds for one that has been opened; nothing is opened."""
+
 def close_segments(segments: Iterable[LogSegment]) -> None:
     """Close all of them as `LogSegment.close` does; the first error is raised at the end."""
 

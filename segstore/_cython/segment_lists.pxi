@@ -78,6 +78,15 @@ def is_any_replaced(segments):
     return False
 
 
+def is_any_index_damaged(segments):
+    """Whether a look-up has met an index entry that cannot be right, in a segment that is open [DUR-53]."""
+    cdef LogSegment segment
+    for segment in segments:
+        if segment.segment != NULL and not segment.is_closed and sgs_log_segment_index_damaged(segment.segment):
+            return True
+    return False
+
+
 def close_segments(segments):
     """Close them all; the first error is raised at the end."""
     first_error = None

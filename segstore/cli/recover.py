@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,10 +14,12 @@ from segstore.errors import CorruptLogError, NotALogError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from segstore.cli.check_result import Finding, PartitionCheck
     from segstore.log.recovery.recovery_report import RecoveryReport
     from segstore.log.sidecar_writing import SidecarsReport
+    from segstore.manager.repair_session import RepairSession
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -46,14 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run and arguments.checksum_sidecars:
         msg = "--checksum-sidecars writes files, and --dry-run writes nothing"
         raise UsageError(msg)
-    work = (
-        _foretell
-        if arguments.dry_run
-        else partial(_recover, with_sidecars=arguments.checksum_sidecars)
-    )
     code = 0
     paths = all_partitions(arguments.path)
-    with Progress(quiet=arguments.quiet) as progress:
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progress(quiet=arguments.quiet))
+        work = _foretell if arguments.dry_run else _recovery(stack, paths, arguments)
         for path in paths:
             try:
                 code = max(code, work(path, progress, as_json=arguments.json))
@@ -64,9 +64,20 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _recover(path: str, progress: Progress, *, as_json: bool, with_sidecars: bool) -> int:
+def _recovery(
+    stack: ExitStack, paths: list[str], arguments: argparse.Namespace
+) -> Callable[..., int]:
+    """Return what recovers a partition; until *stack* ends, all are as they were found."""
+    from segstore.manager.repair_session import repair_session
+
+    session = stack.enter_context(repair_session(paths[0]))
+    return partial(_recover, session=session, with_sidecars=arguments.checksum_sidecars)
+
+
+def _recover(
+    path: str, progress: Progress, *, session: RepairSession, as_json: bool, with_sidecars: bool
+) -> int:
     """Open for writing, close, check everything: what is still wrong cannot be repaired."""
-    import segstore
     from segstore.cli.partition_check import INDEX_FILES, check_partition
     from segstore.log.recovery.forecast import forecast_open
 
@@ -75,7 +86,7 @@ def _recover(path: str, progress: Progress, *, as_json: bool, with_sidecars: boo
         if foreseen.report.created and foreseen.error is None:
             raise NotALogError("there is no .log file to recover, and none is made", file=path)
     try:
-        with segstore.open(path, progress=progress) as log:
+        with session.open(path, progress=progress) as log:
             report = log.report
             report.rebuilt += log.rebuild_transaction_indexes()
             sidecars = log.write_checksum_sidecars(progress) if with_sidecars else None
@@ -88,7 +99,7 @@ def _recover(path: str, progress: Progress, *, as_json: bool, with_sidecars: boo
     left = check_partition(path, progress).findings
     damaged = [finding.file for finding in left if finding.file.endswith(INDEX_FILES)]
     if damaged:
-        _rebuild_files(path, damaged)
+        _rebuild_files(path, damaged, session)
         report.rebuilt += damaged
         left = check_partition(path, progress).findings
     _report(path, report, sidecars, left, as_json=as_json)
@@ -129,9 +140,8 @@ def _sidecars_text(sidecars: SidecarsReport) -> str:
     )
 
 
-def _rebuild_files(path: str, names: list[str]) -> None:
+def _rebuild_files(path: str, names: list[str], session: RepairSession) -> None:
     """Build damaged index files anew that an open does not look into: a missing one it does."""
-    import segstore
     import segstore._core as _core
     from segstore.log.files.partition_lock import PartitionLock
     from segstore.log.files.partition_path import absolute_path, open_parent_directory
@@ -140,7 +150,9 @@ def _rebuild_files(path: str, names: list[str]) -> None:
     directory = _core.Directory(full_path)
     parent = open_parent_directory(full_path)
     try:
-        lock = PartitionLock.acquire(directory, parent)
+        lock = PartitionLock.acquire(
+            directory, parent, parent_is_locked=session.holds_log_directory
+        )
         try:
             for name in names:
                 directory.unlink(name, missing_ok=True)
@@ -151,7 +163,7 @@ def _rebuild_files(path: str, names: list[str]) -> None:
         directory.close()
         if parent is not None:
             parent.close()
-    segstore.open(path).close()
+    session.open(path).close()
 
 
 def changed_records(report: RecoveryReport) -> bool:

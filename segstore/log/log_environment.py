@@ -26,7 +26,7 @@ class LogEnvironment(NamedTuple):
     parent_is_locked : bool
         The caller holds the ``.lock`` of the directory above.
     parent_was_clean : bool
-        The caller has removed its clean marker: it was there, and this log was not open since.
+        Its clean marker was there when the caller took it, and this log has not changed since.
     found : StoredState or None
         Log start, recovery point and clean marker; None = what the files say.
     environment : Environment or None

@@ -71,6 +71,7 @@ class LogStart:
         if offset <= offsets.log_start_offset:
             return False
         self._writer.begin_deletion()
+        metadata.begin_change()
         with self._failure_mark.poisoned_by(FsyncFailedError):
             self._producers.sync_snapshots()  # what they know of records that go is nowhere else
             self.with_room(lambda: self._checkpoint_store.write_log_start(offset), offset)

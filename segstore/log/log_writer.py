@@ -70,7 +70,7 @@ class LogWriter:
     # ---- before ----------------------------------------------------------------------------------
 
     def begin_change(self) -> None:
-        """Bring in order what an interrupted call has left; every change begins with this."""
+        """Bring in order what an interrupted call has left; what may change the log begins so."""
         self._reconcile_records()
         self._metadata.reconcile()
 
@@ -135,6 +135,7 @@ class LogWriter:
             None: no batch has a producer id.
         """
         local_log, offsets = self._local_log, self._offsets
+        self._metadata.begin_change()
         last_offset = int(headers["last_offset"][-1])
         self._roll_if_needed(max_timestamp, last_offset, size, now_ms, first_offset)
         analysis = None
@@ -245,6 +246,7 @@ class LogWriter:
 
     def roll(self, expected_next_offset: int | None = None) -> Segment:
         """Begin a new segment [LOC-11, ROL-1]."""
+        self._metadata.begin_change()
         local_log = self._local_log
         sealed = local_log.segments.active_segment
         with self._failure_mark.poisoned_by(FsyncFailedError):  # of what undoes it

@@ -62,6 +62,11 @@ class LogMetadata:
         self._failure_mark = failure_mark
         self._profile = profile
 
+    def begin_change(self) -> None:
+        """Before anything of the log changes: only the next close calls it clean again [DUR-24]."""
+        with self._failure_mark.poisoned_by(FsyncFailedError):
+            self._checkpoint_store.remove_clean_markers()
+
     # ---- epochs ----------------------------------------------------------------------------------
 
     def epoch_to_stamp(self, leader_epoch: int | None) -> int:
@@ -91,6 +96,7 @@ class LogMetadata:
 
     def note_epoch(self, epoch: int, start_offset: int) -> None:
         """Write the epoch's start before its first batch is acknowledged [DUR-12]."""
+        self.begin_change()
         with self._failure_mark.poisoned_by(FsyncFailedError):
             if self.epochs.assign(epoch, start_offset):
                 self.save_state()
@@ -119,6 +125,7 @@ class LogMetadata:
 
     def _forget_epochs(self) -> None:
         if self.epochs.entries:
+            self.begin_change()
             with self._failure_mark.poisoned_by(FsyncFailedError):
                 self.epochs.clear_and_flush()
                 self.save_state()
@@ -130,6 +137,7 @@ class LogMetadata:
 
         From here on nothing tells whether records are missing between earlier segments.
         """
+        self.begin_change()
         self._flusher.sync_what_stays(self._local_log.log_end.message_offset)
         self.save_state(contiguous_from=behind_gap)
 

@@ -61,6 +61,7 @@ class Truncation:
         log_end_offset = local_log.log_end.message_offset
         if offset >= log_end_offset:
             if metadata.epochs.truncate_from_end(log_end_offset):
+                metadata.begin_change()
                 with self._failure_mark.poisoned_by(FsyncFailedError):
                     metadata.epochs.flush()
                     metadata.save_state()
@@ -81,6 +82,7 @@ class Truncation:
 
     def _truncate(self, offset: int) -> None:
         local_log, flusher, metadata = self._local_log, self._flusher, self._metadata
+        metadata.begin_change()
         kept_end = local_log.end_of_data_below(offset)
         flusher.sync_what_stays(offset)
         goes_back = offset < self._offsets.log_start_offset
@@ -142,6 +144,7 @@ class Truncation:
     ) -> None:
         self._writer.begin_change()
         checkpoint_store, metadata, flusher = self._checkpoint_store, self._metadata, self._flusher
+        metadata.begin_change()
         old_log_start = self._offsets.log_start_offset
         goes_back = log_start_offset < old_log_start
         file = metadata.state_file

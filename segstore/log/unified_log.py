@@ -1726,6 +1726,7 @@ class UnifiedLog(Log):
             if name == directory.path.rpartition("/")[2]:
                 return False
             relocation.check_new_name(directory, parent, name)
+            self._metadata.begin_change()  # the lines above are of the old name
             with self._failure_mark.poisoned_by(BaseException):
                 self._note_name(topic_partition)
                 relocation.rename(directory, parent, name)
@@ -1770,6 +1771,9 @@ class UnifiedLog(Log):
                 self._metadata.reconcile()
             self._topic_identity.flush()
             self._offsets.listen(None)
+        if is_safe and self._is_as_found():
+            return  # every file says what is true: `Closing` lets go of them
+        self._metadata.begin_change()
         active = local_log.segments.active_segment
         if is_safe:
             self._flusher.flush()
@@ -1782,13 +1786,7 @@ class UnifiedLog(Log):
         size = active.size_bytes
         sizes = local_log.segments.size_in_bytes
         if is_safe:
-            rebuild_before_close(
-                local_log,
-                self.log_start_offset,
-                self._failure_mark,
-                self._append_lock,
-                self._reader.batch_transactions,
-            )
+            self._rebuild_known_transaction_indexes()
         local_log.close(unlink=is_safe)
         if is_safe:
             self._epochs.flush()
@@ -1805,6 +1803,29 @@ class UnifiedLog(Log):
         self._flusher.end()  # no flush that came just before writes a recovery point beside this
         self._access.require_not_failed()  # nor a log beside it, meanwhile [LOC-27]
         self._checkpoint_store.mark_clean(self.log_start_offset, marker)
+
+    def _is_as_found(self) -> bool:
+        """Whether the log is as a clean stop has left it, and no close has to say so [DUR-24].
+
+        A snapshot or a transaction index that is wrong is replaced as a whole: the marker that
+        stands stays true. A damaged index is changed in its place, as by any change of the log.
+        """
+        segments = self._local_log.segments
+        if not self._checkpoint_store.is_as_found or _core.is_any_index_damaged(segments):
+            return False
+        if not self._producers.is_empty:  # without a snapshot a broker knows no producers [PSM-71]
+            self._take_last_snapshot()
+        self._rebuild_known_transaction_indexes()
+        return True
+
+    def _rebuild_known_transaction_indexes(self) -> None:
+        rebuild_before_close(
+            self._local_log,
+            self.log_start_offset,
+            self._failure_mark,
+            self._append_lock,
+            self._reader.batch_transactions,
+        )
 
     def _take_last_snapshot(self) -> None:
         """Write the producers down for the next open, all on stable storage [CLO-1, DUR-24]."""

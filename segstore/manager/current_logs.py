@@ -60,7 +60,7 @@ class CurrentLogs:
         self._may_have_new_names = False  # before the look: what comes meanwhile is seen next time
         logs = [*self.by_name.values()]
         if self._owned is not None:
-            self._owned.touch(log.topic_partition for log in logs)
+            self._owned.note_new_names(log.topic_partition for log in logs)
         self.by_name = {_name_of(log): log for log in logs if not log.closed}
         ending = [*self._closing, *(log for log in logs if log.closed)]
         self._closing = [log for log in ending if not log.shutdown.is_over]

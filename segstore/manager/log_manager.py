@@ -26,7 +26,7 @@ from segstore.log.files.partition_lock import hint_at_read_only
 from segstore.log.files.stale_partition_state import remove_stale_state
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.log_environment import LogEnvironment
-from segstore.log.log_opener import open_partition
+from segstore.log.log_opener import open_partition, open_partition_to_write
 from segstore.log.open_options import OpenKeywords, open_options
 from segstore.log.shutdown import Shutdown, suppress_repeated_error
 from segstore.manager.current_logs import CurrentLogs
@@ -276,19 +276,16 @@ class LogManager:
         )
         if self._owned is None:  # to be read only: nothing is to be ended
             return cast("UnifiedLog", open_partition(path, options, log_environment))
+        was_clean = self._owned.was_clean(topic_partition)
+        log_environment = log_environment._replace(parent_was_clean=was_clean)
         if self._failures.has_offline_log_dir(self.path):  # to be read, as those that are open
-            was_clean = self._owned.was_clean(topic_partition)
-            log_environment = log_environment._replace(parent_was_clean=was_clean)
             options = options._replace(read_only=True, remote_offset_reader=None)
             return cast("UnifiedLog", open_partition(path, options, log_environment))
-        with (
-            self._failures.guard(self.path),
-            self._owned.opening(topic_partition) as was_clean,
-        ):
-            log_environment = log_environment._replace(
-                parent_is_locked=True, parent_was_clean=was_clean
-            )
-            return cast("UnifiedLog", open_partition(path, options, log_environment))
+        log_environment = log_environment._replace(parent_is_locked=True)
+        with self._failures.guard(self.path):
+            log = open_partition_to_write(path, options, log_environment)
+        self._owned.note_opened(topic_partition)
+        return log
 
     def _state_dir_of(self, topic_partition: TopicPartition) -> str | None:
         """Return where a partition keeps its state: each has a directory of its own there."""

@@ -1,28 +1,30 @@
 """A log directory that is held for writing: its lock, and whether its stops are clean.
 
-The marker of a clean stop goes before the first log is opened, and comes back behind the last one
-that was closed. Source: [DUR-24, DUR-65].
+The marker of a clean stop goes before the first log changes, and comes back after the last one was
+closed. Where no log has changed it is left as it is. Source: [DUR-24, DUR-65].
 """
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 from segstore._core import FileBarrier
-from segstore.errors import InconsistentTopicIdError, LogLockedError
+from segstore.errors import LogLockedError
 from segstore.log.files.checkpoints import (
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     format_offset_checkpoint,
 )
-from segstore.log.files.clean_shutdown_file_handler import CleanShutdownFileHandler
+from segstore.log.files.clean_shutdown_file_handler import (
+    NO_BROKER_EPOCH,
+    CleanShutdownFileHandler,
+)
 from segstore.log.files.log_directory_checkpoints import OwnedCheckpoints
 from segstore.manager.partition_directories import list_partition_directories, was_closed_cleanly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from segstore._core import Directory
     from segstore.types import TopicPartition
@@ -53,7 +55,7 @@ class OwnedLogDirectory:
         self._directory = directory
         self._marker = CleanShutdownFileHandler(directory)
         self.checkpoints = OwnedCheckpoints(directory)
-        self._touched: set[TopicPartition] = set()
+        self._opened: set[TopicPartition] = set()
         try:
             self._lock = directory.lock(LOCK, exclusive=True)
         except LogLockedError as error:
@@ -64,9 +66,8 @@ class OwnedLogDirectory:
                 os_error=error.os_error,
             ) from error
         try:
-            # remembered: the logs are opened one by one, long after the marker is gone
+            # remembered: a log may be opened long after another one has removed the marker
             self._was_clean, self.last_broker_epoch = self._marker.exists, self._marker.read()
-            self._marker.delete()
             # a log that is opened alone later merges its line where the files exist
             for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
                 if not directory.exists(name):
@@ -77,38 +78,33 @@ class OwnedLogDirectory:
             raise
 
     def was_clean(self, topic_partition: TopicPartition) -> bool:
-        """Whether the directory's marker spoke of this log, and it was not opened since."""
-        return self._was_clean and topic_partition not in self._touched
+        """Whether the directory's marker spoke of this log, and it has not changed since."""
+        return self._was_clean and topic_partition not in self.checkpoints.changed
 
-    @contextlib.contextmanager
-    def opening(self, topic_partition: TopicPartition) -> Iterator[bool]:
-        """Open a log in the block; says whether the directory's marker spoke of it.
+    def note_opened(self, topic_partition: TopicPartition) -> None:
+        """Note a log that could be opened."""
+        self._opened.add(topic_partition)
 
-        From then on only the log's own marker says that it is clean.
-        """
-        was_touched, was_clean = topic_partition in self._touched, self.was_clean(topic_partition)
-        self._touched.add(topic_partition)
-        try:
-            yield was_clean
-        except InconsistentTopicIdError:  # nothing was written to it
-            if not was_touched:
-                self._touched.discard(topic_partition)
-            raise
-
-    def touch(self, topic_partitions: Iterable[TopicPartition]) -> None:
+    def note_new_names(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Note logs that were opened here, under the names that they have by now."""
-        self._touched.update(topic_partitions)
+        names = {*topic_partitions}
+        self.checkpoints.changed |= names - self._opened
+        self._opened |= names
 
     def mark_clean(self, broker_epoch: int) -> None:
         """Leave the marker, unless the next who opens the directory may have a log to recover.
 
         That is one that was never opened here, in a directory that was not clean, or one that could
-        not be opened or closed.
+        not be opened or closed. A marker that is still there stays as it is, unless there is a new
+        broker epoch.
         """
-        here = list_partition_directories(self._directory)
-        if not self._was_clean and not self._touched.issuperset(here):
+        here = {*list_partition_directories(self._directory)}
+        if not self._was_clean and not self._opened.issuperset(here):
             return
-        if all(was_closed_cleanly(self._directory, key) for key in self._touched & {*here}):
+        if self._marker.exists and broker_epoch == NO_BROKER_EPOCH:
+            return
+        asked = self.checkpoints.changed if self._was_clean else self._opened
+        if all(was_closed_cleanly(self._directory, key) for key in asked & here):
             self._marker.write(broker_epoch)
 
     def release(self) -> None:

@@ -5,12 +5,15 @@ The others then looked unclean and were recovered, each time [DUR-24, DUR-65].
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
 
 import segstore
-from segstore.errors import CorruptLogError, SegstoreError
+from segstore import cli
+from segstore.errors import CorruptLogError, LogLockedError, SegstoreError
+from segstore.manager.repair_session import repair_session
 
 MARKER = ".kafka_cleanshutdown"
 
@@ -26,12 +29,15 @@ def brokers_directory(tmp_path):
         for name in (MARKER, ".segstore", ".lock", "recovery-point-offset-checkpoint"):
             (path / name).unlink()
     (tmp_path / "logs" / ".lock").unlink()
+    (tmp_path / "logs" / "meta.properties").write_text("version=1\n")
     return tmp_path / "logs"
 
 
 def test_every_partition_of_a_clean_directory_is_opened_as_clean(brokers_directory):
     with segstore.open_dir(brokers_directory) as manager:
+        manager.log("orders", 2).append([(None, b"more")])
         assert not (brokers_directory / MARKER).exists()
+        manager.log("orders", 2).close()
         reports = [manager.log("orders", number).report for number in range(3)]
 
         assert [report.clean for report in reports] == [True] * 3
@@ -72,9 +78,11 @@ def test_a_log_that_could_not_be_opened_keeps_the_directory_unclean(brokers_dire
     assert not (brokers_directory / MARKER).exists()
 
 
-def test_a_manager_that_died_leaves_every_partition_unclean(brokers_directory, tmp_path):
+def test_a_manager_that_died_behind_a_change_leaves_every_partition_unclean(
+    brokers_directory, tmp_path
+):
     manager = segstore.open_dir(brokers_directory)
-    manager.log("orders", 0)
+    manager.log("orders", 0).append([(None, b"more")])
     image = tmp_path / "image"
     shutil.copytree(brokers_directory, image)
     manager.close()
@@ -91,3 +99,100 @@ def test_a_partition_that_vanishes_does_not_break_close(brokers_directory):
             manager.log("orders", 0)
 
     assert (brokers_directory / MARKER).exists()
+
+
+# ---- segstore recover, and an open that changes nothing: case 12 ---------------------------------
+
+
+def files_of(directory):
+    """Every file but our locks and ``.segstore``, which a broker does not know: name to bytes."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and path.name not in {".lock", ".segstore"}
+    }
+
+
+@pytest.mark.parametrize("without", ["meta.properties", "nothing"])
+@pytest.mark.parametrize("named", ["orders-1", "."])
+def test_recover_leaves_a_clean_stop_as_it_is(brokers_directory, named, without):
+    """[DUR-24, DUR-123] The marker, with its epoch, and all recovery points."""
+    (brokers_directory / without).unlink(missing_ok=True)
+    (brokers_directory / MARKER).write_text('{"version":0,"brokerEpoch":7}')
+    before = files_of(brokers_directory)
+
+    assert cli.main(["recover", "-q", str(brokers_directory / named)]) == 0
+
+    assert files_of(brokers_directory) == before
+
+
+def test_an_open_that_changes_nothing_leaves_a_clean_stop_as_it_is(brokers_directory):
+    """[DUR-24] Of one log alone, closed or killed, and of the directory."""
+    before = files_of(brokers_directory)
+
+    with segstore.open(brokers_directory / "orders-0") as log:
+        assert len(list(log.scan())) == 5
+        log.flush()
+    assert files_of(brokers_directory) == before
+    segstore.open(brokers_directory / "orders-1").close_quietly()
+    assert files_of(brokers_directory) == before
+    with segstore.open_dir(brokers_directory) as manager:
+        assert manager.log("orders", 2).delete_old_segments() == 0
+        assert len(list(manager.log("orders", 1).scan())) == 5
+    assert files_of(brokers_directory) == before
+
+
+def test_recover_of_a_damaged_partition_calls_no_other_unclean(brokers_directory, capsys):
+    """[DUR-123] Each is judged as it was found, and the marker comes back when all are clean."""
+    (index,) = (brokers_directory / "orders-0").glob("*.timeindex")
+    index.unlink()
+    others = files_of(brokers_directory / "orders-1"), files_of(brokers_directory / "orders-2")
+
+    assert cli.main(["recover", "-q", "--json", str(brokers_directory)]) == 0
+
+    reports = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [report["clean"] for report in reports] == [True] * 3
+    assert [bool(report["rebuilt"]) for report in reports] == [True, False, False]
+    assert (brokers_directory / MARKER).exists()
+    for number, before in enumerate(others, start=1):
+        after = files_of(brokers_directory / f"orders-{number}")
+        assert {name: after[name] for name in before} == before
+    with segstore.open_dir(brokers_directory) as manager:
+        assert all(manager.log("orders", number).report.clean for number in range(3))
+
+
+def test_recover_of_a_directory_that_was_not_clean_makes_it_clean(brokers_directory):
+    """[DUR-123] Every partition was closed cleanly by the one command."""
+    (brokers_directory / MARKER).unlink()
+
+    assert cli.main(["recover", "-q", str(brokers_directory / "orders-0")]) == 0
+    assert not (brokers_directory / MARKER).exists()
+    assert cli.main(["recover", "-q", str(brokers_directory)]) == 0
+    assert (brokers_directory / MARKER).exists()
+
+
+def test_recover_beside_the_writer_of_another_partition(brokers_directory):
+    """[DUR-65] Then each is opened alone; what a writer has changed is unclean until it closes."""
+    with segstore.open(brokers_directory / "orders-1") as log:
+        log.append([(None, b"more")])
+
+        assert cli.main(["recover", "-q", str(brokers_directory / "orders-0")]) == 0
+        assert not (brokers_directory / MARKER).exists()
+
+
+def test_recover_keeps_out_who_would_change_a_partition_meanwhile(brokers_directory):
+    """[DUR-65] Nor does it come in beside a broker."""
+    with segstore.open_dir(brokers_directory):
+        assert cli.main(["recover", "-q", str(brokers_directory / "orders-0")]) == 1
+    with repair_session(str(brokers_directory / "orders-0")) as session:
+        assert session.holds_log_directory
+        with pytest.raises(LogLockedError):
+            segstore.open(brokers_directory / "orders-1")
+
+
+def test_recover_in_a_directory_that_is_no_brokers_makes_nothing_there(tmp_path):
+    """[DUR-65] Nothing is created in a parent that is no log directory."""
+    segstore.open(tmp_path / "orders-0").close()
+
+    assert cli.main(["recover", "-q", str(tmp_path / "orders-0")]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["orders-0"]

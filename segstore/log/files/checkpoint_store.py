@@ -34,6 +34,7 @@ from segstore.log.files.checkpoints import (
 )
 from segstore.log.files.clean_shutdown_file_handler import CleanShutdownFileHandler
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
+from segstore.log.files.copied_log import is_where_it_was_closed
 from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
 from segstore.log.files.prepared_file import PreparedFile
 from segstore.log.files.profile import Profile
@@ -57,8 +58,8 @@ class CheckpointStore:
     topic_partition : TopicPartition
         Whose lines to read.
     parent_was_clean : bool
-        The log directory's marker was there, and its owner, who opens one log after another, has
-        removed it before the first of them could be written.
+        The log directory's marker was there when its owner took the directory, and this log was not
+        changed since. Another log may have removed the marker.
     home : Directory or None
         Where the partition's own checkpoints and marker are; by default beside the segments. With
         Kafka's profile they are elsewhere or, None, nowhere, and the log directory's are only read,
@@ -100,6 +101,7 @@ class CheckpointStore:
         self.topic_partition = topic_partition
         self.highest_log_start = 0
         self._parent_was_clean = parent_was_clean
+        self._has_removed_markers = False
 
     def read(self) -> StoredState:
         """Read both places; what cannot be read counts as missing, with a warning [DUR-21]."""
@@ -218,17 +220,40 @@ class CheckpointStore:
             return None
 
     def remove_clean_markers(self) -> None:
-        """Before the first write: the stop is unclean until `mark_clean` [DUR-24].
+        """Before the first change: the stop is unclean until `mark_clean` [DUR-24]; once.
 
         The log directory's goes first: only the own one says that a log start above the end is
         true. What a safe handle left beside the segments is not true any more once another profile
         writes: it would make an unclean stop look clean, or a shorter log a damaged one.
         """
-        for directory in (self.parent, self._home):
-            if directory is not None:
-                CleanShutdownFileHandler(directory).delete()
+        if self._has_removed_markers:
+            return
+        if self._above is not None:
+            self._above.begin_change(self.topic_partition)
+        if self._home is not None:
+            CleanShutdownFileHandler(self._home).delete()
         if not self._is_safe:
             remove_log_state(self.directory, keeps_checkpoints=self._home is self.directory)
+        self._has_removed_markers = True
+
+    @property
+    def is_as_found(self) -> bool:
+        """Whether the log was not changed, and a clean marker still says so [DUR-24].
+
+        The own one does, where it is of this very place, and that of the log directory, unless
+        another log has removed it. Own checkpoints that cannot be read have to be written again.
+        """
+        unreadable: list[str] = []
+        if self._has_removed_markers or self._home is None:
+            return False
+        for name in (LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT):
+            self._offset(self._home, name, unreadable)
+        if unreadable:
+            return False
+        parent = self.parent
+        if parent is not None and parent.exists(CLEAN_SHUTDOWN_MARKER):
+            return True
+        return self._home.exists(CLEAN_SHUTDOWN_MARKER) and is_where_it_was_closed(self._home)
 
     def prepare_log_start(self, offset: int) -> PreparedFile | None:
         """Do all of `write_log_start` that a full disk can refuse; the log start stays [DUR-30].

@@ -75,7 +75,7 @@ def sync_copy(directory: Directory) -> bool:
     if not is_marked:
         if not directory.exists(CLEAN_SHUTDOWN_MARKER):
             return False
-        if directory.exists(LOG_STATE) and _is_where_it_was_closed(directory):
+        if directory.exists(LOG_STATE) and is_where_it_was_closed(directory):
             return True
     try:
         if is_marked and directory.info(SYNC_FAILED_MARK).size > 0:
@@ -146,7 +146,8 @@ def _rename_to_mark(directory: Directory) -> None:
         directory.rename(CLEAN_SHUTDOWN_MARKER, SYNC_FAILED_MARK)
 
 
-def _is_where_it_was_closed(directory: Directory) -> bool:
+def is_where_it_was_closed(directory: Directory) -> bool:
+    """Whether the clean marker of a log was written in this very place: the log is no copy."""
     try:
         data = directory.read_file(CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES)
         marker = CleanShutdownMarker.parse(data)

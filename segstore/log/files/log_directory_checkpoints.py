@@ -23,6 +23,7 @@ from segstore.log.files.checkpoints import (
     read_offset_checkpoint,
     require_unreadable,
 )
+from segstore.log.files.clean_shutdown_file_handler import CleanShutdownFileHandler
 from segstore.log.files.merge_lock import merge_lock
 
 if TYPE_CHECKING:
@@ -58,6 +59,10 @@ class LogDirectoryCheckpoints:
             The file cannot be read as a checkpoint, or the offset is negative.
         """
         return read_offset(self._directory, name, topic_partition)
+
+    def begin_change(self, topic_partition: TopicPartition) -> None:  # noqa: ARG002 - for an owner
+        """Remove the directory's clean marker, durably: a log is about to change [DUR-24]."""
+        CleanShutdownFileHandler(self._directory).delete()
 
     def lower(self, name: str, topic_partition: TopicPartition, offset: int) -> None:
         """Bring the line of a log down to *offset*, on stable storage."""
@@ -118,10 +123,16 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
     older ones, which only make the next recovery longer. A log start that is another one is written
     when its log is closed, or a broker would bring deleted records back. `gather` makes those wait
     too, for an owner that closes all logs now: to write a file of all lines for each is quadratic.
+
+    Attributes
+    ----------
+    changed : set of TopicPartition
+        Logs that have begun to change since the directory was taken.
     """
 
     def __init__(self, directory: Directory) -> None:
         super().__init__(directory)
+        self.changed: set[TopicPartition] = set()
         self._known: dict[str, dict[TopicPartition, int] | SegstoreError] = {}
         self._changed: set[str] = set()
         self._gathers = False
@@ -131,6 +142,12 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         """See `LogDirectoryCheckpoints`."""
         with self._mutex:
             return checked_offset(self._offsets(name), name, topic_partition)
+
+    def begin_change(self, topic_partition: TopicPartition) -> None:
+        """See `LogDirectoryCheckpoints`; by the threads of all its logs."""
+        with self._mutex:
+            self.changed.add(topic_partition)
+            super().begin_change(topic_partition)
 
     def lower(self, name: str, topic_partition: TopicPartition, offset: int) -> None:
         """See `LogDirectoryCheckpoints`."""

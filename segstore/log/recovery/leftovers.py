@@ -34,7 +34,7 @@ from segstore.log.recovery.quarantined_file import quarantine_names
 from segstore.log.recovery.sidecar_cleanup import SidecarCleanup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from segstore._core import Directory, SegmentContext, SegmentListing
     from segstore.log.recovery.quarantine import Quarantine
@@ -67,8 +67,11 @@ class Leftovers:
         self._report = report
         self.swapped_end = 0
 
-    def clear(self, quarantine: Quarantine) -> SegmentListing:
+    def clear(self, quarantine: Quarantine, before_change: Callable[[], None]) -> SegmentListing:
         """Finish or undo what was interrupted; returns what is there now.
+
+        *before_change* is called before a ``.swap`` segment takes the place of others; what is only
+        garbage changes no log.
 
         Raises
         ------
@@ -99,6 +102,7 @@ class Leftovers:
             self._directory.sync(Barrier.LEFTOVERS_INCOMPLETE)
         self._remove(going)
         if any(file.kind == "log" for file in swaps):
+            before_change()
             self._swap_in(segment_files(self._directory.names()), swaps, quarantine)
         else:
             self._remove(file.name for file in swaps)

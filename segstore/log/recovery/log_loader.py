@@ -109,7 +109,7 @@ class LogLoader:
             self._directory, found.log_start_offset, quarantine, self._report
         )
         leftovers = Leftovers(self._directory, self._context, self._report)
-        listing = leftovers.clear(quarantine)
+        listing = leftovers.clear(quarantine, self._checkpoint_store.remove_clean_markers)
         lost_indexes = LostIndexes(
             self._directory, self._report, listing, self._context.most_index_bytes
         )
@@ -122,11 +122,13 @@ class LogLoader:
         )
         known = without_gap_from(known, segments, found.log_start_offset)
         if self._report.created:
+            self._checkpoint_store.remove_clean_markers()
             require_no_synced_records(self._directory, found, epochs)
             log_end_offset, self._report.clean = found.log_start_offset, True
         elif (clean_end := self._clean_end(found, segments, is_as_marked=is_as_marked)) is not None:
             log_end_offset = clean_end
         else:
+            self._checkpoint_store.remove_clean_markers()
             lost_indexes.check(segments[: floor_index(segments, found.safe_below)])
             self._note_missing(segments, known)
             log_end_offset = self._recover(segments, found, epochs, known, quarantine)
@@ -173,16 +175,17 @@ class LogLoader:
         )
 
     def _persisted_state(self) -> StoredState:
-        """Return what is known besides the segments; the clean markers are gone then.
+        """Return what is known besides the segments; the clean markers stand.
 
-        What needs them is settled before, and written down.
+        What needs them is settled, and written down: the first repair removes them [DUR-24].
         """
         found = self._checkpoint_store.read()
         self._report.warnings += found.warnings
         found = persisted_log_start(found, self._checkpoint_store, self._context, self._report)
         found = after_failed_sync(found, self._directory, self._report)
         found = persisted_recovery_point(found, self._checkpoint_store, self._report)
-        self._checkpoint_store.remove_clean_markers()
+        if not self._context.heap_indexes:  # a mapped index is longer than its entries [DUR-25]
+            self._checkpoint_store.remove_clean_markers()
         return found
 
     def _finish_deletions(
@@ -204,6 +207,8 @@ class LogLoader:
             known is not None and known.is_being_emptied
         )
         deleted, was_created = self._deleted, report.created
+        if deleted.segments or log_end_offset < log_start:
+            self._checkpoint_store.remove_clean_markers()
         if restarts := not segments or log_end_offset < log_start:
             self._sidecars.remove_from(0)
             deleted.restart(
@@ -323,7 +328,8 @@ class LogLoader:
         self, segments: list[Segment], lost_indexes: LostIndexes, log_end_offset: int
     ) -> int:
         """Make missing indexes anew; returns the log end, which a split may show to lie behind."""
-        for overflowed in lost_indexes.rebuild(segments):
+        remove_clean_markers = self._checkpoint_store.remove_clean_markers
+        for overflowed in lost_indexes.rebuild(segments, remove_clean_markers):
             self._split(overflowed, segments)
             log_end_offset = max(log_end_offset, segments[-1].read_next_offset()[0])
         return log_end_offset

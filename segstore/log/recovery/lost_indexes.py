@@ -14,6 +14,8 @@ from segstore.log.local.missing_records import note_missing
 from segstore.log.recovery.overflow_split import is_overflowed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from segstore._core import Directory, ScanResult, SegmentListing
     from segstore.log.local.segment import Segment
     from segstore.log.recovery.recovery_report import RecoveryReport
@@ -64,8 +66,10 @@ class LostIndexes:
                 if not is_overflowed(segment, scan):
                     _check_whole(segment, scan)
 
-    def rebuild(self, segments: list[Segment]) -> list[Segment]:
+    def rebuild(self, segments: list[Segment], before_change: Callable[[], None]) -> list[Segment]:
         """Make anew what is missing; returns the segments that have to be split first [DUR-97].
+
+        *before_change* is called before the first of them.
 
         After a clean close the names are enough, and for the active segment the look at its end
         [DUR-51]. Any other index that cannot be one is met when it is first used, and is made again
@@ -78,6 +82,7 @@ class LostIndexes:
             lost = [name for name in self._of(segment) if name not in rebuilt]
             if not lost:
                 continue
+            before_change()
             note_missing(self._directory, segments[segments.index(segment) :][:2])
             base = segment.base_offset
             _, recovery = segment.recover(cut_at=-1, expected_offset=base, table=False)

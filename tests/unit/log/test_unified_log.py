@@ -89,6 +89,7 @@ def test_a_clean_close(new_log):
     assert again.report.clean
     assert again.report.scanned_bytes == 0
     assert (again.recovery_point, again.durable_offset) == (5, 5)
+    again.append([(TIME, None, b"x")])
     assert not (path / ".kafka_cleanshutdown").exists()  # [DUR-24] before the first write
 
 

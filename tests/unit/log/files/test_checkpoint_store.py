@@ -107,10 +107,11 @@ def test_an_untouched_log_keeps_its_recovery_point_file(tmp_path):
         pass
     assert (path / POINT).stat().st_ino == inode
 
-    for text in (checkpoint(9), "0\n2\norders 0 10\nother 0 3\n", "garbage"):
+    both = "0\n2\norders 0 10\nother 0 3\n"
+    for text, after in ((checkpoint(9), checkpoint(10)), (both, both), ("garbage", checkpoint(10))):
         (path / POINT).write_text(text)
         segstore.open(path, **settings).close()
-        assert (path / POINT).read_text() == checkpoint(10)
+        assert (path / POINT).read_text() == after
     with segstore.open(path, **settings):
         (path / POINT).write_bytes(b"0" * (MAX_CHECKPOINT_BYTES + 1))
     assert (path / POINT).read_text() == checkpoint(10)
