@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     import numpy as np
 
+    from segstore.log.findings.finding import FindingCode
+
 MAX_RANGES: Final = 10_000
 """Kept one by one; of more the sums are kept, so that a hostile log takes no memory [DUR-102]."""
-RECORDS_MISSING: Final = "RECORDS_MISSING"
 _SHOWN_RANGES: Final = 20
 
 
@@ -28,7 +29,7 @@ class LostRange(NamedTuple):
     next_offset: int | None
     """Where the kept records go on; None = nothing tells how far the lost bytes reached."""
     reason: str
-    code: str
+    code: FindingCode
     """Which kind of loss it is: docs/operations.md lists the codes."""
     os_error: int | None = None
     """errno, where the disk could not read the bytes."""

@@ -19,6 +19,7 @@ from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.files.partition_directory import segment_files
 from segstore.log.files.partition_path import open_parent_directory, open_partition_directory
 from segstore.log.files.recovery_advice import WAY_BACK
+from segstore.log.findings.finding import FindingCode
 from segstore.log.local.batch_search import BatchSearch, NoBatch
 from segstore.log.local.missing_records import missing_of
 from segstore.log.local.segment import Segment
@@ -28,7 +29,7 @@ from segstore.log.recovery.log_start_recovery import first_missing_offset
 from segstore.log.recovery.lost_state import begin_without_state, lost_state
 from segstore.log.recovery.quarantined_file import quarantine_hint, quarantined_files
 from segstore.log.recovery.recovery_report import RecoveryReport
-from segstore.log.recovery.salvage_report import RECORDS_MISSING, LostRange, other_epochs
+from segstore.log.recovery.salvage_report import LostRange, other_epochs
 from segstore.log.salvage.batch_chain import choose_batches
 from segstore.log.salvage.batch_epochs import BatchEpochs
 from segstore.records.compression import codec_table
@@ -187,24 +188,19 @@ class SalvageSource:
             epochs = None
         if state is None:
             return None, epochs, None
+        why = doubt = None
         if epochs is None:
             latest = -1 if state.latest_epoch is None else state.latest_epoch.epoch
             found = self._latest_epoch_of_batches()
             why = None if found <= latest else f"a batch has epoch {found}, above its {latest}"
-            return self._believed(state, why), None, None
-        segments = [segment for _, segment in self._segments]
-        doubt = contradiction_of_epochs(epochs.latest_entry, state, segments, self.log_start_offset)
-        if doubt is not None:
-            return None, epochs, doubt
-        fits = state.fits(epochs.latest_entry)
-        why = f"{LEADER_EPOCH_CHECKPOINT} is of another program, as a broker, that wrote since"
-        return self._believed(state, None if fits else why), epochs, None
-
-    def _believed(self, state: LogState, why_not: str | None) -> LogState | None:
-        if why_not is None:
-            return state
-        self._believe_gaps(f"{LOG_STATE} is not believed: {why_not}")
-        return None
+        else:
+            latest_entry, segments = epochs.latest_entry, [one for _, one in self._segments]
+            doubt = contradiction_of_epochs(latest_entry, state, segments, self.log_start_offset)
+            if doubt is None and not state.fits(latest_entry):
+                why = f"{LEADER_EPOCH_CHECKPOINT} is of another program that wrote since"
+        if why is not None:
+            self._believe_gaps(f"{LOG_STATE} is not believed: {why}")
+        return (state if why is None and doubt is None else None), epochs, doubt
 
     def _believe_gaps(self, why: str) -> None:
         self._report.warnings.append(f"{why}: a gap counts as deleted or compacted away")
@@ -232,7 +228,8 @@ class SalvageSource:
             except LogNotFoundError:
                 continue  # its writer deleted it while we looked
             except (NotALogError, ReadIOError, CorruptLogError) as error:
-                code = "FILE_IS_NO_FILE" if isinstance(error, NotALogError) else "FILE_UNREADABLE"
+                no_file = isinstance(error, NotALogError)
+                code = FindingCode.FILE_IS_NO_FILE if no_file else FindingCode.FILE_UNREADABLE
                 why, os_error = error.message, error.os_error
                 self._report.lose(
                     LostRange(file.name, 0, 0, file.offset, None, why, code, os_error)
@@ -313,7 +310,7 @@ class SalvageSource:
                     found.first_offset,
                     found.next_offset,
                     "an open for writing had taken these records out of the log",
-                    RECORDS_MISSING,
+                    FindingCode.RECORDS_MISSING,
                 )
             )
 

@@ -11,9 +11,10 @@ import segstore._core as _core
 from segstore.config import MAX_INT
 from segstore.errors import CorruptLogError, ReadIOError
 from segstore.log.files.partition_directory import file_name
+from segstore.log.findings.finding import FindingCode
 from segstore.log.local.segment import Segment
 from segstore.log.recovery.quarantined_file import quarantine_hint
-from segstore.log.recovery.salvage_report import MAX_RANGES, RECORDS_MISSING, LostRange
+from segstore.log.recovery.salvage_report import MAX_RANGES, LostRange
 from segstore.log.salvage.duplicates import other_batches
 from segstore.log.salvage.uncertain_transactions import uncertain_transactions, with_aborts
 from segstore.records.compression import codec_table
@@ -27,10 +28,7 @@ if TYPE_CHECKING:
     from segstore.log.salvage.salvage_source import SalvageSource
 
 _PIECE_BYTES: Final = 1024 * 1024
-_CORRUPT: Final = "BATCH_CORRUPT"
-_UNREADABLE: Final = "FILE_UNREADABLE"
-_OVERLAP: Final = "SEGMENTS_OVERLAP"
-_OUT_OF_ORDER: Final = "BATCH_OUT_OF_ORDER"
+_WHOLE_BATCHES: Final = {FindingCode.SEGMENTS_OVERLAP, FindingCode.BATCH_OUT_OF_ORDER}
 _ZEROS: Final = "nothing but zeros: what was written never reached the disk"
 
 
@@ -182,24 +180,23 @@ class SalvageTarget:
     def _lose(self, rows: np.ndarray) -> None:
         """Note a stretch of bytes that is not kept; how far its offsets reach shows later."""
         name, begin, end = self._place_of(rows)
-        lost = LostRange(name, begin, end - begin, 0, None, "", _CORRUPT)
         first, last = int(rows["base_offset"][0]), int(rows["last_offset"][-1])
+        os_error = None
         if not rows["whole"][0]:
-            why, os_error = self._source.reasons.pop((int(rows["segment"][0]), begin))
-            if os_error is not None:
-                lost = lost._replace(reason=why, code=_UNREADABLE, os_error=os_error)
-            else:
-                lost = lost._replace(reason=_ZEROS if self._is_zero(name, begin, end) else why)
+            reason, os_error = self._source.reasons.pop((int(rows["segment"][0]), begin))
+            code = FindingCode.BATCH_CORRUPT if os_error is None else FindingCode.FILE_UNREADABLE
+            if os_error is None and self._is_zero(name, begin, end):
+                reason = _ZEROS
         elif last < self._next_offset:
-            lost = lost._replace(
-                reason=f"other batches have the offsets {first} to {last}", code=_OVERLAP
-            )
+            code = FindingCode.SEGMENTS_OVERLAP
+            reason = f"other batches have the offsets {first} to {last}"
         else:
-            lost = lost._replace(
-                reason=f"whole batches say that they have the offsets {first} to {last}, and the"
-                f" leader epoch {rows['epoch'][0]}: one of the two does not fit those around it",
-                code=_OUT_OF_ORDER,
+            code = FindingCode.BATCH_OUT_OF_ORDER
+            reason = (
+                f"whole batches say that they have the offsets {first} to {last}, and the leader"
+                f" epoch {rows['epoch'][0]}: one of the two does not fit those around it"
             )
+        lost = LostRange(name, begin, end - begin, 0, None, reason, code, os_error)
         if self._lost and _is_damage_up_to(self._lost[-1], lost):
             before = self._lost.pop()
             one = before if lost.os_error is None else lost
@@ -232,7 +229,9 @@ class SalvageTarget:
                 report.maybe_lost.append((first, next_offset))
             elif missing < next_offset:
                 why = "these offsets had been given out, and no file holds their records"
-                report.lose(LostRange("", 0, 0, missing, next_offset, why, RECORDS_MISSING))
+                report.lose(
+                    LostRange("", 0, 0, missing, next_offset, why, FindingCode.RECORDS_MISSING)
+                )
         self._lost.clear()
 
     def _set_duplicates_apart(self) -> None:
@@ -240,7 +239,10 @@ class SalvageTarget:
         report = self._report
         for lost in report.lost.copy():
             is_gap = lost.next_offset is not None and lost.next_offset > lost.first_offset
-            if is_gap or lost.code not in {_OVERLAP, _OUT_OF_ORDER}:
+            if is_gap or lost.code not in {
+                FindingCode.SEGMENTS_OVERLAP,
+                FindingCode.BATCH_OUT_OF_ORDER,
+            }:
                 continue
             with self._source.open_file(lost.file) as segment:
                 parts, count = other_batches(
@@ -279,7 +281,7 @@ def _stretches(chosen: ChosenBatches) -> Iterator[slice]:
 
 def _is_damage_up_to(before: LostRange, lost: LostRange) -> bool:
     """Whether both are no batches, and the second begins where the first ends."""
-    is_damage = {before.code, lost.code} <= {_CORRUPT, _UNREADABLE}
+    is_damage = _WHOLE_BATCHES.isdisjoint({before.code, lost.code})
     return is_damage and (before.file, before.position + before.size_bytes) == (
         lost.file,
         lost.position,
