@@ -22,7 +22,7 @@ from segstore.errors import *  # noqa: F403 - the names of errors.__all__
 if TYPE_CHECKING:
     from segstore._core import Record
     from segstore.config import LogConfig
-    from segstore.log.check.log_verifier import VerifyReport
+    from segstore.log.check.verify_report import VerifyReport
     from segstore.log.file_records import FileRecords
     from segstore.log.local.segment import Segment
     from segstore.log.log_offsets import LogOffsetSnapshot
@@ -106,7 +106,7 @@ _HOMES = {
     "UncertainTransaction": "segstore.log.recovery.salvage_report",
     "UnifiedLog": "segstore.log.unified_log",
     "VerificationGuard": "segstore.log.producers.verification_state_entry",
-    "VerifyReport": "segstore.log.check.log_verifier",
+    "VerifyReport": "segstore.log.check.verify_report",
     "open": "segstore.log.open_log",
     "open_dir": "segstore.manager.log_manager",
     "partition_for_key": "segstore.records.partitioner",

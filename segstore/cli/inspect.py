@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from segstore._core import Directory
-    from segstore.cli.check_result import Finding
     from segstore.records.records_count import RecordsCounts
 
 
@@ -54,20 +53,20 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
     """Collect the facts about the partition at *path* as plain values."""
     import segstore
     import segstore._core as _core
-    from segstore.cli.state_check import read_state
+    from segstore.log.check.partition_state import read_state
     from segstore.log.files.checksum_sidecar import sidecar_base_offset
     from segstore.log.files.partition_directory import segment_files
+    from segstore.log.findings.finding_text import finding_line
     from segstore.log.recovery.quarantined_file import quarantine_names, quarantined_files
     from segstore.records.compression import codec_table
 
-    problems: list[Finding] = []
     directory = _core.Directory(path)
     try:
         names = directory.names()
         files = segment_files(names)
         sidecars = [name for name in names if sidecar_base_offset(name) is not None]
         bases = _core.SegmentListing(names).base_offsets("log")
-        state = read_state(directory, path, problems)
+        state = read_state(directory)
         context = _core.SegmentContext(directory, codec_table(), writable=False)
         tallies = Tallies()
         segments = []
@@ -79,7 +78,7 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
     finally:
         directory.close()
     end = segments[-1]["next_offset"] if segments else 0
-    unreadable = [f"{problem.file}: {problem.what}" for problem in problems]
+    unreadable = [finding_line(finding) for finding in state.findings]
     stable = None
     transactions: list[dict[str, Any]] = []
     try:
@@ -102,8 +101,10 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
         "size_bytes": sum(segment["size_bytes"] for segment in segments),
         **tallies.to_dict(),
         "leader_epochs": [list(entry) for entry in state.epochs],
-        "contiguous_from": state.contiguous_from,
-        "epochs_ordered_from": state.epochs_ordered_from,
+        "contiguous_from": None if state.log_state is None else state.log_state.contiguous_from,
+        "epochs_ordered_from": None
+        if state.log_state is None
+        else state.log_state.epochs_ordered_from,
         "producer_snapshots": [f.name for f in files if f.kind == "snapshot" and not f.suffix],
         "checksum_sidecars": sidecars,
         "transaction_indexes": [f.name for f in files if f.kind == "txnindex" and not f.suffix],

@@ -1,22 +1,22 @@
-"""``segstore recover``: open for writing, which repairs what a crash left, and tell about it."""
+"""``segstore recover``: open for writing, which repairs what a crash left, and report it."""
 
 from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import asdict
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from segstore.cli.output import Progress, UsageError, count_of, say, write_line
-from segstore.cli.partition_paths import all_partitions, is_partition
-from segstore.errors import CorruptLogError, NotALogError
+from segstore.cli.partition_paths import all_partitions
+from segstore.cli.verify import check_text
+from segstore.errors import LogLockedError, NotALogError, SegstoreError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
-    from segstore.cli.check_result import Finding, PartitionCheck
+    from segstore.log.check.verify_report import VerifyReport
+    from segstore.log.findings.finding import Finding
     from segstore.log.recovery.recovery_report import RecoveryReport
     from segstore.log.sidecar_writing import SidecarsReport
     from segstore.manager.repair_session import RepairSession
@@ -46,90 +46,196 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Recover, or only check, the partitions one after the other."""
+    from segstore.manager.repair_session import repair_session
+
     if arguments.dry_run and arguments.checksum_sidecars:
         msg = "--checksum-sidecars writes files, and --dry-run writes nothing"
         raise UsageError(msg)
-    code = 0
+    codes = [0]
     paths = all_partitions(arguments.path)
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(quiet=arguments.quiet))
-        work = _foretell if arguments.dry_run else _recovery(stack, paths, arguments)
+        session = None
+        if not arguments.dry_run:  # until it ends all partitions are as they were found
+            session = stack.enter_context(repair_session(paths[0]))
         for path in paths:
             try:
-                code = max(code, work(path, progress, as_json=arguments.json))
-            except NotALogError as error:
+                codes.append(_recover(path, session, progress, arguments))
+            except (LogLockedError, NotALogError) as error:
                 if len(paths) == 1:
                     raise
-                say(f"segstore: {error}")  # one that a broker is deleting; the others are repaired
-    return code
-
-
-def _recovery(
-    stack: ExitStack, paths: list[str], arguments: argparse.Namespace
-) -> Callable[..., int]:
-    """Return what recovers a partition; until *stack* ends, all are as they were found."""
-    from segstore.manager.repair_session import repair_session
-
-    session = stack.enter_context(repair_session(paths[0]))
-    return partial(_recover, session=session, with_sidecars=arguments.checksum_sidecars)
+                say(f"segstore: {error}")  # the others are repaired
+                codes.append(1)
+    return max(codes)
 
 
 def _recover(
-    path: str, progress: Progress, *, session: RepairSession, as_json: bool, with_sidecars: bool
+    path: str, session: RepairSession | None, progress: Progress, arguments: argparse.Namespace
 ) -> int:
-    """Open for writing, close, check everything: what is still wrong cannot be repaired."""
-    from segstore.cli.partition_check import INDEX_FILES, check_partition
-    from segstore.log.recovery.forecast import forecast_open
+    """Recover one partition, or without *session* say what that would do."""
+    from segstore.log.check.partition_check import check_partition
+    from segstore.log.files.partition_lock import check_no_writer
+    from segstore.log.files.partition_path import absolute_path
 
-    if not is_partition(path):
-        foreseen = forecast_open(path)
-        if foreseen.report.created and foreseen.error is None:
-            raise NotALogError("there is no .log file to recover, and none is made", file=path)
+    if session is None:
+        check_no_writer(absolute_path(path))  # what is said of a log that grows is soon untrue
+        return _foretell(check_partition(path, progress), as_json=arguments.json)
+    found = check_partition(path, progress)
+    repair = _repaired(found, session, progress, with_sidecars=arguments.checksum_sidecars)
+    if isinstance(repair.error, (LogLockedError, NotALogError)):
+        raise repair.error
+    _report(found, repair, as_json=arguments.json)
+    return _exit_code(found, repair.left, is_refused=repair.error is not None)
+
+
+class Repair(NamedTuple):
+    """What `recover` did with one partition."""
+
+    report: RecoveryReport | None
+    error: SegstoreError | None
+    """Why nothing was done."""
+    sidecars: SidecarsReport | None
+    left: list[Finding]
+    """What is wrong still."""
+
+
+def _repaired(
+    found: VerifyReport, session: RepairSession, progress: Progress, *, with_sidecars: bool
+) -> Repair:
+    """Open for writing, close, and check what was not clean again."""
+    from segstore.log.check.partition_check import check_partition
+    from segstore.log.check.unreadable_file import is_derived
+
+    path, forecast = found.path, found.forecast
+    if forecast.error is not None or forecast.report.created:
+        return Repair(None, forecast.error or _no_log(path), None, found.findings)
+    damaged = [one.file for one in found.findings if one.repaired and is_derived(one.file)]
+    cut = {f"{base:020d}.segsum" for base in forecast.truncations}
     try:
+        _remove(path, [name for name in damaged if not name.endswith(".txnindex")], session)
         with session.open(path, progress=progress) as log:
             report = log.report
             report.rebuilt += log.rebuild_transaction_indexes()
-            sidecars = log.write_checksum_sidecars(progress) if with_sidecars else None
-    except CorruptLogError as error:  # the partitions beside it are recovered all the same
-        if as_json:
-            write_line(json.dumps({"path": path, "error": f"{type(error).__name__}: {error}"}))
-        else:
-            write_line(f"{path}: cannot be repaired: {error.text_within(path)}")
-        return 1
-    left = check_partition(path, progress).findings
-    damaged = [finding.file for finding in left if finding.file.endswith(INDEX_FILES)]
-    if damaged:
-        _rebuild_files(path, damaged, session)
-        report.rebuilt += damaged
-        left = check_partition(path, progress).findings
-    _report(path, report, sidecars, left, as_json=as_json)
-    lacks_sidecars = sidecars is not None and bool(sidecars.problems)
-    return 1 if changed_records(report) or left or lacks_sidecars else 0
+            is_lost = not cut.isdisjoint(report.removed)
+            has_sidecar = is_lost or any(name.endswith(".segsum") for name in damaged)
+            sidecars = None
+            if with_sidecars or has_sidecar:
+                sidecars = log.write_checksum_sidecars(progress)
+    except SegstoreError as error:  # the partitions beside it are recovered all the same
+        return Repair(None, error, None, found.findings)
+    changed = not (found.ok and report.clean and sidecars is None)
+    left = check_partition(path, progress).findings if changed else []
+    report.rebuilt += [name for name in damaged if name not in report.rebuilt]
+    return Repair(report, None, sidecars, left)
 
 
-def _report(
-    path: str,
-    report: RecoveryReport,
-    sidecars: SidecarsReport | None,
-    left: list[Finding],
-    *,
-    as_json: bool,
-) -> None:
+def _no_log(path: str) -> SegstoreError:
+    return NotALogError(
+        "there is no .log file to recover, and none is made",
+        file=path,
+        found="no .log file",
+        expected="one at least",
+    )
+
+
+def _remove(path: str, names: list[str], session: RepairSession) -> None:
+    """Remove derived files that an open does not look into: a missing one it builds [DUR-8].
+
+    What an index proves to be missing is noted before.
+    """
+    import segstore._core as _core
+    from segstore.log.files.partition_lock import PartitionLock
+    from segstore.log.files.partition_path import absolute_path, open_parent_directory
+    from segstore.log.local.missing_records import note_missing
+    from segstore.log.local.segment import Segment
+    from segstore.records.compression import codec_table
+
+    if not names:
+        return
+    full_path = absolute_path(path)
+    directory = _core.Directory(full_path)
+    parent = open_parent_directory(full_path)
+    try:
+        lock = PartitionLock.acquire(
+            directory, parent, parent_is_locked=session.holds_log_directory
+        )
+        try:
+            context = _core.SegmentContext(
+                directory, codec_table(), writable=False, heap_indexes=True
+            )
+            bases = directory.segment_listing().base_offsets("log")
+            note_missing(directory, [Segment(context, base) for base in bases])
+            for name in names:
+                directory.unlink(name, missing_ok=True)
+            directory.sync(_core.Barrier.LEFTOVERS_GONE)
+        finally:
+            lock.release()
+    finally:
+        directory.close()
+        if parent is not None:
+            parent.close()
+
+
+def _exit_code(found: VerifyReport, left: Iterable[Finding], *, is_refused: bool) -> int:
+    """Return 1 where records were concerned, or something is left: a dry run answers the same."""
+    from segstore.log.findings.finding import FindingCode
+
+    report = found.forecast.report
+    changed = report.truncated_bytes > 0 or bool(report.set_aside or report.maybe_missing)
+    is_cut = any(
+        one.repaired
+        and one.file.endswith(".log")
+        and one.code is not FindingCode.SEGMENT_OVERFLOWS  # it is split, and loses nothing
+        for one in found.findings
+    )
+    return 1 if is_refused or changed or is_cut or any(left) else 0
+
+
+# ---- what is printed -----------------------------------------------------------------------------
+
+
+def _report(found: VerifyReport, repair: Repair, *, as_json: bool) -> None:
     """Print what was done, and what could not be."""
+    left = {one.identity for one in repair.left}
+    repaired = [one for one in found.findings if one.repaired and one.identity not in left]
+    if repair.error is not None:
+        repaired = []
     if as_json:
-        not_repaired = [asdict(finding) for finding in left]
-        values = {"path": path, **report.to_dict(), "not_repaired": not_repaired}
-        if sidecars is not None:
-            values["checksum_sidecars"] = sidecars._asdict()
-        write_line(json.dumps(values))
+        write_line(json.dumps(_values(found.path, repair, repaired)))
     else:
-        write_line("\n  ".join([f"{path}:", *str(report).splitlines()]))
-        if sidecars is not None:
-            write_line("\n  ".join([f"  {_sidecars_text(sidecars)}", *sidecars.problems]))
-        if left:
-            write_line(f"  not repaired: {count_of(len(left), 'finding')}")
-        for finding in left:
-            write_line(f"  {finding}")
+        write_line("\n  ".join(_lines(found.path, repair, repaired)))
+
+
+def _values(path: str, repair: Repair, repaired: list[Finding]) -> dict[str, Any]:
+    from segstore.log.findings.finding_text import finding_values
+
+    values: dict[str, Any] = {"path": path}
+    if repair.report is not None:
+        values |= repair.report.to_dict()
+    if repair.error is not None:
+        values["error"] = f"{type(repair.error).__name__}: {repair.error}"
+    values["repaired"] = [finding_values(one, path) for one in repaired]
+    values["not_repaired"] = [finding_values(one, path) for one in repair.left]
+    if repair.sidecars is not None:
+        values["checksum_sidecars"] = repair.sidecars._asdict()
+    return values
+
+
+def _lines(path: str, repair: Repair, repaired: list[Finding]) -> list[str]:
+    from segstore.log.findings.finding_text import finding_text
+
+    lines = [f"{path}:"]
+    if repair.error is not None:
+        lines = [f"{path}: cannot be repaired: {repair.error.text_within(path)}"]
+    if repair.report is not None:
+        lines += str(repair.report).splitlines()
+    if repair.sidecars is not None:
+        lines += [_sidecars_text(repair.sidecars), *repair.sidecars.problems]
+    for title, findings in (("repaired", repaired), ("not repaired", repair.left)):
+        if findings:
+            lines.append(f"{title}: {count_of(len(findings), 'finding')}")
+            lines += [finding_text(one, path) for one in findings]
+    return lines
 
 
 def _sidecars_text(sidecars: SidecarsReport) -> str:
@@ -140,77 +246,30 @@ def _sidecars_text(sidecars: SidecarsReport) -> str:
     )
 
 
-def _rebuild_files(path: str, names: list[str], session: RepairSession) -> None:
-    """Build damaged index files anew that an open does not look into: a missing one it does."""
-    import segstore._core as _core
-    from segstore.log.files.partition_lock import PartitionLock
-    from segstore.log.files.partition_path import absolute_path, open_parent_directory
-
-    full_path = absolute_path(path)
-    directory = _core.Directory(full_path)
-    parent = open_parent_directory(full_path)
-    try:
-        lock = PartitionLock.acquire(
-            directory, parent, parent_is_locked=session.holds_log_directory
-        )
-        try:
-            for name in names:
-                directory.unlink(name, missing_ok=True)
-            directory.sync(_core.Barrier.LEFTOVERS_GONE)
-        finally:
-            lock.release()
-    finally:
-        directory.close()
-        if parent is not None:
-            parent.close()
-    session.open(path).close()
+def _foretell(found: VerifyReport, *, as_json: bool) -> int:
+    """Say what an open for writing would do, and what it would leave."""
+    forecast = found.forecast
+    left = [finding for finding in found.findings if not finding.repaired]
+    write_line(json.dumps(found.to_dict()) if as_json else check_text(found))
+    if not as_json:
+        write_line(_outlook(found, len(left)))
+    is_refused = forecast.error is not None or forecast.report.created
+    return _exit_code(found, left, is_refused=is_refused)
 
 
-def changed_records(report: RecoveryReport) -> bool:
-    """Whether bytes of records were cut or set aside, or may be missing: more than an index."""
-    return report.truncated_bytes > 0 or bool(report.set_aside or report.maybe_missing)
-
-
-def _foretell(path: str, progress: Progress, *, as_json: bool) -> int:
-    """Say what an open for writing would do, told by the loader, and what it would leave."""
-    from segstore.cli.partition_check import check_partition
-    from segstore.cli.verify import check_text
-    from segstore.log.files.partition_lock import check_no_writer
-    from segstore.log.files.partition_path import absolute_path
-
-    check_no_writer(absolute_path(path))  # what is said of a log that grows is not true for long
-    check = check_partition(path, progress)
-    forecast = check.forecast
-    if forecast.error is not None and not isinstance(forecast.error, CorruptLogError):
-        raise forecast.error
-    left = [finding for finding in check.findings if not finding.repaired]
-    if as_json:
-        write_line(json.dumps(check.to_dict()))
-    else:
-        write_line(check_text(check))
-        write_line(_outlook(check, len(left)))
-    refused = forecast.error is not None or forecast.report.created
-    return 1 if refused or left or changed_records(forecast.report) else 0
-
-
-def _outlook(check: PartitionCheck, left: int) -> str:
+def _outlook(found: VerifyReport, left: int) -> str:
     """Return what a person reads about the recovery that was not done."""
-    from segstore.cli.partition_check import INDEX_FILES, TRANSACTION_INDEX_FILES
-
-    forecast = check.forecast
+    forecast = found.forecast
     if forecast.error is not None:
         return f"nothing was written; recover would refuse this log: {forecast.error}"
     if forecast.report.created:
         return "nothing was written; there is no .log file, and recover makes none"
-    told = (forecast.report.removed, forecast.report.rebuilt, forecast.report.warnings)
-    if not check.findings and forecast.report.clean and not any(told):
+    done = (forecast.report.removed, forecast.report.rebuilt, forecast.report.warnings)
+    if found.ok and forecast.report.clean and not any(done):
         return "there is nothing to repair"
     lines = ["nothing was written; recover would report", *str(forecast.report).splitlines()]
-    rebuilt = {*forecast.report.rebuilt}
-    kinds = (*INDEX_FILES, TRANSACTION_INDEX_FILES)
-    indexes = [found.file for found in check.findings if found.file.endswith(kinds)]
-    if more := [name for name in indexes if name not in rebuilt]:
-        lines.append(f"rebuilt, because they are damaged: {', '.join(more)}")
+    if repaired := len(found.findings) - left:
+        lines.append(f"and repair {count_of(repaired, 'finding')}")
     text = "\n  ".join(lines)
     if left:
         text += f"\nand could not repair {count_of(left, 'finding')}"

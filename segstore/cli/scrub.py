@@ -1,22 +1,16 @@
-"""``segstore scrub``: read the sealed segments from the disk itself, slowly; nothing is written."""
+"""``segstore scrub``: check everything, from the disk itself, slowly; nothing is written."""
 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
-from segstore.cli.output import Progress, UsageError, count_of, human_bytes, write_line
+from segstore.cli.output import Progress, UsageError, human_bytes, write_line
 from segstore.cli.partition_paths import all_partitions
-from segstore.errors import LogTruncatedError
-from segstore.log.check.stable_read import MAX_ATTEMPTS
+from segstore.cli.verify import check_text
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
-
-    from segstore.log.check.log_verifier import VerifyReport
 
 MEBIBYTE = 1024 * 1024
 
@@ -24,9 +18,8 @@ MEBIBYTE = 1024 * 1024
 def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
-        "Read all segments but the active one from the disk itself, past what the system has in "
-        "memory, not faster than allowed, and check every batch and index entry, and each byte "
-        "where a segment has a checksum sidecar (.segsum): to find out that "
+        "Check all that verify checks, and read the .log files from the disk itself, past what the "
+        "system has in memory, not faster than allowed: to find out that "
         "a disk loses bits while another copy is there. A log may be in use. Nothing is written. "
         "Exit code 1 when something is wrong."
     )
@@ -41,7 +34,10 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Scrub the partitions one after the other; 1 when any has a problem."""
+    """Scrub the partitions one after the other; 1 when any has a finding."""
+    from segstore.log.check.partition_check import check_partition
+    from segstore.log.check.uncached_scan import UncachedScan
+
     if arguments.rate < 0:
         msg = f"--rate: MiB a second, 0 for no limit, not {arguments.rate}"
         raise UsageError(msg)
@@ -50,43 +46,11 @@ def run(arguments: argparse.Namespace) -> int:
     with Progress(quiet=arguments.quiet) as progress:
         for given in arguments.paths:
             for path in all_partitions(given):
-                report = scrub_partition(path, rate, partial(_report, progress, path))
-                values = {"path": path, **report.to_dict()}
-                write_line(json.dumps(values) if arguments.json else scrub_text(path, report))
+                report = check_partition(path, progress, scan_segment=UncachedScan(rate))
+                if arguments.json:
+                    write_line(json.dumps(report.to_dict()))
+                else:
+                    speed = human_bytes(int(report.size_bytes / max(report.seconds, 1e-6)))
+                    write_line(check_text(report, f"{speed} a second"))
                 found = found or not report.ok
     return 1 if found else 0
-
-
-def scrub_partition(
-    path: str, rate: int | None, progress: Callable[[str, int, int], None]
-) -> VerifyReport:
-    """Open the partition and scrub it; again where its writer cut it meanwhile."""
-    from segstore.log.open_log import open as open_log
-
-    for _ in range(MAX_ATTEMPTS - 1):
-        with suppress(LogTruncatedError), open_log(path, read_only=True) as log:
-            return log.scrub(bytes_per_second=rate, progress=progress)
-    with open_log(path, read_only=True) as log:
-        return log.scrub(bytes_per_second=rate, progress=progress)
-
-
-def _report(progress: Progress, path: str, _what: str, done: int, total: int) -> None:
-    progress(path, done, total)
-
-
-def scrub_text(path: str, report: VerifyReport) -> str:
-    """Return what a person reads about one partition."""
-    verdict = "clean" if report.ok else count_of(len(report.problems), "finding")
-    rate = report.size_bytes / max(report.seconds, 1e-6)
-    summary = (
-        f"{path}: {verdict}; {count_of(len(report.segments), 'sealed segment')}, "
-        f"{count_of(report.batches, 'batch', 'batches')}, {count_of(report.records, 'record')}, "
-        f"{human_bytes(report.size_bytes)}, {human_bytes(int(rate))} a second"
-    )
-    if report.sidecars:
-        summary += f"; {count_of(report.sidecars, 'segment')} compared with checksum sidecars"
-    lines = [summary, *(f"  {problem}" for problem in report.problems)]
-    if not report.ok:
-        lines.append(f"  segstore verify {path} says what each means and what to do")
-    lines += [f"  note: {note}" for note in report.notes]
-    return "\n".join(lines)

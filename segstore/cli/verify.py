@@ -11,7 +11,7 @@ from segstore.cli.partition_paths import all_partitions
 if TYPE_CHECKING:
     import argparse
 
-    from segstore.cli.check_result import PartitionCheck
+    from segstore.log.check.verify_report import VerifyReport
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +21,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "its batches and, byte by byte, against its checksum sidecar (.segsum) where it has one, "
         "and the small files beside them; name what opens for writing took out of "
         "the log and kept in quarantine files. Nothing is written. Exit code 1 when something is "
-        "wrong with the log."
+        "wrong with the log. docs/operations.md says what each code means, and what to do."
     )
     parser.add_argument(
         "paths", nargs="+", metavar="PATH", help="a partition's directory, or a log directory"
@@ -32,36 +32,38 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check the partitions one after the other; 1 when any has a finding."""
-    from segstore.cli.partition_check import check_partition
+    from segstore.log.check.partition_check import check_partition
 
     found = False
     with Progress(quiet=arguments.quiet) as progress:
         for given in arguments.paths:
             for path in all_partitions(given):
-                check = check_partition(path, progress)
-                if arguments.json:
-                    write_line(json.dumps(check.to_dict()))
-                else:
-                    write_line(check_text(check))
-                found = found or bool(check.findings)
+                report = check_partition(path, progress)
+                write_line(json.dumps(report.to_dict()) if arguments.json else check_text(report))
+                found = found or not report.ok
     return 1 if found else 0
 
 
-def check_text(check: PartitionCheck) -> str:
-    """Return what a person reads about one partition."""
-    verdict = count_of(len(check.findings), "finding") if check.findings else "clean"
-    if any(file.batches for file in check.quarantined):
-        if not check.findings:
+def check_text(report: VerifyReport, more: str = "") -> str:
+    """Return what a person reads about one partition; *more* ends the first line."""
+    from segstore.log.findings.finding_text import finding_text
+
+    verdict = "clean" if report.ok else count_of(len(report.findings), "finding")
+    if any(file.batches for file in report.quarantined):
+        if report.ok:
             verdict = "no finding in the log itself"
         verdict += ", but records were taken out of it"
     summary = (
-        f"{check.path}: {verdict}; offsets {check.log_start_offset} to {check.log_end_offset}, "
-        f"{count_of(check.segments, 'segment')}, {count_of(check.batches, 'batch', 'batches')}, "
-        f"{count_of(check.records, 'record')}, {human_bytes(check.size_bytes)}"
+        f"{report.path}: {verdict}; offsets {report.log_start_offset} to {report.log_end_offset}, "
+        f"{count_of(len(report.segments), 'segment')}, "
+        f"{count_of(report.batches, 'batch', 'batches')}, "
+        f"{count_of(report.records, 'record')}, {human_bytes(report.size_bytes)}"
     )
-    if check.sidecars:
-        summary += f"; {count_of(check.sidecars, 'segment')} compared with checksum sidecars"
-    lines = [summary, *(f"  {finding}" for finding in check.findings)]
-    lines += [f"  quarantine: {file}" for file in check.quarantined]
-    lines += [f"  note: {note}" for note in check.notes]
-    return "\n".join(lines)
+    if report.sidecars:
+        summary += f"; {count_of(report.sidecars, 'segment')} compared with checksum sidecars"
+    if more:
+        summary += f"; {more}"
+    lines = [f"  {finding_text(finding, report.path)}" for finding in report.findings]
+    lines += [f"  quarantine: {file}" for file in report.quarantined]
+    lines += [f"  note: {note}" for note in report.notes]
+    return "\n".join([summary, *lines])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
-
-from segstore.log.check.stable_read import CHANGED, read_while_stable
-from segstore.log.files.partition_directory import LOG_FILE_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segstore.log.check.log_verifier import VerifyReport
+    from segstore.log.check.partition_check import OpenLog
+    from segstore.log.check.segment_check import SegmentScan
+    from segstore.log.check.verify_report import VerifyReport
     from segstore.log.local.local_log import LocalLog
     from segstore.log.log_offsets import LogOffsets
     from segstore.log.recovery.recovery_report import RecoveryReport
@@ -21,7 +21,7 @@ SCRUB_BYTES_PER_SECOND: Final = 64 * 1024 * 1024
 
 
 class Checker:
-    """Looks at every byte of a log and changes none.
+    """Looks at every byte of a log and changes none: the check of `segstore verify`.
 
     Parameters
     ----------
@@ -36,78 +36,60 @@ class Checker:
         self._offsets = offsets
         self._report = report
 
-    def verify(self, progress: Progress | None, refresh: Callable[[], object]) -> VerifyReport:
-        """Check every batch and every index entry.
+    def verify(self, progress: Progress | None) -> VerifyReport:
+        """Check every batch, index, sidecar and small file."""
+        from segstore.log.check.segment_check import scan_all
 
-        Parameters
-        ----------
-        refresh : callable
-            Lets a handle that reads look at the log again.
-        """
-        from segstore.log.check.log_verifier import verify_log
+        def note(_path: str, done: int, total: int) -> None:
+            if progress is not None:
+                progress("verify", done, total)
 
-        return self._checked(
-            lambda: verify_log(
-                self._local_log, self._offsets.log_start_offset, progress, self._report
-            ),
-            refresh,
-        )
+        return self._check(scan_all, note)
 
-    def scrub(
-        self,
-        bytes_per_second: int | None,
-        progress: Progress | None,
-        refresh: Callable[[], object],
-    ) -> VerifyReport:
-        """As `verify`, of the sealed segments as they are on the disk, past the page cache."""
-        from segstore.log.check.log_verifier import verify_log
+    def scrub(self, bytes_per_second: int | None, progress: Progress | None) -> VerifyReport:
+        """As `verify`, of the ``.log`` files as they are on the disk, past the page cache."""
         from segstore.log.check.uncached_scan import UncachedScan
 
-        def look() -> VerifyReport:
-            sealed = self._local_log.segments.as_tuple[:-1]
-            size = sum(segment.size_bytes for segment in sealed)
-            return verify_log(
-                self._local_log,
-                self._offsets.log_start_offset,
-                None,
-                self._report,
-                sealed_only=True,
-                scan_segment=UncachedScan(bytes_per_second, progress, size),
-            )
+        total = sum(segment.size_bytes for segment in self._local_log.segments.as_tuple)
 
-        return self._checked(look, refresh)
+        def note(done: int) -> None:
+            if progress is not None:
+                progress("scrub", done, total)
 
-    def _checked(
-        self, look: Callable[[], VerifyReport], refresh: Callable[[], object]
-    ) -> VerifyReport:
-        """Return what *look* reports; beside a writer in another process, what it reports again.
+        return self._check(UncachedScan(bytes_per_second, note), None)
 
-        That the log was cut is told once, as by any other read [DUR-77].
-        """
+    def _check(self, scan_segment: SegmentScan, progress: Progress | None) -> VerifyReport:
+        from segstore.log.check.partition_check import check_directory
+
         local_log = self._local_log
-        if not local_log.is_followed:
-            return look()
-        looks = 0
-
-        def look_again() -> VerifyReport:
-            nonlocal looks
-            looks += 1
-            if looks > 1:
-                refresh()
-            return look()
-
-        def is_of_newest(report: VerifyReport) -> bool:
-            bad = [check.base_offset for check in report.segments if check.problems]
-            there = local_log.directory.segment_listing().base_offsets(LOG_FILE_SUFFIX)
-            return report.missing is not None or not there or there[-1] in bad
-
-        report, is_stable = read_while_stable(
-            local_log.directory,
-            look_again,
-            lambda each: each.ok,
-            min_attempts=2,
-            is_of_newest=is_of_newest,
+        handle = None if local_log.is_followed else self._open_log()
+        report = check_directory(
+            local_log.directory, progress, scan_segment=scan_segment, open_log=handle
         )
-        if not is_stable:
-            report.notes.append(CHANGED)
+        if handle is not None and self._report.lost_state is not None:
+            report.notes.append(f"{self._report.lost_state}: nothing tells if records are missing")
         return report
+
+    def _open_log(self) -> OpenLog:
+        """Return what this handle, which writes the log, knows better than its files."""
+        from segstore.log.check.partition_check import OpenLog
+        from segstore.log.local.transaction_index_check import wrong_indexes
+        from segstore.log.recovery.forecast import OpenForecast
+
+        local_log, opened, start = self._local_log, self._report, self._offsets.log_start_offset
+        end, below = local_log.log_end, opened.maybe_missing_below
+        is_gone = (opened.log_start_offset < start >= below) or local_log.truncations.reach(below)
+        report = replace(
+            opened.copy(),
+            log_start_offset=start,
+            log_end_offset=end.message_offset,
+            set_aside=[],
+            lost_state=None,
+            maybe_missing=None if is_gone else opened.maybe_missing,
+        )
+        return OpenLog(
+            OpenForecast(report=report),
+            end.segment_base_offset,
+            end.relative_position_in_segment,
+            lambda: wrong_indexes(local_log, start, may_grow=True),
+        )

@@ -6,8 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.errors import CorruptLogError, CorruptRecordError
-from segstore.log.check.checksum_sidecar_check import check_sidecar
-from segstore.log.check.log_verifier import all_headers
+from segstore.log.check.checksum_sidecar_check import all_headers, check_sidecar
 
 if TYPE_CHECKING:
     from collections.abc import Callable

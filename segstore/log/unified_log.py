@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from segstore._core import ArrowStream, EncodedBatches, Record
-    from segstore.log.check.log_verifier import VerifyReport
+    from segstore.log.check.verify_report import VerifyReport
     from segstore.log.file_records import FileRecords
     from segstore.log.follower import LogFollower
     from segstore.log.local.transaction_index import AbortedTransaction
@@ -692,21 +692,28 @@ class Log:
     # ---- checks ----------------------------------------------------------------------------------
 
     def verify(self, progress: Callable[[str, int, int], None] | None = None) -> VerifyReport:
-        """Check every batch and every index entry; changes nothing.
+        """Check every batch, index, sidecar and small file of the directory; changes nothing.
+
+        The same check as `segstore verify`: what is there now, whatever this handle has seen.
 
         Parameters
         ----------
         progress : callable or None
             Called with ``"verify"``, bytes checked, bytes to check.
 
+        Returns
+        -------
+        VerifyReport
+            ``findings`` has what is wrong, each with a code; ``ok`` is whether there is none.
+
         Raises
         ------
-        LogTruncatedError
-            Another process cut the log, which this handle has seen longer.
+        ClosedError
+            The log was closed, before or meanwhile.
         """
         self._access.require_open()
         callback("progress", progress)
-        return self._checker.verify(progress, self.refresh)
+        return self._checker.verify(progress)
 
     def scrub(
         self,
@@ -714,9 +721,9 @@ class Log:
         bytes_per_second: int | None = SCRUB_BYTES_PER_SECOND,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> VerifyReport:
-        """Check the sealed segments as they are on the disk, slowly; changes nothing.
+        """As `verify`, of the bytes as they are on the disk, slowly; changes nothing.
 
-        As `verify`, but for the active segment, and past the page cache: what the system has in
+        The check goes past the page cache: what the system has in
         memory of the ``.log`` files is dropped first, so that a disk that lost bits is found out
         while another copy is there to be had. Deletions, truncations and appends go on meanwhile.
 
@@ -730,14 +737,12 @@ class Log:
         Returns
         -------
         VerifyReport
-            Of the sealed segments.
+            As of `verify`.
 
         Raises
         ------
         ClosedError
             The log was closed, before or meanwhile.
-        LogTruncatedError
-            Another process cut the log, which this handle has seen longer.
 
         Notes
         -----
@@ -747,7 +752,7 @@ class Log:
         if bytes_per_second is not None:
             integer_within("bytes_per_second", bytes_per_second, 1, MAX_LONG)
         callback("progress", progress)
-        return self._checker.scrub(bytes_per_second, progress, self.refresh)
+        return self._checker.scrub(bytes_per_second, progress)
 
     # ---- remote storage --------------------------------------------------------------------------
 

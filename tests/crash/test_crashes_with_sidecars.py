@@ -16,8 +16,7 @@ import pytest
 
 from segstore._core import Barrier, DataFile, Directory, FileBarrier, SegmentContext
 from segstore.errors import LogNotFoundError
-from segstore.log.check.checksum_sidecar_check import check_sidecar
-from segstore.log.check.log_verifier import all_headers
+from segstore.log.check.checksum_sidecar_check import all_headers, check_sidecar
 from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER, LOG_STATE, LogState
 from segstore.log.local.checksum_sidecars import ChecksumSidecars
 from segstore.log.local.segment import Segment

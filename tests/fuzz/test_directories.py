@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import segstore
 from segstore import cli
-from segstore.cli.partition_check import check_partition
 from segstore.errors import IllegalArgumentError, SegstoreError
+from segstore.log.check.partition_check import check_partition
 from tests.fuzz.mutations import anything_like, outcome
 from tests.unit.log.damaged_logs import SETTINGS, build
 
@@ -113,7 +113,7 @@ def test_looking_at_a_hostile_directory_changes_nothing(name: str, draw, partiti
             assert 0 < len(str(error)) < MOST_OF_AN_ERROR
         check, error = outcome(lambda: check_partition(str(path)), SegstoreError)
         if error is None:
-            assert all(len(str(finding)) < MOST_OF_AN_ERROR for finding in check.findings)
+            assert all(len(problem) < MOST_OF_AN_ERROR for problem in check.problems)
 
         assert {file.name: file.read_bytes() for file in path.iterdir()} == before
 

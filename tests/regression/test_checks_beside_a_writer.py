@@ -5,18 +5,17 @@ A file that went between two steps of a check was missing or cut; or the check e
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import segstore
 from segstore._core import Directory
-from segstore.cli import partition_check
-from segstore.cli.scrub import scrub_partition
 from segstore.errors import CorruptRecordError, LogNotFoundError, LogTruncatedError
-from segstore.log.check import log_verifier, segment_check
+from segstore.log.check import partition_check
 from segstore.log.check.stable_read import CHANGED, read_while_stable
+from segstore.log.findings.finding import FindingCode
 from tests.log_kit import values
 from tests.unit.log.damaged_logs import flip_bit
 
@@ -109,35 +108,21 @@ def once_within(monkeypatch, module, name, act):
 
 
 @pytest.mark.parametrize("check", ["verify", "scrub"])
-def test_a_reader_is_told_that_the_log_was_cut(log, monkeypatch, check):
-    """[DUR-77] As by any other read."""
+def test_a_log_that_is_cut_during_a_check(log, monkeypatch, check):
+    """[DUR-77] The check looks again; that the log was cut is told by the next read, as always."""
     with closing(segstore.open(log.path, read_only=True)) as reader:
 
         def cut():
             log.truncate_to(3)
             log.append([(None, b"y" * 40)])
 
-        calls = once_within(monkeypatch, log_verifier, "check_segment", cut)
-        with pytest.raises(LogTruncatedError):
-            getattr(reader, check)()
-        with suppress(LogTruncatedError):  # where it was no refresh that told it
-            reader.refresh()
-        report = reader.verify()
+        calls = once_within(monkeypatch, partition_check, "read_state", cut)
+        report = getattr(reader, check)()
         assert (report.ok, report.notes) == (True, []), report
-        assert len(calls) > 3
+        assert calls
+        with pytest.raises(LogTruncatedError):
+            reader.refresh()
         assert values(reader)[-1] == b"y" * 40
-
-
-def test_scrub_opens_a_log_again_that_was_cut(log, monkeypatch):
-    """[DUR-60, DUR-77]"""
-
-    def cut():
-        log.truncate_to(1)
-        log.append([(None, b"y" * 40)])
-
-    calls = once_within(monkeypatch, log_verifier, "check_segment", cut)
-    assert scrub_partition(log.path, None, lambda *_: None).ok
-    assert calls
 
 
 def test_a_partition_is_checked_while_records_are_deleted(log, monkeypatch):
@@ -151,27 +136,20 @@ def test_a_partition_is_checked_while_records_are_deleted(log, monkeypatch):
     assert len(calls) == 2
 
 
-@pytest.mark.parametrize(("check", "looks"), [("verify", 8), ("scrub", 6)])
-def test_damage_of_a_sealed_segment_beside_an_appender(log, monkeypatch, check, looks):
-    """[DUR-60, DUR-71] Two looks tell it, and no doubt: an append makes no damage there."""
+@pytest.mark.parametrize("check", ["verify", "scrub"])
+def test_damage_of_a_sealed_segment_beside_an_appender(log, monkeypatch, check):
+    """[DUR-60, DUR-71] One look tells it, and no doubt: an append makes no damage there."""
     log.flush()  # else the damage lies above the recovery point, and the log ends there
     flip_bit(Path(log.segments()[0].path), 100)
-    real, calls = log_verifier.check_segment, []
-
-    def look(*arguments, **options):
-        calls.append(log.append(ONE))
-        return real(*arguments, **options)
-
+    calls = once_within(monkeypatch, partition_check, "read_state", lambda: log.append(ONE))
     with closing(segstore.open(log.path, read_only=True)) as reader:
-        monkeypatch.setattr(log_verifier, "check_segment", look)
         report = getattr(reader, check)()
-    assert len(report.problems) == 1
-    assert report.notes == [], report
-    assert len(calls) == looks
+
+    assert [finding.code for finding in report.findings] == [FindingCode.BATCH_CORRUPT]
+    assert (report.notes, len(calls)) == ([], 1), report
 
 
-@pytest.mark.parametrize("is_reader", [True, False])
-def test_entries_of_batches_that_came_during_the_check(tmp_path, monkeypatch, is_reader):
+def test_entries_of_batches_that_came_during_the_check(tmp_path, monkeypatch):
     """[DUR-53, DUR-71] They are in the indexes, and behind the bytes that were read."""
     with segstore.open(tmp_path / "orders-0", index_interval_bytes=0) as log:
         log.append(ONE)
@@ -181,13 +159,10 @@ def test_entries_of_batches_that_came_during_the_check(tmp_path, monkeypatch, is
                 log.append(ONE)
             return real(*arguments)
 
-        real = segment_check._check_indexes
-        monkeypatch.setattr(segment_check, "_check_indexes", append)
-        if is_reader:
-            with closing(segstore.open(log.path, read_only=True)) as reader:
-                report = reader.verify()
-        else:
-            report = log.verify()
+        real = partition_check.index_findings
+        monkeypatch.setattr(partition_check, "index_findings", append)
+        with closing(segstore.open(log.path, read_only=True)) as reader:
+            report = reader.verify()
         assert (report.problems, report.notes) == ([], [])
         assert len(log.segments()[0].offset_index_entries()) > 1
 
@@ -200,5 +175,5 @@ def test_an_entry_behind_the_end_of_a_log_that_stands_still(tmp_path):
     index = tmp_path / "orders-0" / f"{0:020d}.index"
     index.write_bytes(index.read_bytes() + (9).to_bytes(4) + (999).to_bytes(4))
     with closing(segstore.open(tmp_path / "orders-0", read_only=True)) as reader:
-        (problem,) = reader.verify().problems
-    assert "says offset 9, the segment ends before 3" in problem
+        (found,) = reader.verify().findings
+    assert (found.code, found.file) == (FindingCode.INDEX_CORRUPT, index.name)

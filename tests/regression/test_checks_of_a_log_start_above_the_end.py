@@ -14,8 +14,9 @@ import pytest
 
 import segstore
 from segstore import cli
-from segstore.cli.partition_check import check_partition
+from segstore.log.check.partition_check import check_partition
 from segstore.log.files.checkpoint_store import CheckpointStore
+from segstore.log.findings.finding import FindingCode, Records
 from tests.log_kit import note_being_emptied
 
 if TYPE_CHECKING:
@@ -69,8 +70,10 @@ def test_it_is_a_finding(contradicted, capsys):
     assert cli.main(["verify", "-q", str(contradicted)]) == 1
     out = capsys.readouterr().out
 
-    assert f"{CHECKPOINT}, offset {RECORDS}: says the log starts at {LOG_START}" in out
-    assert "the next open for writing sets all of it aside" in out
+    assert f"{CHECKPOINT}, offset {RECORDS}: " in out
+    assert f"found the log start {LOG_START}" in out
+    assert "[LOG_START_ABOVE_END]" in out
+    assert "[SEGMENT_AFTER_DAMAGE]" in out  # the next open for writing sets all of it aside
     assert f"offsets {LOG_START} to {RECORDS}" in out
 
 
@@ -108,7 +111,7 @@ def test_one_that_is_not_believed(new_log, tmp_path, place):
     check = check_partition(str(path))
 
     (finding,) = check.findings
-    assert finding.meaning == "it is not believed: the log starts at 0"
+    assert (finding.code, finding.records) == (FindingCode.LOG_START_ABOVE_END, Records.NONE)
     assert finding.repaired
     assert check.log_start_offset == 0
     with segstore.open(path) as log:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from segstore.cli.partition_check import check_partition
-from tests.unit.log.damaged_logs import append_bytes, batches_of, build, flip_bit
+from segstore.log.check.partition_check import check_partition
+from segstore.log.findings.finding import FindingCode, Records
+from tests.unit.log.damaged_logs import RECORDS_COUNT, append_bytes, batches_of, build, flip_bit
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +31,8 @@ def test_an_emptied_segment(log_directory):
     first, *others = check_partition(str(log_directory.path)).findings
 
     assert first.file == log_directory.file(following).name
-    assert first.what.startswith(f"records 0 to {following - 1} are missing before it")
-    assert first.meaning == "records that were once safe are missing or cannot be read"
+    assert (first.code, first.records) == (FindingCode.RECORDS_MISSING, Records.MISSING)
+    assert first.lost == ((0, following - 1),)
     assert [finding.file[21:] for finding in others] == ["index", "timeindex"]
 
 
@@ -53,12 +54,6 @@ def test_lost_records_come_first(log_directory):
     ]
 
 
-def meaning_of_the_tail(log_directory):
-    (finding,) = check_partition(str(log_directory.path)).findings
-    assert finding.repaired
-    return finding.meaning
-
-
 @pytest.mark.parametrize("tail", [b"torn", bytes(100)])
 def test_what_is_known_of_a_tail(log_directory, tail):
     """[DUR-4, DUR-50] It lies above the recovery point, and that is all."""
@@ -66,11 +61,13 @@ def test_what_is_known_of_a_tail(log_directory, tail):
     log_directory.set_recovery_point(17)
     (log_directory.path / ".kafka_cleanshutdown").unlink()
 
-    meaning = meaning_of_the_tail(log_directory)
+    (finding,) = check_partition(str(log_directory.path)).findings
 
-    assert "none of it lies below the recovery point 17" in meaning
-    assert "acknowledged since may be in it" in meaning
-    assert "safe" not in meaning
+    assert finding.code == (
+        FindingCode.ZEROS_AT_END if tail[0] == 0 else FindingCode.BATCH_INCOMPLETE
+    )
+    assert (finding.records, finding.repaired) == (Records.MAYBE_MISSING, True)
+    assert finding.lost == ((RECORDS_COUNT, None),)
 
 
 def test_what_is_known_without_a_recovery_point(log_directory):
@@ -79,7 +76,9 @@ def test_what_is_known_without_a_recovery_point(log_directory):
     log_directory.set_recovery_point(None)
     (log_directory.path / ".kafka_cleanshutdown").unlink()
 
-    meaning = meaning_of_the_tail(log_directory)
+    (finding,) = check_partition(str(log_directory.path)).findings
 
-    assert "there is no recovery point" in meaning
-    assert "may have been acknowledged, and synced" in meaning
+    first = log_directory.bases[-1]
+    assert (finding.records, finding.repaired) == (Records.UNREADABLE, True)
+    assert finding.lost == ((first, first),)
+    assert finding.salvageable == ((first + 1, RECORDS_COUNT - 1),)

@@ -29,5 +29,5 @@ def test_what_is_wrong_is_told(new_log, tmp_path, is_clean):
     reader = new_log(read_only=True)
     assert (reader.log_start_offset, reader.log_end_offset) == (5, 5)
     report = reader.verify()
-    assert any("offset index entry" in problem for problem in report.problems), report
+    assert index.name in [finding.file for finding in report.findings], report
     assert offsets(reader) == []

@@ -13,7 +13,8 @@ import pytest
 
 import segstore
 from segstore.cli import main
-from segstore.cli.partition_check import check_partition
+from segstore.log.check.partition_check import check_partition
+from segstore.log.findings.finding import FindingCode
 from tests.log_kit import remove_own_notes
 
 MISSING = "records 0 to 2 are missing before it"
@@ -76,14 +77,15 @@ def test_a_reader_is_told(path):
     with segstore.open(path, read_only=True) as log:
         assert [text for text in log.report.warnings if MISSING in text]
         assert [record.offset for record in log] == list(range(3, 10))
-        assert [text for text in log.verify().problems if MISSING in text]
+        assert ((0, 2),) in [finding.lost for finding in log.verify().findings]
 
 
 def test_verify_has_a_finding(path, capsys):
     """[DUR-54, DUR-60]"""
-    assert [finding for finding in check_partition(str(path)).findings if MISSING in finding.what]
+    (found, *_) = check_partition(str(path)).findings
+    assert (found.code, found.lost) == (FindingCode.RECORDS_MISSING, ((0, 2),))
     assert main(["verify", str(path)]) == 1
-    assert MISSING in capsys.readouterr().out
+    assert "missing: records 0 to 2" in capsys.readouterr().out
 
 
 def test_a_salvage_names_the_loss(path, tmp_path):

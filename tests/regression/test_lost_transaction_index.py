@@ -20,7 +20,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore._core import crc32c
-from segstore.cli.partition_check import check_partition
+from segstore.log.check.partition_check import check_partition
 from segstore.log.files.checkpoints import LogState
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
 from tests.conformance.transactions_kit import ABORT, COMMIT, Producer, write

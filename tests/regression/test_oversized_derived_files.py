@@ -19,7 +19,7 @@ import pytest
 
 import segstore
 from segstore import cli
-from segstore.cli.partition_check import check_partition
+from segstore.log.check.partition_check import check_partition
 from segstore.types import SpecialTimestamp
 from tests.log_kit import TIME
 

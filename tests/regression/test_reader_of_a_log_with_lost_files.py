@@ -10,6 +10,7 @@ import re
 import pytest
 
 import segstore
+from segstore.log.findings.finding import Records
 from tests.unit.cli_process import run_segstore
 
 CLOSED, KILLED = "closed", "killed"
@@ -34,9 +35,10 @@ def log_directory(request, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("which", "missing"), [(FIRST, "records? 0 "), (MIDDLE, "records? 2 "), (LAST, "at offset 8")]
+    ("which", "missing", "first_lost"),
+    [(FIRST, "records? 0 ", 0), (MIDDLE, "records? 2 ", 2), (LAST, "at offset 8", 8)],
 )
-def test_it_is_damage(log_directory, which, missing):
+def test_it_is_damage(log_directory, which, missing, first_lost):
     """[DUR-7, DUR-51] In the report, in the list of partitions, and in what verifies the handle."""
     lost = sorted(log_directory.glob("*.log"))[which]
     lost.unlink()
@@ -47,8 +49,9 @@ def test_it_is_damage(log_directory, which, missing):
         assert len(set(log.report.warnings)) == len(log.report.warnings) > 0
         report = log.verify()
     assert not report.ok
-    assert len(report.problems) == 1
-    assert re.search(f"{missing}.* missing", str(report))
+    (found,) = report.findings
+    assert found.records == Records.MISSING
+    assert found.lost == ((first_lost, first_lost),)
     assert report.to_dict()["problems"] == report.problems
     listed = run_segstore("ls", log_directory)
     assert listed.returncode == 1

@@ -15,7 +15,8 @@ import pytest
 
 import segstore
 from segstore import cli
-from segstore.cli.partition_check import check_partition
+from segstore.log.check.partition_check import check_partition
+from segstore.log.findings.finding import Action, FindingCode
 from segstore.log.recovery.forecast import forecast_open
 
 if TYPE_CHECKING:
@@ -67,9 +68,8 @@ def test_a_refused_open_is_foretold(partition: Path, capsys: pytest.CaptureFixtu
         segstore.open(partition)
     assert cli.main(["recover", str(partition)]) == 1
 
-    assert "none of it lies below" not in verified + foretold
     assert "cuts" not in verified + foretold
-    assert "once safe" in verified
+    assert "cannot be read: record 5" in verified
     assert f"recover would refuse this log: {refused.value}" in foretold
     told = refused.value.text_within(str(partition))
     assert f"cannot be repaired: {told}" in capsys.readouterr().out
@@ -90,7 +90,7 @@ def test_damage_that_an_open_does_not_notice_is_told_by_recover(
     assert "not repaired: 1 finding" in told
     for text in (foretold, told):
         assert "offset 3: " in text
-        assert "cannot repair it" in text
+        assert "[BATCH_CORRUPT]" in text
     with segstore.open(partition, read_only=True) as log:  # as the advice says: others work
         assert [record.offset for record in log.scan(0, 3)] == [0, 1, 2]
         assert [record.offset for record in log.scan(4, 10)] == [4, 5, 6, 7, 8, 9]
@@ -111,9 +111,9 @@ def test_a_copy_is_promised_only_when_one_is_kept(
     is_kept = any(".quarantine-" in name for name in files(partition))
     assert is_kept == any(tail)
     assert ("keeps a copy" in text) == is_kept
-    assert ("stopped in the middle of a write" in text) == is_kept
-    assert ("nothing but zeros" in text) != is_kept
-    assert f"cuts these {len(tail)} bytes" in text
+    assert ("[BATCH_INCOMPLETE]" in text) == is_kept
+    assert ("[ZEROS_AT_END]" in text) != is_kept
+    assert f"{len(tail)} bytes are concerned" in text
 
 
 def test_a_bad_batch_before_good_ones_is_no_interrupted_write(partition: Path):
@@ -125,12 +125,8 @@ def test_a_bad_batch_before_good_ones_is_no_interrupted_write(partition: Path):
     (found,) = check_partition(str(partition)).findings
 
     assert found.repaired
-    assert "an append that was acknowledged since may be in it" in found.meaning
-    assert "good batches may follow" in found.meaning
-    assert f"cuts these {4 * batch_bytes(partition)} bytes and keeps a copy" in found.advice
-
-
-WHEN_UNCLEAN = None
+    assert (found.code, found.action) == (FindingCode.BATCH_CORRUPT, Action.RECOVER)
+    assert (found.lost, found.salvageable) == (((6, 6),), ((7, 9),))
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
@@ -145,15 +141,13 @@ WHEN_UNCLEAN = None
         ("recovery-point-offset-checkpoint", b"what\n", True),
         ("log-start-offset-checkpoint", b"what\n", True),
         ("partition.metadata", b"what\n", False),
-        (f"{5:020d}.snapshot", b"\0\1\0\0\0\0\0\0\0\0", WHEN_UNCLEAN),
+        (f"{5:020d}.snapshot", b"\0\1\0\0\0\0\0\0\0\0", True),
         (f"{10:020d}.snapshot", b"\0\1\0\0\0\0\0\0\0\0", True),
         (f"{0:020d}.txnindex", b"xyz", True),
         (f"{5:020d}.txnindex", b"xyz", True),
     ],
 )
-def test_small_files(
-    tmp_path: Path, name: str, data: bytes, *, is_repaired: bool | None, is_clean: bool
-):
+def test_small_files(tmp_path: Path, name: str, data: bytes, *, is_repaired: bool, is_clean: bool):
     """[DUR-8, DUR-21, DUR-53] What recover repairs is what the check says that it repairs."""
     path = tmp_path / "orders-0"
     with segstore.open(path, durability="none") as log:
@@ -164,8 +158,6 @@ def test_small_files(
     (path / name).write_bytes(data)
     if not is_clean:
         (path / ".kafka_cleanshutdown").unlink()
-    if is_repaired is WHEN_UNCLEAN:
-        is_repaired = not is_clean
     (found,) = check_partition(str(path)).findings
     assert (found.file, found.repaired) == (name, is_repaired)
     code = 0 if is_repaired else 1
@@ -228,11 +220,7 @@ def differing(path: Path) -> list[str]:
     """Forecast, check, open, check again; return what was not as foretold."""
     before = files(path)
     forecast = forecast_open(path)
-    left = {
-        (found.file, found.what)
-        for found in check_partition(str(path)).findings
-        if not found.repaired
-    }
+    left = {found.identity for found in check_partition(str(path)).findings if not found.repaired}
     if files(path) != before:
         return ["the forecast wrote something"]
     try:
@@ -254,5 +242,5 @@ def differing(path: Path) -> list[str]:
     if forecast.error is not None:
         problems.append(f"{forecast.error!r} did not come")
     cli.main(["recover", "-q", str(path)])
-    found = {(found.file, found.what) for found in check_partition(str(path)).findings}
+    found = {found.identity for found in check_partition(str(path)).findings}
     return problems + [f"not as foretold: {each}" for each in sorted(left ^ found)]

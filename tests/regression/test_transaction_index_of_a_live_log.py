@@ -16,7 +16,7 @@ import pytest
 
 import segstore
 from segstore import AppendOrigin, MemoryRecords
-from segstore.cli.partition_check import check_partition
+from segstore.log.check.partition_check import check_partition
 from segstore.log.local import transaction_index_check
 from segstore.log.local.local_log import LocalLog
 from tests.conformance.transactions_kit import ABORT, Producer, write
@@ -197,7 +197,7 @@ def test_a_look_between_a_marker_and_its_entry(
 
     def look() -> None:
         if who == "command line":
-            told.append([one.what for one in check_partition(str(partition)).findings])
+            told.append(check_partition(str(partition)).problems)
         else:
             one = writer if who == "writer" else reader
             with suppress(segstore.LogTruncatedError):

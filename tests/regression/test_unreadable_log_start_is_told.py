@@ -11,7 +11,8 @@ import pytest
 
 import segstore
 from segstore import cli
-from segstore.cli.partition_check import check_partition
+from segstore.log.check.partition_check import check_partition
+from segstore.log.findings.finding import Action, FindingCode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,15 +47,17 @@ def test_what_it_means_and_what_to_do(stopped, capsys):
     out = capsys.readouterr().out
 
     assert finding.file == CHECKPOINT
-    assert "everything is checked again" not in str(finding)
-    assert finding.meaning in out
+    assert f"[{finding.code}]" in out
     assert (finding.repaired, code) == (True, 0)  # the file can be read then
     if was_closed:
-        assert f"the log starts at {LOG_START}, as .kafka_cleanshutdown says" in finding.meaning
+        assert (finding.code, finding.action) == (FindingCode.CHECKPOINT_CORRUPT, Action.RECOVER)
+        assert finding.expected == f"the log start {LOG_START}, as in .kafka_cleanshutdown"
     else:
-        assert "told nowhere else" in finding.meaning
-        assert "deleted are read again" in finding.meaning
-        assert finding.advice.startswith("restore this file before the log is opened for writing")
+        assert finding.code == FindingCode.LOG_START_UNKNOWN
+        assert (finding.action, finding.expected) == (
+            Action.RESTORE_FIRST,
+            "an integer up to 2147483647",
+        )
     with segstore.open(path) as log:
         assert log.log_start_offset == (LOG_START if was_closed else 4)
 
@@ -71,7 +74,7 @@ def test_that_of_the_log_directory(new_log, tmp_path):
     (finding,) = check_partition(str(tmp_path / "topic-0")).findings
 
     assert finding.file == f"../{CHECKPOINT}"
-    assert f"the log starts at {LOG_START}, as {CHECKPOINT} says" in finding.meaning
+    assert finding.expected == f"the log start {LOG_START}, as in {CHECKPOINT}"
 
 
 @pytest.mark.parametrize("above", [4, LOG_START, 7])
@@ -85,11 +88,10 @@ def test_that_of_the_log_directory_for_the_own(stopped, above):
     check = check_partition(str(path))
 
     (finding,) = check.findings
-    assert f"the log starts at {start}, as {where} says" in finding.meaning
-    assert "told nowhere else" not in finding.meaning
+    assert finding.expected == f"the log start {start}, as in {where}"
     may_be_older = not was_closed
-    assert ("may be older" in finding.meaning) is may_be_older
-    assert finding.advice.startswith("if more was deleted, restore") is may_be_older
+    assert (finding.code == FindingCode.LOG_START_UNKNOWN) is may_be_older
+    assert (finding.action == Action.RESTORE_FIRST) is may_be_older
     assert check.log_start_offset == start
     with segstore.open(path) as log:
         assert log.log_start_offset == start

@@ -5,15 +5,14 @@ Behind the damage batches are whole, wherever they begin, and a salvage keeps th
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 import segstore
-from segstore.cli.partition_check import check_partition
-from segstore.log.salvage.lost_records import LostRecords, runs_text
+from segstore.log.check.partition_check import check_partition
+from segstore.log.findings.finding_text import ranges_text
 
 SEALED, ACTIVE = f"{0:020d}.log", f"{12:020d}.log"
 
@@ -60,14 +59,12 @@ def damage(path: Path, batch: Batch, how: str) -> None:
 
 def said_lost(path: Path) -> set[int]:
     """Return the offsets that the findings of one file call lost."""
-    check = check_partition(str(path))
-    said: set[int] = set()
-    for finding in check.findings:
-        text = f"{finding.what} {finding.meaning}".partition("; of what is behind")[0]
-        for listed in re.findall(r"records? ([0-9][0-9a-z, ]*)", text):
-            for first, last in re.findall(r"(\d+)(?: to (\d+))?", listed):
-                said |= {*range(int(first), int(last or first) + 1)}
-    return said
+    return {
+        offset
+        for finding in check_partition(str(path)).findings
+        for first, last in finding.lost
+        for offset in range(first, last + 1)
+    }
 
 
 @pytest.mark.parametrize("number", range(8))
@@ -123,15 +120,10 @@ def test_room_behind_a_sealed_segment_is_no_damage(stopped):
 
 
 def test_the_words():
-    assert runs_text([(2, 2)]) == "record 2"
-    assert runs_text([(2, 3)]) == "records 2 to 3"
-    assert runs_text([(2, 3), (5, 5)]) == "records 2 to 3 and 5"
+    assert ranges_text([(2, 2)]) == "record 2"
+    assert ranges_text([(2, 3)]) == "records 2 to 3"
+    assert ranges_text([(2, 3), (5, 5), (7, None)]) == "records 2 to 3, 5 and from 7 on"
     many = [(10 * number, 10 * number + 1) for number in range(9)]
-    assert runs_text(many) == (
-        "records 0 to 1, 10 to 11, 20 to 21, 30 to 31, 40 to 41 and 4 more ranges up to 81"
+    assert ranges_text(many) == (
+        "records 0 to 1, 10 to 11, 20 to 21, 30 to 31, 40 to 41 and 4 more ranges"
     )
-    lost = LostRecords(4, None, [(2, 5), (6, 6), (9, 9)])
-    assert (lost.ranges, lost.whole, lost.open_from) == ([(7, 8)], [(4, 6), (9, 9)], 10)
-    assert str(lost) == "records 7 to 8, and records from offset 10 on"
-    assert str(LostRecords(4, 6, [(7, 8)])) == "records 4 to 5"
-    assert not LostRecords(4, 6, [(4, 5)]).ranges

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import BatchHeaders, Directory
+    from segstore.log.local.segment import Segment
 
 _LOOKS: Final = 3
 _RANGES_TOLD: Final = 3
@@ -66,6 +67,7 @@ def check_sidecar(
     headers: Callable[[], BatchHeaders],
     *,
     is_believed: bool,
+    end_position: int | None = None,
 ) -> SidecarCheck | None:
     """Compare the ``.log`` of a sealed segment with its sidecar; None where it has none.
 
@@ -79,13 +81,17 @@ def check_sidecar(
         Gives the headers of its batches, as far as they can be read; called for a difference only.
     is_believed : bool
         This library alone has written the log since the sidecar [DUR-64].
+    end_position : int or None
+        Where an open for writing cuts the file: what lies behind is not compared.
     """
     name = sidecar_name(base_offset)
     for _ in range(_LOOKS):
         data = _read(directory, name)
         if data is None:
             return None
-        found = _compare(directory, base_offset, data, headers, is_believed=is_believed)
+        found = _compare(
+            directory, base_offset, data, headers, end_position, is_believed=is_believed
+        )
         # its writer, perhaps of another process, takes it away before the bytes change
         if found is not None and (found.fits or _read(directory, name) == data):
             return found
@@ -101,11 +107,12 @@ def _read(directory: Directory, name: str) -> bytes | None:
         return b""  # it is none: as one without a byte
 
 
-def _compare(
+def _compare(  # noqa: PLR0913 - the file, and what its sidecar is worth
     directory: Directory,
     base_offset: int,
     data: bytes,
     headers: Callable[[], BatchHeaders],
+    end_position: int | None,
     *,
     is_believed: bool,
 ) -> SidecarCheck | None:
@@ -122,6 +129,8 @@ def _compare(
         )
     try:
         size = directory.info(log_name).size
+        if end_position is not None:
+            size = min(size, end_position)
         checksums = tuple(checksums_of(directory, log_name, size))
     except LogNotFoundError:
         return None  # deleted meanwhile
@@ -139,6 +148,12 @@ def _compare(
         what=what,
         is_problem=is_believed,
     )
+
+
+def all_headers(segment: Segment) -> BatchHeaders:
+    """Return the headers of the batches of a segment, as far as they can be read."""
+    tables = [headers for headers, _ in segment.scan_windows(check_crc=False)]
+    return np.concatenate(tables)
 
 
 def _resized(sidecar: ChecksumSidecar, size: int, headers: BatchHeaders) -> tuple[int, int, str]:

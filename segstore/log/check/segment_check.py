@@ -1,279 +1,417 @@
-"""Checks of one segment: its batches, both indexes, the padding behind their entries.
+"""The ``.log`` of one segment: every batch, the records in it, its place among the others.
 
-Source: [DUR-50, DUR-53, DUR-54].
+Source: [DUR-50, DUR-51, DUR-54, DUR-64].
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from segstore._core import LogSegment, SegmentContext
-from segstore.errors import ClosedError, SegstoreError
-from segstore.log.files.partition_directory import INDEX_ENTRY_BYTES, file_name
-from segstore.log.files.recovery_advice import missing_records
+from segstore.errors import ReadIOError, SegstoreError
+from segstore.log.check.damaged_ranges import damaged_ranges
+from segstore.log.check.unreadable_file import first_unreadable
+from segstore.log.check.verify_report import SegmentCheck
+from segstore.log.files.partition_directory import file_name
+from segstore.log.findings.finding import Action, Finding, FindingCode, Records, facts_of
+from segstore.log.local.segment import Segment
 from segstore.records.compression import codec_table
 from segstore.records.records_count import count_records
 from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator
 
-    from segstore._core import BatchHeaders, Directory, ScanResult
-    from segstore.log.local.segment import Segment
-    from segstore.log.local.written_order import WrittenOrder
-    from segstore.types import OffsetPosition, TimestampOffset
+    from segstore._core import BatchHeaders, Directory, ScanResult, SegmentContext
+    from segstore.log.check.damaged_ranges import DamagedLog, DamagedRange
+    from segstore.log.files.checkpoints import LogState
+    from segstore.log.recovery.forecast import OpenForecast
 
-    SegmentScan = Callable[[Segment, int], tuple[BatchHeaders, ScanResult]]
-    """Gives the headers of all good batches of a segment, which begin at that offset or above, and
-    where and why these end."""
-
-PIECE_BYTES: Final = 65536
+    SegmentScan = Callable[..., tuple[BatchHeaders, ScanResult]]
+    """Takes a segment and what its ``scan`` takes; gives the headers of the good batches."""
 
 
-@dataclass(slots=True, kw_only=True)
-class SegmentCheck:
-    """What was found in one segment."""
+class Neighbours(NamedTuple):
+    """What is known of the place of a segment in its log."""
 
-    base_offset: int
+    expected_offset: int
+    """Behind the last batch of the segment before; its own base offset where that is damaged."""
+    is_contiguous: bool
+    """The segment before is whole, and no record is missing in front of this one [DUR-64]."""
+    last_epoch: int
+    """Of the batch before, -1 where nothing tells."""
+    following: int | None
+    """Base offset of the next segment."""
+    recovery_point: int
+    """Records below it were safe on disk."""
+
+
+class Gap(NamedTuple):
+    """Offsets that are missing in front of a batch."""
+
+    position: int
+    first_offset: int
     next_offset: int
-    size_bytes: int
-    valid_bytes: int
-    batches: int
-    records: int
-    """In the good batches, as far as these can be opened."""
-    uncounted_batches: int = 0
-    """Good batches that had to be opened to count their records, and could not be."""
-    last_epoch: int = -1
-    """The last leader epoch up to its end, where the log says that they ascend; else -1."""
-    fits_sidecar: bool = False
-    """It has a checksum sidecar, and is byte for byte what that says."""
-    problems: list[str] = field(default_factory=list)
 
 
-def scan_all(segment: Segment, expected_offset: int) -> tuple[BatchHeaders, ScanResult]:
+class CheckedSegment(NamedTuple):
+    """A segment that was gone through."""
+
+    check: SegmentCheck
+    headers: BatchHeaders
+    scan: ScanResult
+    findings: list[Finding]
+    is_whole: bool
+    """Every byte of it belongs to a good batch."""
+    last_epoch: int
+
+
+def scan_all(segment: Segment, **how: Any) -> tuple[BatchHeaders, ScanResult]:
     """Read a segment through the page cache, as fast as it goes."""
-    return segment.scan(check_order=True, expected_offset=expected_offset)
+    return segment.scan(**how)
 
 
-def check_segment(  # noqa: PLR0913 - a segment, and what the log says of its place
-    directory: Directory,
-    segment: Segment,
-    expected_offset: int,
-    *,
-    is_behind_gap: bool,
-    written_order: WrittenOrder,
-    last_epoch: int = -1,
-    scan_segment: SegmentScan = scan_all,
-) -> SegmentCheck:
-    """Check one segment, whose first offset is *expected_offset* or above.
+class SegmentExamination:
+    """Goes through the segments of one directory.
 
     Parameters
     ----------
-    directory : Directory
-        Of the partition.
-    segment : Segment
-        Open for reading.
-    expected_offset : int
-        Behind the last one of the segment before.
-    is_behind_gap : bool
-        Whether records are missing where there is a gap before it.
-    written_order : WrittenOrder
-        What the log says of its gaps and epochs.
-    last_epoch : int
-        That of the segment before.
+    directory, context : Directory, SegmentContext
+        The partition's; the context opens to read.
+    state : LogState or None
+        From where on the log has no gap, and its epochs ascend, where that can be relied on.
+    forecast : OpenForecast
+        What an open for writing would do: that decides what a finding advises.
     scan_segment : callable
-        How its bytes are read.
+        How the bytes of a segment are read.
     """
-    base = segment.base_offset
-    check = SegmentCheck(
-        base_offset=base,
-        next_offset=base,
-        size_bytes=segment.size_bytes,
-        valid_bytes=0,
-        batches=0,
-        records=0,
-        last_epoch=last_epoch,
-    )
-    if base < expected_offset:
-        check.problems.append(f"the segment before reaches to offset {expected_offset - 1}")
-    elif is_behind_gap:
-        check.problems.append(f"{missing_records(expected_offset, base)} before it")
-    try:
-        headers, scan = scan_segment(segment, max(base, expected_offset))
-    except ClosedError:
-        raise
-    except SegstoreError as error:
-        check.problems.append(str(error))
-        return check
-    check.next_offset = max(base, scan.next_offset)
-    check.valid_bytes = scan.valid_bytes
-    check.batches = len(headers)
-    if len(headers):  # behind the scan: a writer says that there will be a gap before there is one
-        _check_written_order(headers, written_order, max(base, expected_offset), check)
-    _count_records(directory, segment, headers, check)
-    if scan.stop != "complete":
-        left = check.size_bytes - scan.valid_bytes
-        why = scan.why or f"an incomplete batch at position {scan.valid_bytes}"
-        check.problems.append(f"{why}; {left} bytes behind the last good batch")
-        return check
-    try:
-        _check_indexes(directory, segment, headers, check)
-    except SegstoreError as error:
-        check.problems.append(str(error))
-    return check
 
+    def __init__(
+        self,
+        directory: Directory,
+        context: SegmentContext,
+        state: LogState | None,
+        forecast: OpenForecast,
+        scan_segment: SegmentScan,
+    ) -> None:
+        self._directory = directory
+        self._context = context
+        self._state = state
+        self._forecast = forecast
+        self._scan_segment = scan_segment
 
-def _count_records(
-    directory: Directory, segment: Segment, headers: BatchHeaders, check: SegmentCheck
-) -> None:
-    """Add up what is in the batches; what cannot be opened because it is damaged is a problem."""
-    name = file_name(segment.base_offset, "log")
-    found = count_records(headers, partial(directory.read_range, name), codec_table())
-    check.records = found.total
-    check.uncounted_batches = len(found.uncounted)
-    for row, error in found.damaged:
-        error.file, error.position = segment.path, int(headers["position"][row])
-        check.problems.append(str(error))
+    def examine(self, base: int, place: Neighbours, end_position: int = -1) -> CheckedSegment:
+        """Check one segment.
 
+        Parameters
+        ----------
+        base : int
+            Its base offset.
+        end_position : int
+            Byte behind which a writer may be at work; -1 = none is.
+        """
+        segment = Segment(self._context, base)
+        try:
+            size = segment.size_bytes if end_position < 0 else end_position
+            headers, scan, is_unreadable = self._scan(segment, base, place, end_position)
+        finally:
+            segment.close_quietly()
+        name = file_name(base, "log")
+        findings = [*self._place_findings(base, headers, place)]
+        is_whole = scan.stop == "complete" and not is_unreadable
+        gap = self._first_gap(headers, max(base, place.expected_offset))
+        next_offset = scan.next_offset
+        if gap is not None or not is_whole:
+            damage = [*self._damage(base, size, scan, place, gap)]
+            findings += damage
+            if gap is not None and all(
+                one.code is not FindingCode.RECORDS_MISSING for one in damage
+            ):
+                next_offset = gap.first_offset  # the offset of a batch is wrong, and none missing
+        counted = count_records(headers, partial(self._directory.read_range, name), codec_table())
+        findings += [_undecodable(name, headers, row, error) for row, error in counted.damaged]
+        check = SegmentCheck(
+            base_offset=base,
+            next_offset=next_offset,
+            size_bytes=size,
+            valid_bytes=scan.valid_bytes,
+            batches=len(headers),
+            records=counted.total,
+            uncounted_batches=len(counted.uncounted),
+        )
+        epoch = _last_epoch(headers, place.last_epoch)
+        return CheckedSegment(check, headers, scan, findings, is_whole, epoch)
 
-def _check_written_order(
-    headers: BatchHeaders, written_order: WrittenOrder, expected_offset: int, check: SegmentCheck
-) -> None:
-    """No offset is missing, and no leader epoch goes down, where the writer says so [DUR-64].
+    def _scan(
+        self, segment: Segment, base: int, place: Neighbours, end_position: int
+    ) -> tuple[BatchHeaders, ScanResult, bool]:
+        """Return the good batches from the beginning on; whether the disk ended that."""
+        how: dict[str, Any] = {
+            "check_order": True,
+            "expected_offset": max(base, place.expected_offset),
+            "end_position": end_position,
+        }
+        if place.following is not None:
+            how["next_segment_base_offset"] = place.following
+        try:
+            return *self._scan_segment(segment, **how), False
+        except ReadIOError:
+            readable = first_unreadable(self._directory, segment.name) or 0
+            return *segment.scan(**{**how, "end_position": readable}), True
 
-    No CRC covers either; which of two batches is wrong, they do not tell.
-    """
-    state = written_order.state
-    if state is None:
-        return
-    gap = written_order.first_gap(headers, expected_offset)
-    if gap is not None:
-        batch = headers[gap[0]]
-        missing = missing_records(gap[1], int(batch["base_offset"]))
-        check.problems.append(f"{missing} before position {batch['position']}")
-    is_reported = headers["base_offset"] >= state.epochs_ordered_from
-    is_old = headers["magic"] < CURRENT_MAGIC  # it has ended all before it [APP-10]
-    rows = np.flatnonzero(is_reported & (is_old | (headers["partition_leader_epoch"] >= 0)))
-    told = np.where(is_old, -1, headers["partition_leader_epoch"])[rows]
-    epochs = np.append(check.last_epoch, told)
-    check.last_epoch = int(epochs[-1])
-    lower = (epochs[1:] < epochs[:-1]) & (epochs[1:] >= 0)
-    if lower.any():
-        number = int(np.argmax(lower))
-        batch = headers[rows[number]]
-        check.problems.append(
-            f"the batch at position {batch['position']}, offset {batch['base_offset']}, has leader"
-            f" epoch {epochs[number + 1]} behind a batch of epoch {epochs[number]}: one of the two"
-            " is not what was written"
+    # ---- between batches -------------------------------------------------------------------------
+
+    def _place_findings(
+        self, base: int, headers: BatchHeaders, place: Neighbours
+    ) -> Iterator[Finding]:
+        """Yield what is wrong with offsets and epochs of good batches, which no CRC covers."""
+        expected = place.expected_offset
+        if place.is_contiguous and base > expected:
+            yield self._missing(base, 0, expected, base)
+        if self._state is None:
+            return
+        falling = _falling_epoch(headers, place.last_epoch, self._state.epochs_ordered_from)
+        if falling is not None:
+            row, before = falling
+            batch = headers[row]
+            yield self._of_log(
+                FindingCode.BATCH_OUT_OF_ORDER,
+                base,
+                int(batch["position"]),
+                first_offset=int(batch["base_offset"]),
+                found=f"leader epoch {batch['partition_leader_epoch']}",
+                expected=f"a leader epoch of {before} or more",
+            )
+
+    def _missing(self, base: int, position: int, first: int, end: int) -> Finding:
+        return self._of_log(
+            FindingCode.RECORDS_MISSING,
+            base,
+            position,
+            first_offset=first,
+            last_offset=end - 1,
+            found=f"a batch from offset {end} on",
+            expected=f"a batch from offset {first} on",
+            records=Records.MISSING,
+            lost=((first, end - 1),),
         )
 
+    def _first_gap(self, headers: BatchHeaders, expected_offset: int) -> Gap | None:
+        """Return the first batch before which offsets are missing that were written."""
+        if self._state is None or not len(headers):
+            return None
+        if int(headers["magic"].min()) < CURRENT_MAGIC:
+            return None
+        ends = np.append([expected_offset], headers["last_offset"][:-1] + 1)
+        is_written = ends >= self._state.contiguous_from
+        rows = np.flatnonzero((headers["base_offset"] > ends) & is_written)
+        if not len(rows):
+            return None
+        batch = headers[rows[0]]
+        return Gap(int(batch["position"]), int(ends[rows[0]]), int(batch["base_offset"]))
 
-def _entries_on_disk(
-    directory: Directory, segment: Segment
-) -> tuple[Sequence[OffsetPosition], Sequence[TimestampOffset]]:
-    """Read both indexes from their files: those of *segment* may have been in memory for long.
+    # ---- damaged bytes ---------------------------------------------------------------------------
 
-    Of an active segment the last entries may be in memory only [DUR-25], and behind those of a file
-    with room for more, as Kafka makes it, lie what was cut off.
-    """
-    offsets_known = len(segment.offset_index_entries())
-    times_known = len(segment.time_index_entries())
-    context = SegmentContext(directory, codec_table(), writable=False, heap_indexes=True)
-    on_disk = LogSegment(context, segment.base_offset, suffix=segment.suffix)
-    try:
-        return (
-            on_disk.offset_index_entries()[:offsets_known],
-            on_disk.time_index_entries()[:times_known],
-        )
-    finally:
-        on_disk.close_quietly()
-
-
-def _check_indexes(
-    directory: Directory, segment: Segment, headers: BatchHeaders, check: SegmentCheck
-) -> None:
-    """Look at the entries of what was read; others are of batches that came since."""
-    offset_entries, time_entries = _entries_on_disk(directory, segment)
-    # asked for behind them: who adds an entry has written its batch
-    if directory.info(f"{segment.name}{segment.suffix}").size > check.valid_bytes:
-        next_offset = check.next_offset
-        offset_entries = [entry for entry in offset_entries if entry[0] < next_offset]
-        time_entries = [entry for entry in time_entries if entry[1] < next_offset]
-    _check_offset_index(segment, offset_entries, headers, check)
-    _check_time_index(time_entries, headers, check)
-
-
-def _check_offset_index(
-    segment: Segment,
-    entries: Sequence[OffsetPosition],
-    headers: BatchHeaders,
-    check: SegmentCheck,
-) -> None:
-    """Each entry is the position of a batch, and no lower offset than that batch's last.
-
-    Source: [OFX-1, DUR-53].
-    """
-    batches = {
-        int(position): int(last)
-        for position, last in zip(headers["position"], headers["last_offset"], strict=True)
-    }
-    previous = segment.base_offset - 1
-    for number, (offset, position) in enumerate(entries):
-        last = batches.get(position)
-        if offset >= check.next_offset:
-            check.problems.append(
-                f"offset index entry {number} says offset {offset}, the segment ends before"
-                f" {check.next_offset}"
+    def _damage(
+        self, base: int, size: int, scan: ScanResult, place: Neighbours, gap: Gap | None
+    ) -> Iterator[Finding]:
+        """Yield a finding for each range of bytes that is no batch of the log [DUR-51]."""
+        overlap = self._overlap(base, scan, place)
+        if overlap is not None:
+            yield overlap
+            return
+        end = place.following
+        if end is None and (gap is not None or scan.next_offset < place.recovery_point):
+            end = place.recovery_point if place.recovery_point > base else None
+        try:
+            damaged = damaged_ranges(self._directory, self._context, base, self._state, base, end)
+        except SegstoreError as error:  # it went, or the disk fails in yet another way
+            yield self._of_log(
+                FindingCode.FILE_UNREADABLE,
+                base,
+                scan.valid_bytes,
+                first_offset=scan.next_offset,
+                records=Records.UNREADABLE,
+                lost=((scan.next_offset, None if end is None else end - 1),),
+                **facts_of(error),
             )
             return
-        if offset <= previous or last is None or last > offset:
-            check.problems.append(
-                f"offset index entry {number} says offset {offset} is at {position},"
-                f" where {'no batch begins' if last is None else f'a batch up to {last} begins'}"
-            )
-            return
-        previous = offset
-
-
-def check_padding(directory: Directory, segment: Segment, check: SegmentCheck) -> None:
-    """Behind the entries, which end where keys do not increase, there is nothing but zeros.
-
-    Source: [DUR-80].
-    """
-    offset_entries, time_entries = _entries_on_disk(directory, segment)
-    offset_bytes = len(offset_entries) * INDEX_ENTRY_BYTES["index"]
-    time_bytes = len(time_entries) * INDEX_ENTRY_BYTES["timeindex"]
-    for kind, start in (("index", offset_bytes), ("timeindex", time_bytes)):
-        name = file_name(segment.base_offset, kind)
-        position = start
-        while directory.exists(name) and (
-            rest := directory.read_range(name, position, PIECE_BYTES)
+        for found in damaged.ranges:
+            if found.position < size:
+                yield self._damaged_range(base, found, damaged, scan)
+        if gap is not None and not any(
+            one.first_offset <= gap.first_offset and one.position <= gap.position
+            for one in damaged.ranges
         ):
-            if rest.strip(b"\0"):
-                check.problems.append(f"{name}: bytes from {start} on are no entries")
-                break
-            position += len(rest)
-
-
-def _check_time_index(
-    entries: Sequence[TimestampOffset], headers: BatchHeaders, check: SegmentCheck
-) -> None:
-    """Each entry is the largest timestamp up to its offset [TMX-1]."""
-    if not len(headers):
-        return
-    running_max = np.maximum.accumulate(headers["max_timestamp"])
-    for number, (timestamp, offset) in enumerate(entries):
-        whole = int(np.searchsorted(headers["last_offset"], offset, side="right")) - 1
-        begun = int(np.searchsorted(headers["base_offset"], offset, side="right")) - 1
-        at_least = int(running_max[whole]) if whole >= 0 else -1
-        at_most = int(running_max[begun]) if begun >= 0 else -1
-        if not at_least <= timestamp <= at_most:
-            check.problems.append(
-                f"time index entry {number} says {timestamp} is the largest timestamp up to offset"
-                f" {offset}, which is {at_most}"
+            yield self._missing(base, *gap)
+        elif not damaged.ranges and scan.stop == "order":
+            yield self._of_log(
+                FindingCode.BATCH_OUT_OF_ORDER,
+                base,
+                scan.valid_bytes,
+                first_offset=scan.next_offset,
+                records=Records.WRONG,
+                **_facts_of_scan(scan),
             )
-            return
+
+    def _overlap(self, base: int, scan: ScanResult, place: Neighbours) -> Finding | None:
+        """Return the finding of a file that goes on beyond the next one with the same batches.
+
+        As where files of another replica, with other borders, were copied over.
+        """
+        if scan.stop != "order" or place.following is None:
+            return None
+        beyond = self._headers(base)
+        beyond = beyond[beyond["last_offset"] >= place.following]
+        if not len(beyond) or int(beyond["position"][0]) != scan.valid_bytes:
+            return None
+        last = int(beyond["last_offset"].max())
+        there = {
+            batch
+            for later in self._directory.segment_listing().base_offsets("log")
+            if base < later <= last
+            for batch in _identities(self._headers(later))
+        }
+        if not there.issuperset(_identities(beyond)):
+            return None
+        return self._of_log(
+            FindingCode.SEGMENTS_OVERLAP,
+            base,
+            scan.valid_bytes,
+            first_offset=int(beyond["base_offset"][0]),
+            last_offset=last,
+            found=f"offsets up to {last}",
+            expected=f"offsets below {place.following}, where {file_name(place.following, 'log')}"
+            " begins",
+        )
+
+    def _headers(self, base: int) -> BatchHeaders:
+        segment = Segment(self._context, base)
+        try:
+            return segment.scan(check_order=True, expected_offset=base)[0]
+        finally:
+            segment.close_quietly()
+
+    def _damaged_range(
+        self,
+        base: int,
+        found: DamagedRange,
+        damaged: DamagedLog,
+        scan: ScanResult,
+    ) -> Finding:
+        code, position = FindingCode.BATCH_CORRUPT, found.position
+        facts = _facts_of_scan(scan) if position == scan.valid_bytes else {"found": found.reason}
+        if found.reason is None:
+            code = FindingCode.BATCH_OUT_OF_ORDER
+        if found.unreadable_at is not None:
+            code, position = FindingCode.FILE_UNREADABLE, found.unreadable_at
+            facts = self._facts_of_read(base, position)
+        elif found.is_zero and found.is_last:
+            code, facts = FindingCode.ZEROS_AT_END, {}
+        elif found.is_last and scan.stop == "incomplete" and position == scan.valid_bytes:
+            code, facts = FindingCode.BATCH_INCOMPLETE, {}
+        first, end = found.first_offset, found.next_offset
+        lost = (
+            () if end is not None and end <= first else ((first, None if end is None else end - 1),)
+        )
+        records = Records.UNREADABLE if lost else Records.NONE
+        if (
+            lost
+            and end is None
+            and code in {FindingCode.ZEROS_AT_END, FindingCode.BATCH_INCOMPLETE}
+        ):
+            records = Records.MAYBE_MISSING  # an append that was not finished, or was acknowledged
+        return self._of_log(
+            code,
+            base,
+            position,
+            size_bytes=found.position + found.size_bytes - position,
+            first_offset=first,
+            last_offset=lost[0][1] if lost else None,
+            records=records,
+            lost=lost,
+            salvageable=damaged.whole_behind(first),
+            **facts,
+        )
+
+    def _facts_of_read(self, base: int, position: int) -> dict[str, Any]:
+        try:
+            self._directory.read_range(file_name(base, "log"), position, 1)
+        except SegstoreError as error:
+            return facts_of(error)
+        return {"found": "the disk gives these bytes out now and then"}
+
+    def _of_log(self, code: FindingCode, base: int, position: int, **values: Any) -> Finding:
+        """Return a finding about a ``.log``; what is done about it is what an open would do."""
+        forecast, repaired, action = self._forecast, False, Action.RESTORE
+        if forecast.error is None and forecast.split == base:
+            code, repaired = FindingCode.SEGMENT_OVERFLOWS, True
+            values = {**values, "records": Records.NONE, "lost": (), "salvageable": ()}
+        elif forecast.error is None:
+            cut_at = forecast.truncations.get(base)
+            repaired = forecast.sets_aside(base) or (cut_at is not None and cut_at <= position)
+        if repaired:
+            action = Action.RECOVER
+        elif code is FindingCode.FILE_UNREADABLE:
+            action = Action.COPY_FROM_DISK
+        elif code is FindingCode.SEGMENTS_OVERLAP:
+            action = Action.SALVAGE
+        return Finding(
+            code=code,
+            file=file_name(base, "log"),
+            position=position,
+            action=action,
+            repaired=repaired,
+            **values,
+        )
+
+
+def _identities(headers: BatchHeaders) -> set[tuple[int, int, int]]:
+    """Return what makes a batch the same in two files: its offsets and its CRC."""
+    columns = (headers[name].tolist() for name in ("base_offset", "last_offset", "crc"))
+    return {*zip(*columns, strict=True)}
+
+
+def _facts_of_scan(scan: ScanResult) -> dict[str, Any]:
+    return facts_of(scan.why) if isinstance(scan.why, SegstoreError) else {}
+
+
+def _undecodable(name: str, headers: BatchHeaders, row: int, error: SegstoreError) -> Finding:
+    batch = headers[row]
+    first, last = int(batch["base_offset"]), int(batch["last_offset"])
+    return Finding(
+        code=FindingCode.RECORDS_CORRUPT,
+        file=name,
+        position=int(batch["position"]),
+        first_offset=first,
+        last_offset=last,
+        records=Records.UNREADABLE,
+        lost=((first, last),),
+        action=Action.RESTORE,
+        **facts_of(error),
+    )
+
+
+def _told_epochs(headers: BatchHeaders) -> np.ndarray:
+    """Return epochs as they count: an old message has ended all before it [APP-10]."""
+    return np.where(headers["magic"] < CURRENT_MAGIC, -1, headers["partition_leader_epoch"])
+
+
+def _falling_epoch(
+    headers: BatchHeaders, last_epoch: int, ordered_from: int
+) -> tuple[int, int] | None:
+    """Return the first row whose leader epoch is below the one before, and that one."""
+    is_told = (headers["magic"] < CURRENT_MAGIC) | (headers["partition_leader_epoch"] >= 0)
+    rows = np.flatnonzero(is_told & (headers["base_offset"] >= ordered_from))
+    epochs = np.append([last_epoch], _told_epochs(headers)[rows])
+    falling = np.flatnonzero((epochs[1:] < epochs[:-1]) & (epochs[1:] >= 0))
+    return (int(rows[falling[0]]), int(epochs[falling[0]])) if len(falling) else None
+
+
+def _last_epoch(headers: BatchHeaders, before: int) -> int:
+    told = np.flatnonzero(
+        (headers["magic"] < CURRENT_MAGIC) | (headers["partition_leader_epoch"] >= 0)
+    )
+    return int(_told_epochs(headers)[told[-1]]) if len(told) else before

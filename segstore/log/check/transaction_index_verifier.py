@@ -20,16 +20,19 @@ from segstore.log.recovery.recovery_report import RecoveryReport
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
+    from segstore._core import Environment
     from segstore.log.local.transaction_index_check import WrongIndex
 
 
-def wrong_transaction_indexes_of(path: str) -> list[WrongIndex]:
+def wrong_transaction_indexes_of(path: str, environment: Environment) -> list[WrongIndex]:
     """As `wrong_indexes`, of the partition at *path*."""
     path, codecs = absolute_path(path), codec_table()
-    directory, topic_partition = open_partition_directory(path, read_only=True)
+    directory, topic_partition = open_partition_directory(
+        path, read_only=True, environment=environment
+    )
     parent = None
     try:
-        parent = open_parent_directory(path)
+        parent = open_parent_directory(path, environment)
         context = SegmentContext(directory, codecs, writable=False, heap_indexes=True)
         checkpoint_store = CheckpointStore(directory, parent, topic_partition)
         loaded = ReadOnlyLoader(directory, checkpoint_store, context, RecoveryReport()).load()

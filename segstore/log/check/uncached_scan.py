@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -25,40 +25,32 @@ class UncachedScan:
     bytes_per_second : int or None
         At most so many on average; None = no limit.
     progress : callable or None
-        Called with ``"scrub"``, bytes read, bytes to read.
-    total_bytes : int
-        Bytes to read.
+        Called with the bytes read so far.
     """
 
     def __init__(
-        self,
-        bytes_per_second: int | None,
-        progress: Callable[[str, int, int], None] | None,
-        total_bytes: int,
+        self, bytes_per_second: int | None, progress: Callable[[int], None] | None = None
     ) -> None:
         self._bytes_per_second = bytes_per_second
         self._progress = progress
-        self._total_bytes = total_bytes
         self._bytes = 0
         self._began = time.monotonic()
 
-    def __call__(self, segment: Segment, expected_offset: int) -> tuple[BatchHeaders, ScanResult]:
-        """Read one segment."""
+    def __call__(self, segment: Segment, **how: Any) -> tuple[BatchHeaders, ScanResult]:
+        """Read one segment, with what its ``scan`` takes."""
         segment.drop_cache()
         tables, position = [], 0
-        for headers, result in segment.scan_windows(
-            expected_offset=expected_offset, check_order=True, window_bytes=WINDOW_BYTES
-        ):
+        for headers, result in segment.scan_windows(window_bytes=WINDOW_BYTES, **how):
             tables.append(headers)
             self._took(result.valid_bytes - position)
             position = result.valid_bytes
         return np.concatenate(tables), result
 
     def _took(self, size: int) -> None:
-        """Tell of *size* bytes, and wait until they may have been read."""
+        """Report *size* bytes, and wait until they may have been read."""
         self._bytes += size
         if self._progress is not None:
-            self._progress("scrub", self._bytes, self._total_bytes)
+            self._progress(self._bytes)
         if self._bytes_per_second is not None:
             due = self._began + self._bytes / self._bytes_per_second
             time.sleep(max(0.0, due - time.monotonic()))

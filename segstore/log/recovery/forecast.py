@@ -7,7 +7,6 @@ changes to itself, and segments that scan where those of a writer would cut and 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -29,6 +28,7 @@ from segstore.log.recovery.recovery_report import RecoveryReport
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
+    import os
     from array import array
     from collections.abc import Callable, Collection
 
@@ -95,7 +95,10 @@ class OpenForecast:
 
 
 def forecast_open(
-    path: str | os.PathLike[str], progress: Callable[[str, int, int], None] | None = None
+    path: str | os.PathLike[str],
+    progress: Callable[[str, int, int], None] | None = None,
+    *,
+    environment: _core.Environment | None = None,
 ) -> OpenForecast:
     """Return what ``segstore.open(path)`` would do; no lock is taken, nothing is made or written.
 
@@ -106,10 +109,15 @@ def forecast_open(
     """
     full_path = absolute_path(path)
     report = RecoveryReport()
-    if not os.path.lexists(full_path):  # the open would make it
-        raise LogNotFoundError("there is no such directory", file=full_path)
     try:
-        directory, topic_partition = open_partition_directory(full_path, read_only=False)
+        _core.Directory(
+            full_path, environment
+        ).close()  # where it is missing the open would make it
+        directory, topic_partition = open_partition_directory(
+            full_path, read_only=False, environment=environment
+        )
+    except LogNotFoundError:
+        raise
     except SegstoreError as refused:
         return OpenForecast(report=report, error=refused)
     parent = None
@@ -119,7 +127,7 @@ def forecast_open(
     recovered: frozenset[int] = frozenset()
     split: int | None = None
     try:
-        parent = open_parent_directory(full_path)
+        parent = open_parent_directory(full_path, environment)
         context = _core.SegmentContext(directory, codec_table(), writable=False, heap_indexes=True)
         checkpoint_store = _ReadOnlyCheckpointStore(overlay, parent, topic_partition)
         loader = _ForecastLoader(overlay, checkpoint_store, context, report, progress)

@@ -1,4 +1,4 @@
-"""``segstore scrub``: the sealed segments, from the disk; nothing is written [DUR-60]."""
+"""``segstore scrub``: as verify, from the disk itself; nothing is written [DUR-60]."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from segstore import cli
 def test_a_clean_log(partition, capsys):
     before = {file.name: file.read_bytes() for file in partition.iterdir()}
     assert cli.main(["scrub", str(partition.parent), "-q"]) == 0
-    assert "orders-0: clean; 2 sealed segments, 40 batches, 40 records" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "orders-0: clean; offsets 0 to 60, 3 segments, 60 batches, 60 records" in out
+    assert " a second" in out
     assert {file.name: file.read_bytes() for file in partition.iterdir()} == before
 
 
@@ -26,13 +28,12 @@ def test_damage_is_named_with_exit_code_1(partition, capsys):
     out = capsys.readouterr().out
     assert "1 finding" in out
     assert f"{20:020d}" in out
-    assert "segstore verify" in out
     assert cli.main(["scrub", str(partition), "--json", "-q"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["path"] == str(partition)
     assert not found["ok"]
-    assert [segment["base_offset"] for segment in found["segments"]] == [0, 20]
-    assert len(found["problems"]) == 1
+    assert [segment["base_offset"] for segment in found["segments"]] == [0, 20, 40]
+    assert [finding["code"] for finding in found["findings"]] == ["BATCH_CORRUPT"]
 
 
 @pytest.mark.parametrize("rate", ["-1", "fast", "1.5"])

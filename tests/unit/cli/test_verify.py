@@ -11,7 +11,8 @@ import pytest
 
 import segstore
 from segstore import _core, cli
-from segstore.cli.partition_check import check_partition
+from segstore.log.check.partition_check import check_partition
+from segstore.log.findings.finding import Action, FindingCode, Records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +48,8 @@ def snapshot(directory: Path) -> dict[str, tuple[int, bytes]]:
 
 def findings(path: Path) -> list[tuple[str, int | None, int | None]]:
     return [
-        (found.file, found.position, found.offset) for found in check_partition(str(path)).findings
+        (found.file, found.position, found.first_offset)
+        for found in check_partition(str(path)).findings
     ]
 
 
@@ -74,7 +76,7 @@ def test_golden_logs_of_a_clean_stop_have_no_findings(golden: Path, check_compar
                 check = check_partition(str(path))
                 checked += 1
                 if check.findings:
-                    wrong[str(path.relative_to(golden))] = [str(f) for f in check.findings]
+                    wrong[str(path.relative_to(golden))] = check.problems
 
     assert wrong == {}
     check_compared(checked)
@@ -95,12 +97,16 @@ def test_a_flipped_bit_in_what_was_safe_is_damage(
     (found,) = check.findings
     assert found.file == name(20, "log")
     assert found.position is not None
-    assert 20 < (found.offset or 0) < 40
-    assert "CRC" in found.what
-    assert "once safe" in found.meaning
-    assert "restore" in found.advice
-    assert f"{found.file}, byte {found.position}, offset {found.offset}" in out
-    assert check.segments == 3
+    assert 20 < (found.first_offset or 0) < 40
+    assert (found.code, found.records, found.action) == (
+        FindingCode.BATCH_CORRUPT,
+        Records.UNREADABLE,
+        Action.RESTORE,
+    )
+    assert found.lost == ((found.first_offset, found.last_offset),)
+    assert "CRC" in (found.expected or "")
+    assert f"{found.file}, byte {found.position}, offset {found.first_offset}" in out
+    assert len(check.segments) == 3
     assert check.log_end_offset == 60
 
 
@@ -114,9 +120,9 @@ def test_a_torn_tail_is_no_loss(partition: Path):
     check = check_partition(str(partition))
 
     (found,) = check.findings
-    assert (found.file, found.position, found.offset) == (log.name, size, 60)
-    assert "none of it lies below the recovery point 60" in found.meaning
-    assert "recover" in found.advice
+    assert (found.file, found.position, found.first_offset) == (log.name, size, 60)
+    assert (found.code, found.records) == (FindingCode.BATCH_INCOMPLETE, Records.MAYBE_MISSING)
+    assert (found.lost, found.repaired) == (((60, None),), True)
 
 
 def test_a_missing_end_shows_in_the_checkpoint(partition: Path):
@@ -206,7 +212,7 @@ def test_a_snapshot_with_a_wrong_crc_is_found(partition: Path):
     """[format.md 14] Derived, so no record is concerned."""
     (partition / name(60, "snapshot")).write_bytes(bytes.fromhex("00010000000000000000"))
 
-    assert findings(partition) == [(name(60, "snapshot"), None, None)]
+    assert findings(partition) == [(name(60, "snapshot"), 2, None)]
 
 
 def test_leftovers_are_notes(partition: Path):
@@ -242,7 +248,7 @@ def test_dry_run_says_what_recover_would_meet(partition: Path, capsys: pytest.Ca
 
     assert cli.main(["recover", "--dry-run", str(partition)]) == 1
 
-    assert "4 bytes behind the last whole batch" in capsys.readouterr().out
+    assert "[BATCH_INCOMPLETE]" in capsys.readouterr().out
     assert snapshot(partition) == before
 
 

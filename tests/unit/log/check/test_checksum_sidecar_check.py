@@ -11,6 +11,7 @@ from segstore.log.files.checksum_sidecar import (
     MAX_SIDECAR_BYTES,
     sidecar_name,
 )
+from segstore.log.findings.finding import FindingCode
 from tests.log_kit import bases
 from tests.unit.log.damaged_logs import batches_of, flip_bit
 from tests.unit.log.sidecar_kit import EPOCH_AT, filled, log, path_of, read_only, sidecars
@@ -48,14 +49,14 @@ def test_a_changed_leader_epoch_is_found_and_its_bytes_and_offsets_named(
     begin = batch.position // BLOCK_BYTES * BLOCK_BYTES
     assert report.sidecars == 2
     told = (
-        f"{base:020d}: bytes {begin} to {begin + BLOCK_BYTES - 1}"
+        f"bytes {begin} to {begin + BLOCK_BYTES - 1}"
         f" (offsets {base + begin // (batch.size)} to"
         f" {min(following - 1, base + (begin + BLOCK_BYTES - 1) // batch.size)})"
         " of the .log are not all as they were when it was sealed"
     )
-    order, changed = report.problems
-    assert "leader epoch 0 behind a batch of epoch 1" in order
-    assert changed == told
+    order, changed = report.findings
+    assert order.code == FindingCode.BATCH_OUT_OF_ORDER
+    assert (changed.code, changed.found) == (FindingCode.SIDECAR_DIFFERS, told)
 
 
 def test_another_valid_segment_in_its_place_is_found(log, new_log, tmp_path):
@@ -86,9 +87,9 @@ def test_batches_that_are_missing_at_the_end_are_found_where_offsets_may_have_ga
 
     report = read_only(new_log).scrub()
 
-    told = [problem for problem in report.problems if "sealed" in problem]
+    told = [one.found for one in report.findings if one.code == FindingCode.SIDECAR_DIFFERS]
     expected = (
-        f"{8:020d}: the .log has {last.position} bytes, and had {size} when it was sealed:"
+        f"the .log has {last.position} bytes, and had {size} when it was sealed:"
         f" records from offset {last.base_offset} to 15 are missing at its end"
     )
     assert told == [expected]
@@ -99,11 +100,12 @@ def test_bytes_behind_the_end_are_found(log, new_log, tmp_path):
     size = file.stat().st_size
     log.close()
     with file.open("ab") as opened:
-        opened.write(b"\0" * 10)
+        opened.write(b"torn batch")
 
-    problems = read_only(new_log).scrub().problems
+    findings = read_only(new_log).scrub().findings
 
-    assert f"the .log has {size + 10} bytes, and had {size} when it was sealed" in problems[-1]
+    assert [one.position for one in findings] == [size, size]
+    assert {one.code for one in findings} > {FindingCode.SIDECAR_DIFFERS}
 
 
 def test_many_changes_are_told_in_ranges(log, new_log, tmp_path):
@@ -114,7 +116,8 @@ def test_many_changes_are_told_in_ranges(log, new_log, tmp_path):
         data[block * BLOCK_BYTES + 20_000] ^= 1
     file.write_bytes(data)
 
-    (told,) = [one for one in read_only(new_log).scrub().problems if "sealed" in one]
+    report = read_only(new_log).scrub()
+    (told,) = [one.found for one in report.findings if one.code == FindingCode.SIDECAR_DIFFERS]
 
     assert f"bytes 0 to {2 * BLOCK_BYTES - 1} (" in told
     assert f"bytes {3 * BLOCK_BYTES} to {len(data) - 1} (" in told
@@ -137,9 +140,9 @@ def test_a_damaged_sidecar_is_told_as_such(log, new_log, tmp_path, damage, what)
 
     report = read_only(new_log).scrub()
 
-    (problem,) = report.problems
-    assert "this is no checksum sidecar of this segment, or it is damaged" in problem
-    assert what in problem
+    (finding,) = report.findings
+    assert finding.code == FindingCode.SIDECAR_CORRUPT
+    assert what in finding.found
     assert report.sidecars == 2
 
 
@@ -152,7 +155,7 @@ def test_what_a_broker_may_have_written_is_no_damage(log, new_log, tmp_path):
 
     report = read_only(new_log).scrub()
     assert report.ok
-    note, doubt = report.notes
+    doubt, note = report.notes
     assert doubt.startswith("by leader-epoch-checkpoint epoch 5 begins at 20")
     assert "another program, as a broker, may have written" in note
     assert "note: " in str(report)

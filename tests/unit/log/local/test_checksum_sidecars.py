@@ -20,6 +20,7 @@ from segstore.log.files.checksum_sidecar import (
     ChecksumSidecar,
     sidecar_name,
 )
+from segstore.log.findings.finding import FindingCode
 from tests.crash.crash_script import ManualScheduler, Settings
 from tests.log_kit import bases
 from tests.unit.log.damaged_logs import batches_of, flip_bit
@@ -43,7 +44,7 @@ def test_a_truncation_removes_those_of_what_it_cuts(log, new_log, offset, with_o
     log._background.wait_until_idle()
     report = log.scrub()
     assert report.ok
-    assert len(report.segments) == 4
+    assert len(report.segments) == 5
     assert report.sidecars == (4 if with_option else len([b for b in (8, 16, 24) if b <= offset]))
 
 
@@ -82,8 +83,8 @@ def test_a_directory_of_that_name_is_in_nobodys_way(log, new_log, tmp_path):
         (folder / sidecar_name(base)).mkdir()
     log = new_log()
     assert any("is no file" in warning for warning in log.report.warnings)
-    (problem,) = log.scrub().problems
-    assert sidecar_name(8) in problem
+    (found, *_) = log.scrub().findings
+    assert (found.code, found.file) == (FindingCode.FILE_IS_NO_FILE, sidecar_name(8))
     log.truncate_to(9)
     assert log.log_end_offset == 9
 

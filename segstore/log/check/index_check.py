@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from segstore.cli.check_result import Finding
+from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, unreadable_file
 from segstore.log.files.partition_directory import file_name
+from segstore.log.findings.finding import Action, Finding, FindingCode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from segstore._core import Directory, ScanResult
@@ -19,23 +22,15 @@ MAX_INDEX_BYTES = 2**31 - 1
 OFFSET_ENTRY = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
 TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
 
-REBUILD = (
-    "`segstore recover` on the directory builds it anew; an open for writing does when it comes "
-    "across the damage"
-)
-SLOWER = "a derived file is wrong: reads check every entry that they use and go the long way round"
 
-
-def check_indexes(  # noqa: PLR0913 - all that the verdict depends on
+def index_findings(
     directory: Directory,
     base_offset: int,
     rows: NDArray[np.void],
     scan: ScanResult,
-    findings: list[Finding],
-    *,
-    sealed: bool,
-) -> None:
-    """Check both indexes of the segment *base_offset*.
+    next_base_offset: int | None,
+) -> Iterator[Finding]:
+    """Yield what is wrong with both indexes of a segment, at most one finding a file.
 
     Parameters
     ----------
@@ -43,66 +38,63 @@ def check_indexes(  # noqa: PLR0913 - all that the verdict depends on
         The partition's.
     base_offset : int
         Of the segment.
-    rows : ndarray
-        Header table of the segment's good batches, as a scan returned it.
+    rows : array of headers
+        Of the segment's good batches, as a scan returned them.
     scan : ScanResult
         Where that scan ended; entries for what lies behind cannot be judged.
-    findings : list of Finding
-        Gets what is wrong, at most one finding a file.
-    sealed : bool
-        Whether later segments follow: then its last time entry was written when it was rolled.
+    next_base_offset : int or None
+        Of the next segment; None for the active one.
     """
+    sealed = next_base_offset is not None
     for kind, layout, judge in (
         ("index", OFFSET_ENTRY, _judge_offsets),
         ("timeindex", TIME_ENTRY, _judge_times),
     ):
         name = file_name(base_offset, kind)
         if not directory.exists(name):
-            if not sealed and not len(rows):
-                continue  # of a segment that has just begun: it comes with the first batch
-            findings.append(
-                Finding(
-                    file=name,
-                    what="the file is missing",
-                    meaning="a derived file is lost, no record is: look-ups scan the log instead",
-                    advice="`segstore recover` on the directory builds it anew",
+            if sealed or len(rows):  # that of an empty active segment comes with the first batch
+                yield Finding(
+                    code=FindingCode.INDEX_MISSING, file=name, action=Action.RECOVER, repaired=True
                 )
-            )
             continue
-        size = directory.info(name).size
+        try:
+            size = directory.info(name).size
+            data = b"" if size > MAX_INDEX_BYTES else directory.read_file(name, MAX_INDEX_BYTES)
+        except UNREADABLE_ERRORS as error:
+            yield unreadable_file(directory, name, error)
+            continue
         if size > MAX_INDEX_BYTES:
-            findings.append(
-                Finding(
-                    file=name,
-                    what=f"{size} bytes are more than the {MAX_INDEX_BYTES} of the largest index",
-                    meaning=SLOWER,
-                    advice=REBUILD,
-                )
-            )
+            yield _finding(name, 0, None, f"{size} bytes", f"at most {MAX_INDEX_BYTES} bytes")
             continue
-        data = directory.read_file(name, MAX_INDEX_BYTES)
         entries = np.frombuffer(data, layout, len(data) // layout.itemsize)
         used = _used(entries)
         problem = judge(used, base_offset, rows, scan)
-        timed = sealed and kind == "timeindex" and len(rows) > 0 and scan.max_timestamp >= 0
+        timed = sealed and kind == "timeindex" and len(rows) > 0
+        timed = timed and scan.max_timestamp >= min(1, len(used))  # an entry of zeros is for time 0
         if problem is None and timed and _all_zero(used):
             problem = 0, f"is missing, though the segment holds records up to {scan.max_timestamp}"
         if problem is None and len(data) % layout.itemsize:
             problem = len(used), f"{len(data)} bytes are no multiple of {layout.itemsize}"
-        if problem is None:
-            continue
-        number, what = problem
-        relative = int(used["relative_offset"][number]) if number < len(used) else None
-        findings.append(
-            Finding(
-                file=name,
-                position=number * layout.itemsize,
-                offset=None if relative is None else base_offset + relative,
-                what=f"entry {number}: {what}",
-                meaning=SLOWER,
-                advice=REBUILD,
-            )
-        )
+        if problem is not None:
+            number, what = problem
+            relative = int(used["relative_offset"][number]) if number < len(used) else None
+            offset = None if relative is None else base_offset + relative
+            yield _finding(name, number * layout.itemsize, offset, f"entry {number}: {what}", None)
+
+
+def _finding(
+    name: str, position: int, offset: int | None, found: str, expected: str | None
+) -> Finding:
+    return Finding(
+        code=FindingCode.INDEX_CORRUPT,
+        file=name,
+        position=position,
+        first_offset=offset,
+        found=found,
+        expected=expected,
+        action=Action.RECOVER,
+        repaired=True,
+    )
 
 
 def _used(entries: NDArray[np.void]) -> NDArray[np.void]:

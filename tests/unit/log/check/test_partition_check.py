@@ -13,6 +13,7 @@ import pytest
 
 from segstore import _core
 from segstore.log.check import segment_check
+from segstore.log.findings.finding import FindingCode, Records
 from tests.log_kit import TIME, at
 
 RECORD = b"x" * 20
@@ -41,6 +42,10 @@ def verified(new_log, path):
     return report
 
 
+def codes(report) -> set[FindingCode]:
+    return {finding.code for finding in report.findings}
+
+
 def change(file: Path, position: int, new: bytes) -> None:
     with file.open("r+b") as opened:
         opened.seek(position)
@@ -66,7 +71,11 @@ def test_a_damaged_batch(new_log, path, at_byte):
     change(path / f"{0:020d}.log", 2 * size + at_byte, b"\x7e")
     report = verified(new_log, path)
     assert not report.ok
-    assert report.problems[0].startswith(f"{0:020d}: ")
+    (found,) = report.findings
+    assert (found.file, found.position, found.first_offset) == (f"{0:020d}.log", 2 * size, 2)
+    assert found.code in {FindingCode.BATCH_CORRUPT, FindingCode.BATCH_OUT_OF_ORDER}
+    assert found.lost == ((2, 2),)
+    assert found.salvageable == ((3, 5),)
     assert report.segments[0].batches == 2
     assert report.segments[0].valid_bytes == 2 * size
     assert report.batches == 11
@@ -77,37 +86,41 @@ def test_bytes_behind_the_last_batch(new_log, path):
     """[DUR-79]"""
     with (path / f"{0:020d}.log").open("ab") as file:
         file.write(bytes(40))
-    (problem,) = verified(new_log, path).problems
-    assert "40 bytes behind the last good batch" in problem
+    (found,) = verified(new_log, path).findings
+    assert (found.code, found.size_bytes, found.records) == (
+        FindingCode.ZEROS_AT_END,
+        40,
+        Records.NONE,
+    )
 
 
 @pytest.mark.parametrize(
-    ("kind", "change_entry", "what"),
+    ("kind", "change_entry", "first_wrong"),
     [
-        ("index", (1, (9).to_bytes(4) + (0).to_bytes(4)), "offset index entry 1"),
-        ("index", (2, (1).to_bytes(4) + (88).to_bytes(4)), "bytes from 16 on are no entries"),
-        ("index", (1, (2).to_bytes(4) + (100).to_bytes(4)), "no batch begins"),
-        (
-            "timeindex",
-            (1, (TIME + 1).to_bytes(8) + (4).to_bytes(4)),
-            "bytes from 12 on are no entries",
-        ),
-        ("timeindex", (1, (TIME + 9).to_bytes(8) + (2).to_bytes(4)), "time index entry 1"),
+        ("index", (1, (9).to_bytes(4) + (0).to_bytes(4)), 2),
+        ("index", (2, (1).to_bytes(4) + (88).to_bytes(4)), 2),
+        ("index", (1, (2).to_bytes(4) + (100).to_bytes(4)), 1),
+        ("timeindex", (1, (TIME + 1).to_bytes(8) + (4).to_bytes(4)), 1),
+        ("timeindex", (1, (TIME + 9).to_bytes(8) + (2).to_bytes(4)), 2),
     ],
 )
-def test_an_index_entry_that_is_not_true(new_log, path, kind, change_entry, what):
+def test_an_index_entry_that_is_not_true(new_log, path, kind, change_entry, first_wrong):
     """[DUR-53, OFX-1, TMX-1]"""
     entry, new = change_entry
     change(path / f"{0:020d}.{kind}", entry * len(new), new)
     report = verified(new_log, path)
-    assert any(what in problem for problem in report.problems), report.problems
+    (found,) = report.findings
+    assert (found.code, found.file) == (FindingCode.INDEX_CORRUPT, f"{0:020d}.{kind}")
+    assert found.position == first_wrong * len(new)
 
 
 def test_a_segment_that_reaches_into_the_next(new_log, path):
     """[DUR-54]"""
     os.rename(path / f"{6:020d}.log", path / f"{4:020d}.log")  # noqa: PTH104
     report = verified(new_log, path)
-    assert any("reaches to offset 5" in problem for problem in report.problems)
+    (found, *_) = report.findings
+    assert (found.code, found.file) == (FindingCode.BATCH_OUT_OF_ORDER, f"{0:020d}.log")
+    assert found.first_offset == 4
 
 
 def test_a_writer_verifies_what_it_has_written(new_log):
@@ -131,7 +144,7 @@ def test_records_of_compressed_message_sets_are_counted(new_log, golden_of, tmp_
         report = log.verify()
 
         assert expected["batches_by_codec"].keys() > {"none"}
-        assert report.ok
+        assert codes(report) <= {FindingCode.INDEX_MISSING}
         assert report.records == len(list(log)) == expected["records_total"]
         assert report.batches == len(list(log.scan().batches())) == expected["batches"]
         assert report.uncounted_batches == 0
@@ -163,8 +176,9 @@ def test_records_that_do_not_fit_their_batch_are_damage(new_log, tmp_path, data,
 
     assert time.monotonic() - began < 5
     assert (report.ok, report.records, report.uncounted_batches) == (False, records, 1)
-    assert len(report.problems) == 1
-    assert "position 0" in report.problems[0]
+    found, *indexes = report.findings
+    assert (found.code, found.position) == (FindingCode.RECORDS_CORRUPT, 0)
+    assert {one.code for one in indexes} == {FindingCode.INDEX_MISSING}
 
 
 def test_a_batch_that_cannot_be_opened_is_said_to_be_uncounted(new_log, packed, tmp_path):
@@ -176,7 +190,7 @@ def test_a_batch_that_cannot_be_opened_is_said_to_be_uncounted(new_log, packed, 
         patch.setattr(segment_check, "codec_table", lambda: _core.CodecTable({}))
         report = log.verify()
 
-    assert report.ok
+    assert codes(report) <= {FindingCode.INDEX_MISSING}
     assert 0 < report.records < whole.records
     assert report.uncounted_batches == sum(one.codec != 0 for one in log.scan().batches())
     assert report.to_dict()["segments"][0]["uncounted_batches"] > 0
@@ -197,15 +211,15 @@ def in_epochs(new_log, tmp_path, *epochs):
 @pytest.mark.parametrize(
     ("flipped", "told"),
     [
-        ((2, 1), "position {2}, offset 2, has leader epoch 1 behind a batch of epoch 2"),
-        ((3, 1), "position 0, offset 3, has leader epoch 1 behind a batch of epoch 2"),
-        ((4, 99), "position {2}, offset 5, has leader epoch 4 behind a batch of epoch 99"),
-        ((5, 99), "position 0, offset 6, has leader epoch 4 behind a batch of epoch 99"),
+        ((2, 1), (2, 2)),
+        ((3, 1), (3, 0)),
+        ((4, 99), (5, 2)),
+        ((5, 99), (6, 0)),
     ],
 )
 @pytest.mark.parametrize("look", ["verify", "scrub"])
 def test_a_flipped_leader_epoch(new_log, tmp_path, look, flipped, told):
-    """[DUR-50, DUR-60, DUR-64] No CRC covers it; of the active segment `verify` tells alone."""
+    """[DUR-50, DUR-60, DUR-64] No CRC covers it: the batch behind it, by offset and number."""
     path = in_epochs(new_log, tmp_path, 2, 2, 2, 2, 3, 4, 4, 4)
     assert verified(new_log, path).ok
     offset, epoch = flipped
@@ -213,10 +227,10 @@ def test_a_flipped_leader_epoch(new_log, tmp_path, look, flipped, told):
     change(path / f"{base:020d}.log", (offset - base) * SIZE + 12, epoch.to_bytes(4))
 
     report = getattr(new_log(path, read_only=True), look)()
-    expected = told.format(0, SIZE, 2 * SIZE)
-    is_seen = look == "verify" or "offset 6" not in told
-    assert [expected in problem for problem in report.problems] == [True] * is_seen
-    assert report.records == (8 if look == "verify" else 6)
+    (found,) = report.findings
+    assert found.code == FindingCode.BATCH_OUT_OF_ORDER
+    assert (found.first_offset, found.position) == (told[0], told[1] * SIZE)
+    assert report.records == 8
 
 
 def test_epochs_that_the_log_does_not_vouch_for(new_log, tmp_path):
@@ -225,7 +239,7 @@ def test_epochs_that_the_log_does_not_vouch_for(new_log, tmp_path):
     change(path / f"{0:020d}.log", SIZE + 12, (1).to_bytes(4))
     (path / ".segstore").unlink()
     (path / ".kafka_cleanshutdown").unlink()
-    assert verified(new_log, path).ok
+    assert codes(verified(new_log, path)) == {FindingCode.STATE_MISSING}
 
 
 def test_records_that_are_missing_between_two_batches(new_log, tmp_path):
@@ -234,5 +248,6 @@ def test_records_that_are_missing_between_two_batches(new_log, tmp_path):
     file = path / f"{0:020d}.log"
     content = file.read_bytes()
     file.write_bytes(content[:SIZE] + content[2 * SIZE :])
-    problems = verified(new_log, path).problems
-    assert f"{0:020d}: record 1 is missing before position {SIZE}" in problems
+    found = verified(new_log, path).findings[0]
+    assert (found.code, found.position) == (FindingCode.RECORDS_MISSING, SIZE)
+    assert found.lost == ((1, 1),)

@@ -1,0 +1,516 @@
+"""The check of a partition: the one judge behind verify, scrub, recover, its dry run, log.verify.
+
+It reads every batch, the records in them, indexes, sidecars and small files, asks the loader what
+an open for writing would do, and makes findings of all that. It writes nothing and takes no lock
+[DUR-71]. What cannot be read is a finding too, and hides no other.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import segstore._core as _core
+from segstore.errors import (
+    CorruptLogError,
+    LogNotFoundError,
+    LogPermissionError,
+    ReadIOError,
+    SegstoreError,
+)
+from segstore.log.check.checksum_sidecar_check import all_headers, check_sidecar
+from segstore.log.check.index_check import index_findings
+from segstore.log.check.partition_state import opened_log_start, read_state
+from segstore.log.check.segment_check import Neighbours, SegmentExamination, scan_all
+from segstore.log.check.small_files_check import (
+    is_of_restart,
+    small_file_findings,
+    snapshot_findings,
+)
+from segstore.log.check.stable_read import CHANGED, read_while_stable
+from segstore.log.check.transaction_index_verifier import wrong_transaction_indexes_of
+from segstore.log.check.unreadable_file import (
+    UNREADABLE_ERRORS,
+    files_that_are_none,
+    unreadable_directory,
+    unreadable_file,
+)
+from segstore.log.check.verify_report import VerifyReport
+from segstore.log.files.checkpoints import (
+    CLEAN_SHUTDOWN_MARKER,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    LOG_STATE,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    RESTART_MARKER,
+)
+from segstore.log.files.checksum_sidecar import sidecar_base_offset, sidecar_name
+from segstore.log.files.partition_directory import (
+    INDEX_ENTRY_BYTES,
+    SegmentFile,
+    file_name,
+    parse_file_name,
+    segment_files,
+)
+from segstore.log.files.partition_path import absolute_path
+from segstore.log.findings.finding import Action, Finding, FindingCode, Records, facts_of
+from segstore.log.local.segment import Segment
+from segstore.log.local.transaction_index import TRANSACTION_INDEX_ENTRY_BYTES
+from segstore.log.recovery.forecast import OpenForecast, forecast_open
+from segstore.log.recovery.quarantined_file import quarantined_files
+from segstore.records.compression import codec_table
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Callable, Iterator
+
+    from segstore._core import BatchHeaders, Directory
+    from segstore.log.check.checksum_sidecar_check import SidecarCheck
+    from segstore.log.check.partition_state import PartitionState
+    from segstore.log.check.segment_check import CheckedSegment, SegmentScan
+    from segstore.log.local.transaction_index_check import WrongIndex
+
+    Progress = Callable[[str, int, int], None]
+    """Takes the path, bytes checked so far and bytes in all."""
+
+MAY_BE_OF_OTHERS = (
+    "another program, as a broker, may have written to the log since: then this is no damage"
+)
+_SMALL_FILES = (
+    CLEAN_SHUTDOWN_MARKER,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    LOG_STATE,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    RESTART_MARKER,
+)
+
+
+class OpenLog(NamedTuple):
+    """What a handle that writes the log knows better than its files."""
+
+    forecast: OpenForecast
+    """What its own open has done: nothing is left to be foretold."""
+    active_base_offset: int
+    end_position: int
+    """Where the published batches of the active segment end."""
+    wrong_indexes: Callable[[], list[WrongIndex]]
+    """Compares the transaction indexes with the batches."""
+
+
+def check_partition(
+    path: str, progress: Progress | None = None, *, scan_segment: SegmentScan = scan_all
+) -> VerifyReport:
+    """Check the partition at *path*.
+
+    Parameters
+    ----------
+    path : str
+        The partition's directory.
+    progress : callable, optional
+        Called with the path, bytes checked so far and bytes in all.
+    scan_segment : callable
+        How the bytes of a segment are read.
+
+    Returns
+    -------
+    VerifyReport
+        Damage, and a directory that cannot be read, are findings.
+
+    Raises
+    ------
+    LogNotFoundError, NotALogError
+        There is no such directory.
+    """
+    try:
+        directory = _core.Directory(absolute_path(path))
+    except (LogPermissionError, ReadIOError) as error:
+        return VerifyReport(path=path, findings=[unreadable_directory(error)])
+    try:
+        report = check_directory(directory, progress, scan_segment=scan_segment)
+    finally:
+        directory.close()
+    report.path = path
+    return report
+
+
+def check_directory(
+    directory: Directory,
+    progress: Progress | None = None,
+    *,
+    scan_segment: SegmentScan = scan_all,
+    open_log: OpenLog | None = None,
+) -> VerifyReport:
+    """As `check_partition`, of an open directory; *open_log* is the handle that writes it."""
+    began = time.monotonic()
+    try:
+        report, is_stable = read_while_stable(
+            directory,
+            lambda: _Look(directory, open_log, scan_segment, progress).report(),
+            lambda each: each.ok,
+            is_of_newest=_is_of_newest,
+        )
+    except (LogPermissionError, ReadIOError) as error:  # its names
+        report, is_stable = VerifyReport(path=directory.path), True
+        report.findings.append(unreadable_directory(error))
+    if not is_stable:
+        report.notes.append(CHANGED)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _is_of_newest(report: VerifyReport) -> bool:
+    """Whether a finding may be of an append: those about sealed segments are not."""
+    sealed = {check.base_offset for check in report.segments[:-1]}
+    files = (parse_file_name(finding.file) for finding in report.findings)
+    return not all(file is not None and file.offset in sealed for file in files)
+
+
+class _Look:
+    """One look at a partition, from its names to the last of its files."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        open_log: OpenLog | None,
+        scan_segment: SegmentScan,
+        progress: Progress | None,
+    ) -> None:
+        self._directory = directory
+        self._open_log = open_log
+        self._scan_segment = scan_segment
+        self._progress = progress
+        self._report = VerifyReport(path=directory.path)
+        self._findings = self._report.findings
+        self._known_start = 0
+        self._files = [file for file in segment_files(directory.names()) if not file.suffix]
+
+    def report(self) -> VerifyReport:
+        """Look at everything."""
+        directory, report = self._directory, self._report
+        names = directory.names()
+        known = [name for name in names if self._is_known(name)]
+        self._findings += files_that_are_none(directory, known)
+        report.forecast = forecast = self._forecast()
+        state = read_state(directory, forecast)
+        self._add(*state.findings)
+        context = _core.SegmentContext(directory, codec_table(), writable=False, heap_indexes=True)
+        bases = _core.SegmentListing(names).base_offsets("log")
+        opened = opened_log_start(forecast)
+        start = (state.log_start_offset or 0) if opened is None else opened
+        report.log_start_offset = max(start, bases[0] if bases else 0)
+        report.recovery_point = (
+            report.log_start_offset if state.recovery_point is None else state.recovery_point
+        )
+        self._known_start = max(start, state.log_state.contiguous_from if state.log_state else 0)
+        self._check_segments(context, bases, state)
+        self._set_log_end(bases, start)
+        self._check_small_files(state)
+        self._add_what_the_open_finds()
+        self._check_sidecars(context, bases[:-1], state)
+        self._findings.sort(key=_severity)
+        report.quarantined = quarantined_files(directory, context, bases, report.log_start_offset)
+        leftovers = [file.name for file in segment_files(names) if file.suffix]
+        leftovers += [name for name in names if name.endswith(".tmp")]
+        report.notes += [f"{name}: left over from an interrupted operation" for name in leftovers]
+        return report
+
+    @staticmethod
+    def _is_known(name: str) -> bool:
+        file = parse_file_name(name)
+        is_of_segment = file is not None and not file.suffix
+        return is_of_segment or name in _SMALL_FILES or sidecar_base_offset(name) is not None
+
+    def _forecast(self) -> OpenForecast:
+        if self._open_log is not None:
+            return self._open_log.forecast
+        return forecast_open(self._directory.path, environment=self._directory.environment)
+
+    def _add(self, *findings: Finding) -> None:
+        """Add findings; a file that cannot be read is one finding, whoever meets it."""
+        unreadable = {FindingCode.FILE_IS_NO_FILE, FindingCode.FILE_UNREADABLE}
+        told = {one.file for one in self._findings if one.code in unreadable}
+        self._findings += [
+            one for one in findings if one.code not in unreadable or one.file not in told
+        ]
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        """Turn a file that cannot be read into a finding."""
+        try:
+            yield
+        except UNREADABLE_ERRORS as error:
+            self._add(unreadable_file(self._directory, name, error))
+
+    # ---- segments --------------------------------------------------------------------------------
+
+    def _check_segments(
+        self, context: _core.SegmentContext, bases: array[int], state: PartitionState
+    ) -> None:
+        report, forecast, directory = self._report, self._report.forecast, self._directory
+        examination = SegmentExamination(
+            directory, context, state.log_state, forecast, self._scan_segment
+        )
+        sizes = [self._size(SegmentFile(base, "log", "")) for base in bases]
+        place = Neighbours(bases[0] if bases else 0, False, -1, None, report.recovery_point)
+        for number, (base, size) in enumerate(zip(bases, sizes, strict=True), start=1):
+            following = bases[number] if number < len(bases) else None
+            place = place._replace(following=following)
+            name = file_name(base, "log")
+            try:
+                checked = examination.examine(base, place, self._end_position(base, size))
+            except UNREADABLE_ERRORS as error:
+                self._add(unreadable_file(directory, name, error))
+                place = Neighbours(base, False, -1, None, report.recovery_point)
+                continue
+            report.segments.append(checked.check)
+            self._add(*checked.findings)
+            self._check_indexes(base, following, checked)
+            is_contiguous = (
+                checked.is_whole
+                and state.log_state is not None
+                and checked.check.next_offset >= state.log_state.contiguous_from
+            )
+            end = max(checked.check.next_offset, base)
+            place = Neighbours(end, is_contiguous, checked.last_epoch, None, place.recovery_point)
+            if self._progress is not None:
+                self._progress(report.path, report.size_bytes, sum(sizes))
+
+    def _size(self, file: SegmentFile) -> int:
+        with suppress(SegstoreError):  # told by who reads it
+            return self._directory.info(file.name).size
+        return 0
+
+    def _end_position(self, base: int, size: int) -> int:
+        """Return where a segment ends: that which is being written where its writer says."""
+        handle = self._open_log
+        is_active = handle is not None and base == handle.active_base_offset
+        return min(size, handle.end_position) if is_active and handle is not None else size
+
+    def _check_indexes(self, base: int, following: int | None, checked: CheckedSegment) -> None:
+        """Add what is wrong with both indexes; `recover` builds them again.
+
+        Of a log that is being written the last entries, and whole files, may be in memory only.
+        """
+        handle, repaired = self._open_log, self._report.forecast.error is None
+        if handle is not None and base == handle.active_base_offset:
+            return
+        sealed_by = following if handle is None else None
+        found = [*index_findings(self._directory, base, checked.headers, checked.scan, sealed_by)]
+        if handle is not None:
+            found = [one for one in found if one.code is not FindingCode.INDEX_MISSING]
+        is_growing = self._size(SegmentFile(base, "log", "")) > checked.check.size_bytes
+        if following is None and is_growing:
+            return  # entries of batches that came since are among them
+        self._add(*(replace(one, repaired=repaired and one.repaired) for one in found))
+
+    def _set_log_end(self, bases: array[int], start: int) -> None:
+        report, forecast = self._report, self._report.forecast
+        end = max((check.next_offset for check in report.segments), default=0)
+        report.log_end_offset = max(end, bases[-1] if bases else 0)
+        opened = opened_log_start(forecast)
+        restarts = bases and forecast.report.set_aside and start > report.log_end_offset
+        if opened is not None and not forecast.report.created and not restarts:
+            report.log_end_offset = forecast.report.log_end_offset
+
+    # ---- the files beside them -------------------------------------------------------------------
+
+    def _check_small_files(self, state: PartitionState) -> None:
+        report, directory = self._report, self._directory
+        end = report.log_end_offset
+        is_end_damaged = any(
+            one.file.endswith(".log") and one.first_offset == end for one in self._findings
+        )
+        with self._reading(RESTART_MARKER):
+            self._add(
+                *small_file_findings(
+                    directory, state, report.forecast, end, is_end_damaged=is_end_damaged
+                )
+            )
+        offsets = [file.offset for file in self._files if file.kind == "snapshot"]
+        self._add(*snapshot_findings(directory, offsets, report.forecast))
+        self._check_transaction_indexes()
+        if report.forecast.report.doubtful_epochs is not None:
+            report.notes.append(report.forecast.report.doubtful_epochs)
+
+    def _check_transaction_indexes(self) -> None:
+        """Compare the transaction indexes with all batches [DUR-7]."""
+        report, directory, handle = self._report, self._directory, self._open_log
+        try:
+            wrong = (
+                wrong_transaction_indexes_of(directory.path, directory.environment)
+                if handle is None
+                else handle.wrong_indexes()
+            )
+        except SegstoreError as error:
+            report.notes.append(
+                f"the transaction indexes were not compared with the batches: {error}"
+            )
+            return
+        problems = {one.base_offset: (one.problem, one.content is not None) for one in wrong}
+        for file in self._files:
+            size = self._size(file) if file.kind == "txnindex" else 0
+            if size % TRANSACTION_INDEX_ENTRY_BYTES and file.offset not in problems:
+                text = f"{size} bytes are no multiple of {TRANSACTION_INDEX_ENTRY_BYTES}"
+                problems[file.offset] = text, True
+        for base, (problem, is_known) in sorted(problems.items()):
+            is_replaced = is_known or report.forecast.replaces_transaction_index(base)
+            repaired = report.forecast.error is None and is_replaced
+            self._add(
+                Finding(
+                    code=FindingCode.TRANSACTION_INDEX_CORRUPT,
+                    file=file_name(base, "txnindex"),
+                    found=problem,
+                    action=Action.RECOVER if repaired else Action.SALVAGE,
+                    repaired=repaired,
+                )
+            )
+
+    def _add_what_the_open_finds(self) -> None:
+        """Add what only an open for writing finds: records that are missing [DUR-54]."""
+        forecast, directory = self._report.forecast, self._directory
+        error = forecast.error
+        if error is None:
+            self._add(*self._set_aside())
+        elif isinstance(error, UNREADABLE_ERRORS) and error.file is not None:
+            name = error.file.removeprefix(f"{directory.path}/")
+            if name in directory.names():
+                self._add(unreadable_file(directory, name, error))
+            else:
+                self._report.notes.append(f"cannot be opened for writing: {error}")
+        elif not isinstance(error, CorruptLogError):
+            self._report.notes.append(f"cannot be opened for writing: {error}")
+        elif not is_of_restart(error) and not any(map(_is_of_records, self._findings)):
+            self._add(self._refusal(error))
+
+    def _refusal(self, error: CorruptLogError) -> Finding:
+        """Return the finding of a log that an open refuses, and no batch shows why."""
+        file = parse_file_name(os.path.basename(error.file or ""))  # noqa: PTH119 - a name
+        facts = {**facts_of(error), "found": error.message}
+        segments = self._report.segments
+        if file is None or file.kind != "log" or not segments:
+            return Finding(
+                code=FindingCode.OPEN_REFUSED,
+                file="." if file is None else file.name,
+                records=Records.MISSING,
+                action=Action.RESTORE,
+                **facts,
+            )
+        first, end = self._first_missing(file.offset), file.offset
+        return Finding(
+            code=FindingCode.RECORDS_MISSING,
+            file=file.name,
+            position=0,
+            first_offset=first if first < end else None,
+            last_offset=end - 1 if first < end else None,
+            records=Records.MISSING,
+            lost=((first, end - 1),) if first < end else (),
+            action=Action.RESTORE,
+            **facts,
+        )
+
+    def _first_missing(self, base: int) -> int:
+        """Return the offset behind what is there before the segment *base*."""
+        before = [one.next_offset for one in self._report.segments if one.base_offset < base]
+        return max(before, default=self._known_start)
+
+    def _set_aside(self) -> Iterator[Finding]:
+        """Yield what an open takes out of the log though its batches are whole."""
+        forecast = self._report.forecast
+        told = {one.file for one in self._findings if one.repaired}
+        for check in self._report.segments:
+            name = file_name(check.base_offset, "log")
+            if forecast.sets_aside(check.base_offset) and name not in told and check.batches:
+                yield Finding(
+                    code=FindingCode.SEGMENT_AFTER_DAMAGE,
+                    file=name,
+                    position=0,
+                    size_bytes=check.size_bytes,
+                    first_offset=check.base_offset,
+                    last_offset=check.next_offset - 1,
+                    found=forecast.report.reason,
+                    records=Records.UNREADABLE,
+                    lost=((check.base_offset, check.next_offset - 1),),
+                    action=Action.RECOVER,
+                    repaired=True,
+                )
+
+    # ---- checksum sidecars [DUR-60] --------------------------------------------------------------
+
+    def _check_sidecars(
+        self, context: _core.SegmentContext, sealed: array[int], state: PartitionState
+    ) -> None:
+        """Compare sealed segments with their sidecars, byte by byte.
+
+        Zeros behind the end that an open cuts are no difference: the sidecar is written again.
+        """
+        checks = {check.base_offset: check for check in self._report.segments}
+        for base in sealed:
+            cut_at = self._report.forecast.truncations.get(base)
+            with self._reading(sidecar_name(base)), suppress(ReadIOError, LogNotFoundError):
+                found = check_sidecar(
+                    self._directory,
+                    base,
+                    partial(_headers, context, base),
+                    is_believed=state.log_state is not None,
+                    end_position=cut_at,
+                )
+                if found is None:
+                    continue
+                if found.fits and base in checks:
+                    checks[base].fits_sidecar = True
+                elif found.is_problem:
+                    self._add(self._sidecar_finding(base, found))
+                elif not found.fits:
+                    self._report.notes.append(
+                        f"{found.file}: {found.what}; {MAY_BE_OF_OTHERS}, and the next open for"
+                        f" writing removes {sidecar_name(base)}"
+                    )
+
+    def _sidecar_finding(self, base: int, found: SidecarCheck) -> Finding:
+        if found.file == sidecar_name(base):
+            return Finding(
+                code=FindingCode.SIDECAR_CORRUPT,
+                file=found.file,
+                position=found.position,
+                found=found.what,
+                action=Action.RECOVER,
+                repaired=self._report.forecast.error is None,
+            )
+        is_told = any(one.file == found.file for one in self._findings)
+        return Finding(
+            code=FindingCode.SIDECAR_DIFFERS,
+            file=found.file,
+            position=found.position,
+            first_offset=found.offset,
+            found=found.what,
+            records=Records.NONE if is_told else Records.WRONG,
+            action=Action.RESTORE,
+        )
+
+
+def _headers(context: _core.SegmentContext, base: int) -> BatchHeaders:
+    segment = Segment(context, base)
+    try:
+        return all_headers(segment)
+    finally:
+        segment.close_quietly()
+
+
+def _is_of_records(finding: Finding) -> bool:
+    is_of_log = finding.file.endswith(".log") and finding.position is not None
+    return is_of_log or finding.records is Records.MISSING
+
+
+def _severity(finding: Finding) -> int:
+    """Lost records come first, then what an open takes out of the log, then derived files."""
+    file = parse_file_name(finding.file)
+    if file is not None and file.kind == "log":
+        return 1 if finding.repaired else 0
+    return 3 if file is not None and file.kind in INDEX_ENTRY_BYTES else 2
