@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from segstore._core import Directory
+    from segstore.log.local.missing_records import MissingRecords
     from segstore.records.records_count import RecordsCounts
 
 
@@ -38,7 +39,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Inspect the selected partitions."""
+    """Inspect the selected partitions; 1 when records are missing."""
+    code = 0
     with Progress(quiet=arguments.quiet) as progress:
         for path in selected_partitions(arguments.path, arguments.topic, arguments.partition):
             facts = inspect_partition(path, progress)
@@ -46,7 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
                 write_line(json.dumps(facts, indent=2))
             else:
                 _print(facts)
-    return 0
+            code = max(code, bool(facts["missing"]))
+    return code
 
 
 def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
@@ -81,8 +84,10 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
     unreadable = [finding_line(finding) for finding in state.findings]
     stable = None
     transactions: list[dict[str, Any]] = []
+    missing: list[MissingRecords] = []
     try:
         with segstore.open(path, read_only=True) as log:
+            missing = log.missing_records()
             stable = log.last_stable_offset
             transactions = [transaction_fields(one) for one in log.open_transactions()]
     except SegstoreError as error:
@@ -114,6 +119,7 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
         ),
         "leftovers": [f.name for f in files if f.suffix],
         "unreadable": unreadable,
+        "missing": [one._asdict() for one in missing],
         "segments": segments,
     }
 
@@ -204,6 +210,7 @@ def _segment(directory: Directory, context: Any, base: int, tallies: Tallies) ->
 
 
 def _print(facts: dict[str, Any]) -> None:
+    from segstore.log.local.missing_records import MissingRecords
     from segstore.log.recovery.quarantined_file import QuarantinedFile
 
     write_line(f"{facts['path']}: offsets {facts['log_start_offset']} to {facts['log_end_offset']}")
@@ -228,6 +235,7 @@ def _print(facts: dict[str, Any]) -> None:
             f"{epoch} from {start}" for epoch, start in facts["leader_epochs"]
         ),
         "snapshots": ", ".join(facts["producer_snapshots"]),
+        "missing": "; ".join(str(MissingRecords(**one)) for one in facts["missing"]),
         "leftovers": ", ".join(facts["leftovers"]),
         "unreadable": "; ".join(facts["unreadable"]),
     }

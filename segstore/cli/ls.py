@@ -40,7 +40,7 @@ class PartitionSummary:
     segments: int
     path: str
     damage: str | None
-    """Why the log ends before its records do; END is marked then."""
+    """Why the log ends before its records do, or which of them are missing; END is marked then."""
     last_stable_offset: int
     open_transactions: list[dict[str, Any]]
     """Ascending by their first offsets; The fields of `OpenTransaction`, and whether it hangs."""
@@ -77,8 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
             for one in summaries[-1].open_transactions:
                 if one["is_hanging"]:
                     say(f"segstore: {path}: {transaction_text(one, path)}")
-            if log.report.damage is not None:
-                say(f"segstore: {path}: {log.report.damage}")
+            if summaries[-1].damage is not None:
+                say(f"segstore: {path}: {summaries[-1].damage}")
                 code = 1
         except SegstoreError as error:
             say(f"segstore: {path}: {type(error).__name__}: {error}")
@@ -107,10 +107,15 @@ def summarise(log: Log, path: str) -> PartitionSummary:
         size_bytes=sum(segment.size_bytes for segment in segments),
         segments=len(segments),
         path=path,
-        damage=log.report.damage,
+        damage=_damage(log),
         last_stable_offset=log.last_stable_offset,
         open_transactions=[transaction_fields(one) for one in log.open_transactions()],
     )
+
+
+def _damage(log: Log) -> str | None:
+    """Return why the log does not give all records up to its end, None when it does."""
+    return log.report.damage or "; ".join(map(str, log.missing_records())) or None
 
 
 def _row(summary: PartitionSummary) -> tuple[str, ...]:

@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from segstore.log.check.verify_report import VerifyReport
     from segstore.log.file_records import FileRecords
     from segstore.log.follower import LogFollower
+    from segstore.log.local.missing_records import MissingRecords
     from segstore.log.local.transaction_index import AbortedTransaction
     from segstore.log.log_offsets import LogOffsetSnapshot
     from segstore.log.log_parts import LogParts
@@ -714,6 +715,30 @@ class Log:
         self._access.require_open()
         callback("progress", progress)
         return self._checker.verify(progress)
+
+    def missing_records(self) -> list[MissingRecords]:
+        """Return the gaps between segments in which records are missing, ascending.
+
+        Of other gaps nothing tells whether they had records: compaction leaves such gaps. This
+        looks at the end of each segment and reads no other batch; `verify` reads all of them.
+
+        Returns
+        -------
+        list of MissingRecords
+            ``first_offset``, ``next_offset`` (the one behind the last) and ``shown_by``: the name
+            of the file that proves it.
+
+        Raises
+        ------
+        ClosedError
+            The log was closed.
+
+        Notes
+        -----
+        [DUR-7, DUR-54]. A read that reaches such a gap raises `CorruptLogError`.
+        """
+        self._access.require_open()
+        return self._local_log.missing_records(self.log_start_offset)
 
     def scrub(
         self,

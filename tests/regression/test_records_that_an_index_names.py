@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import segstore
+from segstore import cli
 from segstore.errors import CorruptLogError
 from segstore.log.files.missing_records_file import read_ranges
 from tests.unit.log.damaged_logs import batches_of
@@ -112,6 +113,33 @@ def test_padding_hides_no_proof(path: Path):
             index.write(bytes(240))
 
     assert lost(path) == [(30, 40)]
+
+
+def test_commands_that_look_at_the_log_name_them(path: Path, capsys: pytest.CaptureFixture[str]):
+    """[DUR-7] With exit code 1, before and after a recovery; a log that is whole has 0."""
+    commands = (["ls"], ["inspect", "-q"], ["cat", "-q"])
+    assert [cli.main([*command, str(path)]) for command in commands] == [0, 0, 0]
+    capsys.readouterr()
+    cut(path)
+    for _ in range(2):
+        for command in commands:
+            assert cli.main([*command, str(path)]) == 1
+            captured = capsys.readouterr()
+            assert "30 to 39" in captured.out + captured.err, command
+        open_and_close(path)
+
+
+def test_a_handle_names_them(path: Path):
+    """[DUR-54] Without reading all batches."""
+    cut(path)
+    for read_only in (True, False):
+        with segstore.open(path, read_only=read_only) as log:
+            assert [one[:2] for one in log.missing_records()] == [(30, 40)]
+    with segstore.open(path) as log:
+        log.delete_records(35)
+        assert [one[:2] for one in log.missing_records()] == [(35, 40)]
+        log.delete_records(45)
+        assert log.missing_records() == []
 
 
 @pytest.mark.parametrize("is_recovered", [False, True])

@@ -41,7 +41,7 @@ from segstore.log.files.partition_directory import (
 from segstore.log.files.partition_lock import removed_while_open
 from segstore.log.files.recovery_advice import corrupt_log, missing_records, salvage_hint
 from segstore.log.local.delayed_deletion import DelayedDeletion
-from segstore.log.local.missing_records import missing_between, note_missing
+from segstore.log.local.missing_records import missing_between, missing_of, note_missing
 from segstore.log.local.segment import Segment, roll_jitter_ms
 from segstore.log.local.transaction_indexes import TransactionIndexes
 from segstore.log.local.truncation_history import TruncationHistory
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from segstore.config import LogConfig
     from segstore.log.files.background import Scheduler
     from segstore.log.local.checksum_sidecars import ChecksumSidecars
+    from segstore.log.local.missing_records import MissingRecords
     from segstore.log.local.observed_end import ObservedEnd
     from segstore.log.local.segments import Segments
     from segstore.log.local.transaction_index import AbortedTransaction
@@ -380,8 +381,8 @@ class LocalLog:
         end, base = max(end, segment.base_offset), following.base_offset
         if end >= base:
             return
-        is_contiguous = self.written_order.is_contiguous_from(end)
-        if is_contiguous and not ends_clean:
+        contiguous_from = self.written_order.contiguous_from
+        if not ends_clean and contiguous_from is not None and end >= contiguous_from:
             raise CorruptLogError(
                 f"its batches end before offset {base}: what follows is no"
                 f" batch, or missing; {salvage_hint(self.directory.path)}",
@@ -389,13 +390,22 @@ class LocalLog:
                 found="bytes that are no batch",
                 expected=f"a batch from offset {end} on",
             )
-        if is_contiguous or missing_between(self.directory, segment.base_offset, end, base):
+        if missing_between(self.directory, segment.base_offset, end, base, contiguous_from):
             raise CorruptLogError(
                 f"{missing_records(end, base)} before it; {salvage_hint(self.directory.path)}",
                 file=following.path,
                 found=f"base offset {base}",
                 expected=f"base offset {end}",
             )
+
+    def missing_records(self, log_start_offset: int) -> list[MissingRecords]:
+        """Return the gaps between segments in which records are missing, as `check_no_gap`."""
+        return missing_of(
+            self.directory,
+            self.segments.as_tuple,
+            self.written_order.contiguous_from,
+            log_start_offset,
+        )
 
     def end_of_segment(self, base_offset: int) -> int:
         """Return where the segment behind that of *base_offset* begins, 2^63-1 behind the last.

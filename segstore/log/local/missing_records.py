@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from segstore._core import SegmentContext, SegmentListing
-from segstore.errors import ResourceError, SegstoreError
-from segstore.log.files.checkpoints import MISSING_RECORDS
+from segstore.errors import LogNotFoundError, ResourceError, SegstoreError
+from segstore.log.files.checkpoints import LOG_STATE, MISSING_RECORDS
 from segstore.log.files.missing_records_file import note_ranges, read_ranges
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.files.recovery_advice import missing_records
@@ -59,7 +59,11 @@ class MissingRecords(NamedTuple):
 
 
 def missing_between(
-    directory: Directory, base_offset: int, end_offset: int, next_base_offset: int
+    directory: Directory,
+    base_offset: int,
+    end_offset: int,
+    next_base_offset: int,
+    contiguous_from: int | None = None,
 ) -> MissingRecords | None:
     """Return what is proven to be missing between a segment and the next one; None without proof.
 
@@ -71,9 +75,13 @@ def missing_between(
         Of the segment: its name, and the offset behind its last batch.
     next_base_offset : int
         Of the next segment.
+    contiguous_from : int or None
+        From there on the log was written without a gap, where its writer says so.
     """
     if end_offset >= next_base_offset:
         return None
+    if contiguous_from is not None and end_offset >= contiguous_from:
+        return MissingRecords(end_offset, next_base_offset, LOG_STATE)
     for kind in INDEX_ENTRIES:
         name = file_name(base_offset, kind)
         last = _last_offset(directory, base_offset, kind)
@@ -87,20 +95,28 @@ def missing_between(
     return None
 
 
-def missing_of(directory: Directory, segments: Sequence[Segment]) -> list[MissingRecords]:
+def missing_of(
+    directory: Directory,
+    segments: Sequence[Segment],
+    contiguous_from: int | None = None,
+    log_start_offset: int = 0,
+) -> list[MissingRecords]:
     """Return what is proven to be missing between *segments*, which ascend.
 
     A segment that cannot be read is left out: whoever reads it reports that.
     """
     missing = []
     for segment, following in pairwise(segments):
+        base, next_base = segment.base_offset, following.base_offset
+        if next_base <= log_start_offset:
+            continue
         try:
-            base, (end, _) = segment.base_offset, segment.read_next_offset()
+            end = max(_end_of(directory, segment), base, log_start_offset)
+            found = missing_between(directory, base, end, next_base, contiguous_from)
         except ResourceError:
             raise
         except SegstoreError:
             continue
-        found = missing_between(directory, base, max(end, base), following.base_offset)
         if found is not None:
             missing.append(found)
     return missing
@@ -144,6 +160,21 @@ def used_entries(entries: NDArray[np.void]) -> NDArray[np.void]:
 def is_all_zero(entries: NDArray[np.void]) -> bool:
     """Whether *entries*, as `used_entries` gives them, hold nothing that was ever written."""
     return len(entries) == 0 or (len(entries) == 1 and not entries.tobytes().strip(b"\0"))
+
+
+def _end_of(directory: Directory, segment: Segment) -> int:
+    """Return the offset behind the last batch of a sealed segment, without loading its index."""
+    name, entry_bytes = file_name(segment.base_offset, "index"), OFFSET_ENTRY.itemsize
+    try:
+        size = directory.info(name).size
+        entry = directory.read_range(name, size - entry_bytes, entry_bytes) if size else b""
+    except LogNotFoundError:
+        entry = b""
+    position = int.from_bytes(entry[4:], "big")
+    if not 0 < position < segment.size_bytes:
+        return segment.read_next_offset()[0]
+    _, scan = segment.scan(start_position=position, check_crc=False, table=False)
+    return scan.next_offset if scan.batches_count else segment.read_next_offset()[0]
 
 
 def _last_offset(directory: Directory, base_offset: int, kind: str) -> int | None:

@@ -48,10 +48,16 @@ class WrittenOrder:
             return None
         return LogState.read(self._directory)
 
+    @property
+    def contiguous_from(self) -> int | None:
+        """From where on every offset was written, as the writer says on disk; None: unknown."""
+        state = self.state
+        return None if state is None else state.contiguous_from
+
     def is_contiguous_from(self, offset: int) -> bool:
         """Whether every offset from *offset* on was written, by what the writer says on disk."""
-        state = self.state
-        return state is not None and state.contiguous_from <= offset
+        begin = self.contiguous_from
+        return begin is not None and begin <= offset
 
     def first_gap(self, headers: BatchHeaders, expected_offset: int) -> tuple[int, int] | None:
         """Return the first row of *headers* before which offsets are missing that were written.
