@@ -1,14 +1,24 @@
-"""The index files of one segment against the batches of its log [DUR-53, format.md 13]."""
+"""The index files of one segment against the batches of its ``.log`` [DUR-53, format.md 13].
+
+Entries for offsets in the gap behind the segment are no damage of the index: they prove that
+records are missing, and `segstore.log.check.gap_check` reports that.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, unreadable_file
 from segstore.log.files.partition_directory import file_name
 from segstore.log.findings.finding import Action, Finding, FindingCode
+from segstore.log.local.missing_records import (
+    INDEX_ENTRIES,
+    MAX_INDEX_BYTES,
+    is_all_zero,
+    used_entries,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,18 +27,18 @@ if TYPE_CHECKING:
 
     from segstore._core import Directory, ScanResult
 
-MAX_INDEX_BYTES = 2**31 - 1
-
-OFFSET_ENTRY = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
-TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
+    _Problem = tuple[int, str]
+    """Number of the entry, and what is wrong."""
 
 
-def index_findings(
+def index_findings(  # noqa: C901, PLR0913 - all that the verdict depends on
     directory: Directory,
     base_offset: int,
     rows: NDArray[np.void],
     scan: ScanResult,
     next_base_offset: int | None,
+    *,
+    is_trimmed: bool,
 ) -> Iterator[Finding]:
     """Yield what is wrong with both indexes of a segment, at most one finding a file.
 
@@ -44,15 +54,15 @@ def index_findings(
         Where that scan ended; entries for what lies behind cannot be judged.
     next_base_offset : int or None
         Of the next segment; None for the active one.
+    is_trimmed : bool
+        A broker believes that there is no room behind the last entry: the segment is sealed, or a
+        broker's clean marker is there.
     """
-    sealed = next_base_offset is not None
-    for kind, layout, judge in (
-        ("index", OFFSET_ENTRY, _judge_offsets),
-        ("timeindex", TIME_ENTRY, _judge_times),
-    ):
+    is_sealed = next_base_offset is not None
+    for kind, layout in INDEX_ENTRIES.items():
         name = file_name(base_offset, kind)
         if not directory.exists(name):
-            if sealed or len(rows):  # that of an empty active segment comes with the first batch
+            if is_sealed or len(rows):  # that of an empty active segment comes with the first batch
                 yield Finding(
                     code=FindingCode.INDEX_MISSING, file=name, action=Action.RECOVER, repaired=True
                 )
@@ -64,26 +74,58 @@ def index_findings(
             yield unreadable_file(directory, name, error)
             continue
         if size > MAX_INDEX_BYTES:
-            yield _finding(name, 0, None, f"{size} bytes", f"at most {MAX_INDEX_BYTES} bytes")
+            yield _finding(name, 0, f"{size} bytes", f"{MAX_INDEX_BYTES} at most")
             continue
         entries = np.frombuffer(data, layout, len(data) // layout.itemsize)
-        used = _used(entries)
-        problem = judge(used, base_offset, rows, scan)
-        timed = sealed and kind == "timeindex" and len(rows) > 0
-        timed = timed and scan.max_timestamp >= min(1, len(used))  # an entry of zeros is for time 0
-        if problem is None and timed and _all_zero(used):
-            problem = 0, f"is missing, though the segment holds records up to {scan.max_timestamp}"
-        if problem is None and len(data) % layout.itemsize:
-            problem = len(used), f"{len(data)} bytes are no multiple of {layout.itemsize}"
+        used = used_entries(entries)
+        if is_all_zero(used) and not (kind == "timeindex" and scan.max_timestamp == 0):
+            used = used[:0]
+        problem = _judge(kind, used, base_offset, rows, scan, next_base_offset)
+        if problem is None and kind == "timeindex" and is_sealed and is_trimmed:
+            problem = _judge_last_time(used, scan)
         if problem is not None:
-            number, what = problem
-            relative = int(used["relative_offset"][number]) if number < len(used) else None
-            offset = None if relative is None else base_offset + relative
-            yield _finding(name, number * layout.itemsize, offset, f"entry {number}: {what}", None)
+            number, found, offset = problem
+            yield _finding(name, number * layout.itemsize, f"entry {number}: {found}", None, offset)
+        elif is_trimmed and len(used) < len(entries):
+            position = len(used) * layout.itemsize
+            yield Finding(
+                code=FindingCode.INDEX_PADDED,
+                file=name,
+                position=position,
+                size_bytes=len(data) - position,
+                found=f"{len(entries) - len(used)} entries without a batch behind {len(used)}",
+                action=Action.RECOVER,
+                repaired=True,
+            )
+        elif len(data) % layout.itemsize:
+            whole = len(entries) * layout.itemsize
+            yield _finding(name, whole, f"{len(data)} bytes", f"a multiple of {layout.itemsize}")
+
+
+def _judge(  # noqa: PLR0913 - an index, and what it is compared with
+    kind: str,
+    used: NDArray[np.void],
+    base_offset: int,
+    rows: NDArray[np.void],
+    scan: ScanResult,
+    next_base_offset: int | None,
+) -> tuple[int, str, int | None] | None:
+    """Return which entry is wrong, how, and its offset; None when none is."""
+    judged = used
+    if next_base_offset is not None and scan.stop == "complete":
+        offsets = used["relative_offset"].astype(np.int64) + base_offset
+        judged = used[~((offsets >= scan.next_offset) & (offsets < next_base_offset))]
+    judge = _judge_offsets if kind == "index" else _judge_times
+    problem = judge(judged, base_offset, rows, scan)
+    if problem is None:
+        return None
+    number, found = problem
+    at = judged["relative_offset"][number : number + 1].tolist()
+    return number, found, base_offset + at[0] if at else None
 
 
 def _finding(
-    name: str, position: int, offset: int | None, found: str, expected: str | None
+    name: str, position: int, found: str, expected: str | None, offset: int | None = None
 ) -> Finding:
     return Finding(
         code=FindingCode.INDEX_CORRUPT,
@@ -97,12 +139,6 @@ def _finding(
     )
 
 
-def _used(entries: NDArray[np.void]) -> NDArray[np.void]:
-    """Leave out the zeros of a file that is still preallocated, or was when its writer died."""
-    unused = np.flatnonzero(entries["relative_offset"][1:] == 0)
-    return entries[: unused[0] + 1] if len(unused) else entries
-
-
 def _first(wrong: NDArray[np.bool_]) -> int | None:
     found = np.flatnonzero(wrong)
     return int(found[0]) if len(found) else None
@@ -110,12 +146,10 @@ def _first(wrong: NDArray[np.bool_]) -> int | None:
 
 def _judge_offsets(
     entries: NDArray[np.void], base_offset: int, rows: NDArray[np.void], scan: ScanResult
-) -> tuple[int, str] | None:
+) -> _Problem | None:
     """Every entry points at the start of a batch that begins at or below the entry's offset."""
     positions = entries["position"].astype(np.int64)
     offsets = entries["relative_offset"].astype(np.int64) + base_offset
-    if _all_zero(entries):
-        return None
     falling = _first(np.diff(offsets) <= 0)
     if falling is not None:
         number = falling + 1
@@ -144,12 +178,10 @@ def _judge_offsets(
 
 def _judge_times(  # noqa: PLR0911 - a return for each thing that can be wrong
     entries: NDArray[np.void], base_offset: int, rows: NDArray[np.void], scan: ScanResult
-) -> tuple[int, str] | None:
+) -> _Problem | None:
     """Times increase, and up to an entry's offset no batch is later than the entry says."""
     times = entries["timestamp"].astype(np.int64)
     offsets = entries["relative_offset"].astype(np.int64) + base_offset
-    if _all_zero(entries):
-        return None
     falling = _first((np.diff(times) <= 0) | (np.diff(offsets) < 0))
     if falling is not None:
         number = falling + 1
@@ -180,6 +212,11 @@ def _judge_times(  # noqa: PLR0911 - a return for each thing that can be wrong
     return None
 
 
-def _all_zero(entries: NDArray[Any]) -> bool:
-    """Whether nothing was ever written: no entry, or the zeros of a preallocated file."""
-    return len(entries) == 0 or (len(entries) == 1 and not entries.tobytes().strip(b"\0"))
+def _judge_last_time(
+    entries: NDArray[np.void], scan: ScanResult
+) -> tuple[int, str, int | None] | None:
+    """The last entry of a sealed segment has the largest timestamp: a broker takes it for that."""
+    last = int(entries["timestamp"][-1]) if len(entries) else -1
+    if scan.stop != "complete" or last >= scan.max_timestamp:
+        return None
+    return len(entries), f"is missing, and records have times up to {scan.max_timestamp}", None

@@ -23,6 +23,7 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.check.checksum_sidecar_check import all_headers, check_sidecar
+from segstore.log.check.gap_check import gap_finding
 from segstore.log.check.index_check import index_findings
 from segstore.log.check.partition_state import opened_log_start, read_state
 from segstore.log.check.segment_check import Neighbours, SegmentExamination, scan_all
@@ -54,6 +55,7 @@ from segstore.log.files.partition_directory import (
     INDEX_ENTRY_BYTES,
     SegmentFile,
     file_name,
+    has_unique_id,
     parse_file_name,
     segment_files,
 )
@@ -189,6 +191,7 @@ class _Look:
         self._report = VerifyReport(path=directory.path)
         self._findings = self._report.findings
         self._known_start = 0
+        self._is_believed_by_a_broker = False
         self._files = [file for file in segment_files(directory.names()) if not file.suffix]
 
     def report(self) -> VerifyReport:
@@ -207,6 +210,10 @@ class _Look:
         report.log_start_offset = max(start, bases[0] if bases else 0)
         report.recovery_point = (
             report.log_start_offset if state.recovery_point is None else state.recovery_point
+        )
+        self._is_believed_by_a_broker = (
+            f"../{CLEAN_SHUTDOWN_MARKER}" in state.clean_markers
+            and not has_unique_id(directory.path)
         )
         self._known_start = max(start, state.log_state.contiguous_from if state.log_state else 0)
         self._check_segments(context, bases, state)
@@ -272,12 +279,16 @@ class _Look:
             report.segments.append(checked.check)
             self._add(*checked.findings)
             self._check_indexes(base, following, checked)
+            end = max(checked.check.next_offset, base)
+            if following is not None and checked.is_whole:
+                start, known = report.log_start_offset, state.log_state
+                gap = gap_finding(directory, base, size, end, following, known, start)
+                self._add(*() if gap is None else (gap,))
             is_contiguous = (
                 checked.is_whole
                 and state.log_state is not None
                 and checked.check.next_offset >= state.log_state.contiguous_from
             )
-            end = max(checked.check.next_offset, base)
             place = Neighbours(end, is_contiguous, checked.last_epoch, None, place.recovery_point)
             if self._progress is not None:
                 self._progress(report.path, report.size_bytes, sum(sizes))
@@ -301,8 +312,17 @@ class _Look:
         handle, repaired = self._open_log, self._report.forecast.error is None
         if handle is not None and base == handle.active_base_offset:
             return
-        sealed_by = following if handle is None else None
-        found = [*index_findings(self._directory, base, checked.headers, checked.scan, sealed_by)]
+        is_trimmed = following is not None or self._is_believed_by_a_broker
+        found = [
+            *index_findings(
+                self._directory,
+                base,
+                checked.headers,
+                checked.scan,
+                following,
+                is_trimmed=handle is None and is_trimmed,
+            )
+        ]
         if handle is not None:
             found = [one for one in found if one.code is not FindingCode.INDEX_MISSING]
         is_growing = self._size(SegmentFile(base, "log", "")) > checked.check.size_bytes

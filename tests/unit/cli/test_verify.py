@@ -188,7 +188,7 @@ def test_an_emptied_time_index_of_a_sealed_segment_is_found(partition: Path):
 
 
 def test_a_preallocated_index_is_no_finding(partition: Path):
-    """[DUR-25, DUR-80] A crash leaves zeros behind the last entry."""
+    """[DUR-25, DUR-80] A crash leaves zeros behind the last entry of the active segment."""
     with (partition / name(40, "index")).open("ab") as file:
         file.write(bytes(800))
     with (partition / name(40, "timeindex")).open("ab") as file:
