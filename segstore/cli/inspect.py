@@ -39,7 +39,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Inspect the selected partitions; 1 when records are missing."""
+    """Inspect the selected partitions; 1 when one is damaged, or lacks records."""
     code = 0
     with Progress(quiet=arguments.quiet) as progress:
         for path in selected_partitions(arguments.path, arguments.topic, arguments.partition):
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
                 write_line(json.dumps(facts, indent=2))
             else:
                 _print(facts)
-            code = max(code, bool(facts["missing"]))
+            code = 1 if facts["damage"] or facts["missing"] else code
     return code
 
 
@@ -84,10 +84,11 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
     unreadable = [finding_line(finding) for finding in state.findings]
     stable = None
     transactions: list[dict[str, Any]] = []
+    damage: str | None = None
     missing: list[MissingRecords] = []
     try:
         with segstore.open(path, read_only=True) as log:
-            missing = log.missing_records()
+            damage, missing = log.report.damage, log.missing_records()
             stable = log.last_stable_offset
             transactions = [transaction_fields(one) for one in log.open_transactions()]
     except SegstoreError as error:
@@ -119,6 +120,7 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
         ),
         "leftovers": [f.name for f in files if f.suffix],
         "unreadable": unreadable,
+        "damage": damage,
         "missing": [one._asdict() for one in missing],
         "segments": segments,
     }
@@ -235,6 +237,7 @@ def _print(facts: dict[str, Any]) -> None:
             f"{epoch} from {start}" for epoch, start in facts["leader_epochs"]
         ),
         "snapshots": ", ".join(facts["producer_snapshots"]),
+        "damage": facts["damage"],
         "missing": "; ".join(str(MissingRecords(**one)) for one in facts["missing"]),
         "leftovers": ", ".join(facts["leftovers"]),
         "unreadable": "; ".join(facts["unreadable"]),

@@ -9,6 +9,7 @@ written last.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from segstore._core import Barrier, FileBarrier
@@ -21,12 +22,14 @@ from segstore.errors import (
 )
 from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
+    LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     MAX_CHECKPOINT_BYTES,
     MAX_MARKER_BYTES,
     RECOVERY_POINT_CHECKPOINT,
     UNREADABLE,
     format_offset_checkpoint,
+    parse_leader_epoch_checkpoint,
     parse_offset_checkpoint,
     read_offset,
     require_unreadable,
@@ -118,6 +121,8 @@ class CheckpointStore:
         own_marker = self.read_own_marker()
         is_markers = self._is_safe and self._take_log_start_of(own_marker, log_starts, warnings)
         points = [point for point in recovery_points if point is not None]
+        shown = self._shown_points() if parent_is_clean and self._is_safe and not points else []
+        points += shown
         return StoredState(
             log_start_offset=max((start for start in log_starts if start is not None), default=0),
             recovery_point=min(points, default=None),
@@ -126,7 +131,21 @@ class CheckpointStore:
             own_marker=own_marker,
             warnings=warnings,
             log_start_is_markers=is_markers,
+            recovery_point_is_shown=bool(shown),
         )
+
+    def _shown_points(self) -> list[int]:
+        """Return how far the log reached when it was closed cleanly, where its line was lost.
+
+        A broker names its newest snapshot by the log end, and begins an epoch there at the latest.
+        """
+        offsets = self.directory.segment_listing().base_offsets("snapshot")
+        points = [max(offsets)] if len(offsets) else []
+        if self.directory.exists(LEADER_EPOCH_CHECKPOINT):
+            with suppress(*UNREADABLE):
+                data = self.directory.read_file(LEADER_EPOCH_CHECKPOINT, MAX_CHECKPOINT_BYTES)
+                points += [entry.start_offset for entry in parse_leader_epoch_checkpoint(data)]
+        return [max(points)] if points else []
 
     def _read_other_name(
         self, log_starts: list[int | None], recovery_points: list[int | None], warnings: list[str]

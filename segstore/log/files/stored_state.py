@@ -30,6 +30,9 @@ class StoredState:
         Files that could not be read.
     log_start_is_markers : bool
         No checkpoint has it, only the own marker, which goes before the first change.
+    recovery_point_is_shown : bool
+        No checkpoint has it: the newest snapshot, or the last epoch, of a log that was closed
+        cleanly shows how far it reached.
     a_recovery_point : int or None
         The greater of those present: a broker writes one of the two alone.
     """
@@ -40,6 +43,7 @@ class StoredState:
     own_marker: CleanShutdownMarker | None
     warnings: list[str] = field(default_factory=list)
     log_start_is_markers: bool = False
+    recovery_point_is_shown: bool = False
     a_recovery_point: int | None = None
 
     @property

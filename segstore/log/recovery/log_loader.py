@@ -128,6 +128,8 @@ class LogLoader:
         elif (clean_end := self._clean_end(found, segments, is_as_marked=is_as_marked)) is not None:
             log_end_offset = clean_end
         else:
+            if found.recovery_point is not None and found.recovery_point_is_shown:
+                self._checkpoint_store.write_recovery_point(found.recovery_point)
             self._checkpoint_store.remove_clean_markers()
             lost_indexes.check(segments[: floor_index(segments, found.safe_below)])
             self._note_missing(segments, known)
@@ -166,7 +168,8 @@ class LogLoader:
             checksum_sidecars=frozenset(self._sidecars.base_offsets),
             with_producers=frozenset(self._with_producers),
             restart_marker=self._deleted.mark if self._deleted.mark.stands else None,
-            moves_recovery_point=self._is_rewritten and found.recovery_point not in old_points,
+            moves_recovery_point=self._is_rewritten
+            and (found.recovery_point_is_shown or found.recovery_point not in old_points),
             snapshot_offsets=(
                 listing.base_offsets(SNAPSHOT_FILE_SUFFIX)
                 if self._report.clean and not self._report.removed
