@@ -70,8 +70,9 @@ bool sgs_segment_goes_without_index(sgs_log_segment *segment, uint32_t seen_cuts
     SGS_EXPECT(status != SGS_OK);
     if (status == SGS_CORRUPT_INDEX || status == SGS_LIMIT_EXCEEDED)
         sgs_segment_suspect_damage(segment, seen_cuts);
+    /* what the disk, its rights or something else in its place keeps from being read costs no record [DUR-8] */
     return status == SGS_CORRUPT_INDEX || status == SGS_LIMIT_EXCEEDED || status == SGS_DISK_FULL ||
-           status == SGS_PERMISSION;
+           status == SGS_PERMISSION || status == SGS_READ_IO || status == SGS_NOT_A_LOG;
 }
 
 static sgs_status create_log(const sgs_segment_context *context, const char *name, int *fd, sgs_error *err)
@@ -232,7 +233,8 @@ static sgs_status open_or_replace_index(sgs_log_segment *segment, sgs_segment_fi
     sgs_error ignored;
     sgs_segment_name(segment, kind, name);
     const sgs_status status = open_index(segment, kind, name, &options, err);
-    if (status != SGS_LIMIT_EXCEEDED || !options.writable || context->kafka_profile)
+    const bool is_no_index = status == SGS_LIMIT_EXCEEDED || status == SGS_READ_IO;
+    if (!is_no_index || !options.writable || context->kafka_profile)
         return status;
     sgs_segment_note_damage(segment);
     if (context->env->unlink(context->env, context->directory_fd, name, &ignored) != SGS_OK)

@@ -73,15 +73,18 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
         context = _core.SegmentContext(directory, codec_table(), writable=False)
         tallies = Tallies()
         segments = []
+        unreadable = [finding_line(finding) for finding in state.findings]
         for number, base in enumerate(bases, start=1):
-            segments.append(_segment(directory, context, base, tallies))
+            try:
+                segments.append(_segment(directory, context, base, tallies))
+            except SegstoreError as error:  # the others are shown
+                unreadable.append(str(error))
             progress(path, number, len(bases))
         start = max(bases[0] if bases else 0, state.log_start_offset or 0)
         quarantined = quarantined_files(directory, context, bases, start)
     finally:
         directory.close()
     end = segments[-1]["next_offset"] if segments else 0
-    unreadable = [finding_line(finding) for finding in state.findings]
     stable = None
     transactions: list[dict[str, Any]] = []
     damage: str | None = None

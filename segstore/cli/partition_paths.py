@@ -113,12 +113,15 @@ def partitions_of(path: str) -> list[tuple[str, int, str]]:
 def is_partition(path: str) -> bool:
     """Whether *path* is a directory that holds segments, whatever its name.
 
+    One that cannot be listed is, where it has the name of one: the check says what is wrong.
+
     Raises
     ------
     LogNotFoundError, NotALogError
         There is nothing at *path*, or a file.
     """
     from segstore._core import SegmentListing
+    from segstore.log.files.partition_directory import is_partition_directory_name
 
     try:
         listing = SegmentListing(entry.name for entry in Path(path).iterdir())
@@ -126,6 +129,10 @@ def is_partition(path: str) -> bool:
         raise LogNotFoundError("there is no such directory", file=path) from error
     except NotADirectoryError as error:
         raise NotALogError("this is a file, not a log's directory", file=path) from error
+    except OSError:
+        if is_partition_directory_name(Path(path).absolute().name):
+            return True
+        raise
     return bool(listing.base_offsets("log"))
 
 
@@ -138,7 +145,10 @@ def holds_log(path: str) -> bool:
     )
     from segstore.log.files.partition_directory import segment_files
 
-    names = {name.name for name in Path(path).iterdir()}
+    try:
+        names = {name.name for name in Path(path).iterdir()}
+    except OSError:  # told by who opens it
+        return True
     return not names.isdisjoint({LEADER_EPOCH_CHECKPOINT, LOG_STATE, PARTITION_METADATA}) or any(
         file.kind == "log" for file in segment_files(list(names))
     )

@@ -222,7 +222,7 @@ def _values(path: str, repair: Repair, repaired: list[Finding]) -> dict[str, Any
 
 
 def _lines(path: str, repair: Repair, repaired: list[Finding]) -> list[str]:
-    from segstore.log.findings.finding_text import finding_text
+    from segstore.log.findings.finding_text import finding_line, finding_text
 
     lines = [f"{path}:"]
     if repair.error is not None:
@@ -231,10 +231,12 @@ def _lines(path: str, repair: Repair, repaired: list[Finding]) -> list[str]:
         lines += str(repair.report).splitlines()
     if repair.sidecars is not None:
         lines += [_sidecars_text(repair.sidecars), *repair.sidecars.problems]
-    for title, findings in (("repaired", repaired), ("not repaired", repair.left)):
-        if findings:
-            lines.append(f"{title}: {count_of(len(findings), 'finding')}")
-            lines += [finding_text(one, path) for one in findings]
+    if repaired:
+        lines.append(f"repaired: {count_of(len(repaired), 'finding')}")
+        lines += map(finding_line, repaired)
+    if repair.left:
+        lines.append(f"not repaired: {count_of(len(repair.left), 'finding')}")
+        lines += [finding_text(one, path) for one in repair.left]
     return lines
 
 

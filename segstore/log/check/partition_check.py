@@ -222,7 +222,12 @@ class _Look:
         self._add_what_the_open_finds()
         self._check_sidecars(context, bases[:-1], state)
         self._findings.sort(key=_severity)
-        report.quarantined = quarantined_files(directory, context, bases, report.log_start_offset)
+        try:
+            report.quarantined = quarantined_files(
+                directory, context, bases, report.log_start_offset
+            )
+        except UNREADABLE_ERRORS as error:
+            report.notes.append(f"the quarantine files were not looked at: {error}")
         leftovers = [file.name for file in segment_files(names) if file.suffix]
         leftovers += [name for name in names if name.endswith(".tmp")]
         report.notes += [f"{name}: left over from an interrupted operation" for name in leftovers]
