@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from segstore.log.findings.finding import Finding, OffsetRange
 
 _MOST_RANGES: Final = 5
-_MOST_CHARACTERS: Final = 120
+_MOST_CHARACTERS: Final = 600
 
 WHAT: Final = {
     FindingCode.BATCH_CORRUPT: "these bytes are not the batch that was written",
