@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from segstore._core import BatchHeaders, FetchedBytes
+    from segstore.log.local.batch_transactions import Damage
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
     from segstore.log.local.segments import Segments
-    from segstore.log.local.transaction_walk import Damage
     from segstore.types import LogOffsetMetadata
 
     _ChunksOf: TypeAlias = Callable[[Segment, int], Iterator["Chunk"]]

@@ -1,7 +1,7 @@
 """Reading a log: where visible data ends, one fetch, one slice, one look-up by time [RD-*, TS-*].
 
 `LogReader` chooses by isolation where the data of a call ends. `VisibleRange` is only the answer;
-`CommittedView` serves logs without replicas, `LogOffsets` those with.
+`CommittedEnd` serves logs without replicas, `LogOffsets` those with.
 
 No method takes a lock, but to look up the place of a high watermark once: each takes the log end
 and the segments, immutable objects, once. `LogScan` reads a range, chunk by chunk.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from segstore._core import AbortedTransactions, ReadLane
 from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
-from segstore.log.committed_view import LogMoment, current_view
+from segstore.log.committed_view import CommittedEnd, LogMoment
 from segstore.log.file_records import FileRecords
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.files.profile import Profile
@@ -68,13 +68,7 @@ if TYPE_CHECKING:
 
 
 class LogReader:
-    """Reads one log, of any number of threads.
-
-    Attributes
-    ----------
-    batch_transactions : BatchTransactions
-        What the batches say of aborted transactions, as far as they were read for that.
-    """
+    """Reads one log, of any number of threads."""
 
     def __init__(  # noqa: PLR0913 - what a log is read from
         self,
@@ -87,11 +81,9 @@ class LogReader:
         append_lock: AppendLock,
         codecs: CodecTable,
         profile: Profile,
-        *,
-        has_other_writer: bool,
     ) -> None:
-        self.batch_transactions = BatchTransactions(local_log)
-        self._committed: CommittedView | None = None
+        self._batches = BatchTransactions(local_log)
+        self._committed = CommittedEnd(local_log, lambda: durable_end.durable.message_offset)
         self._local_log = local_log
         self._offsets = offsets
         self._epochs = epochs
@@ -101,7 +93,6 @@ class LogReader:
         self._append_lock = append_lock
         self._codecs = codecs
         self._profile = profile
-        self._has_other_writer = has_other_writer
 
     # ---- what can be read ------------------------------------------------------------------------
 
@@ -126,11 +117,11 @@ class LogReader:
         """Return where committed data ends [LSO-2]."""
         if self._offsets.replicated:
             return self._offsets.last_stable_offset
-        return self._committed_view().last_stable_offset
+        return self._committed_view().bound.message_offset
 
     def open_transactions(self) -> tuple[OpenTransaction, ...]:
         """Return the transactions without a marker, ascending by their first offsets."""
-        under_way = self._committed_view().walked.under_way
+        under_way = self._committed_view().open_at_end.transactions
         by_start = sorted(under_way.items(), key=itemgetter(1))
         return tuple(self._open_transaction(producer_id, start) for producer_id, start in by_start)
 
@@ -193,21 +184,19 @@ class LogReader:
         offsets = self._offsets
         if not offsets.replicated:  # what the files say, and no more than that
             view = self._committed_view()
-            visible = VisibleRange(view.bound, view.aborted_from, view.damage)
-            if offset is None or not offsets.log_start_offset <= offset < view.known_from:
-                return visible
-            return self._from_batches(visible, view.moment, offset, size_bytes, end_offset)
-        bound = offsets.last_stable_offset_metadata
-        is_known = not offsets.high_watermark_metadata.message_offset_only
-        if not is_known or bound.message_offset_only:
-            with self._append_lock:
-                bound = offsets.fetch_last_stable_offset_metadata()
-        if self._profile is Profile.KAFKA:
-            return VisibleRange(bound, self._local_log.aborted_between)
-        visible = VisibleRange(bound, lambda *_: NOTHING_ABORTED)
-        if offset is None or not offsets.log_start_offset <= offset < bound.message_offset:
+            moment, visible = view.moment, VisibleRange(view.bound, _nothing_aborted, view.damage)
+        else:
+            bound = offsets.last_stable_offset_metadata
+            is_known = not offsets.high_watermark_metadata.message_offset_only
+            if not is_known or bound.message_offset_only:
+                with self._append_lock:
+                    bound = offsets.fetch_last_stable_offset_metadata()
+            if self._profile is Profile.KAFKA:
+                return VisibleRange(bound, self._local_log.aborted_between)
+            moment, visible = LogMoment.of(self._local_log), VisibleRange(bound, _nothing_aborted)
+        first, end = offsets.log_start_offset, visible.bound.message_offset
+        if offset is None or not first <= offset < end:
             return visible
-        moment = LogMoment.of(self._local_log)
         return self._from_batches(visible, moment, offset, size_bytes, end_offset)
 
     def _from_batches(
@@ -226,13 +215,12 @@ class LogReader:
             upper_bound_offset = min(max(upper, offset + 1), upper_bound_offset)
         elif end_offset is not None:
             upper_bound_offset = min(end_offset, upper_bound_offset)
-        batches = self.batch_transactions
 
         def aborted(first_offset: int, end: int) -> AbortedTransactions:
-            found = batches.between(moment.segments, moment.end, first_offset, end)
+            found = self._batches.between(moment.segments, moment.end, first_offset, end)
             return AbortedTransactions(list_of_aborted(local_log, found, first_offset, end))
 
-        found = batches.between(moment.segments, moment.end, offset, upper_bound_offset)
+        found = self._batches.between(moment.segments, moment.end, offset, upper_bound_offset)
         if found.bound is not None and found.bound.message_offset < visible.bound.message_offset:
             visible = VisibleRange(found.bound, damage=found.damage)
         if size_bytes is not None:  # the fetch tells where its bytes end, and so its list [LOC-9]
@@ -241,15 +229,7 @@ class LogReader:
         return visible._replace(aborted_from=lambda *_: table)
 
     def _committed_view(self) -> CommittedView:
-        view = self._committed = current_view(
-            self._committed,
-            self._local_log,
-            self._codecs,
-            self._offsets.log_start_offset,
-            lambda: self._durable_end.durable.message_offset,
-            has_other_writer=self._has_other_writer,
-        )
-        return view
+        return self._committed.view(self._offsets.log_start_offset)
 
     # ---- one fetch -------------------------------------------------------------------------------
 
@@ -567,6 +547,10 @@ class LogReader:
             raise
         _teach_lane(segments)
         return found
+
+
+def _nothing_aborted(_first_offset: int, _end: int) -> AbortedTransactions:
+    return NOTHING_ABORTED
 
 
 def _teach_lane(segments: Segments) -> None:

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
         CodecTable,
         Record,
     )
+    from segstore.log.local.batch_transactions import Damage
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
-    from segstore.log.local.transaction_walk import Damage
     from segstore.types import LogOffsetMetadata, TopicPartition
 
 

@@ -51,7 +51,7 @@ from segstore.log.lane_switch import LaneSwitch
 from segstore.log.local.local_log import out_of_range
 from segstore.log.local.segment import Segment
 from segstore.log.local.segment_contexts import segment_context
-from segstore.log.local.transaction_index_check import check_indexes
+from segstore.log.local.transaction_index_check import check_indexes, rebuild_wrong_indexes
 from segstore.log.log_dir_failure_channel import IO_ERRORS
 from segstore.log.log_flusher import new_flusher
 from segstore.log.log_reader import LogReader
@@ -69,7 +69,6 @@ from segstore.log.retention import Retention
 from segstore.log.scan import check_range, timestamp_bounds
 from segstore.log.shutdown import suppress_repeated_error
 from segstore.log.topic_identity import TopicIdentity
-from segstore.log.transaction_index_repair import rebuild_before_close, rebuild_wrong_indexes
 from segstore.log.truncation import Truncation
 from segstore.records.compression import require_codec
 from segstore.records.memory_records import MemoryRecords
@@ -181,7 +180,6 @@ class Log:
             parts.append_lock,
             parts.codecs,
             options.profile,
-            has_other_writer=follower is not None,
         )
         self._checker = Checker(parts.local_log, parts.offsets, parts.report)
 
@@ -630,9 +628,7 @@ class Log:
         upper_bound_offset = integer("upper_bound_offset", upper_bound_offset)
         local_log = self._local_log
         if self.profile is Profile.SAFE:
-            check_indexes(
-                self._reader.batch_transactions, local_log, start_offset, self.log_start_offset
-            )
+            check_indexes(local_log, start_offset, self.log_start_offset)
         return local_log.collect_aborted_transactions(
             self.log_start_offset, start_offset, upper_bound_offset
         )
@@ -1542,7 +1538,8 @@ class UnifiedLog(Log):
         with self._append_lock:
             self._access.require_writable()
             self._writer.begin_change()
-            return rebuild_wrong_indexes(self._local_log, self.log_start_offset, self._failure_mark)
+            with self._failure_mark.poisoned_by(FsyncFailedError):
+                return rebuild_wrong_indexes(self._local_log, self.log_start_offset)
 
     # ---- remote storage --------------------------------------------------------------------------
 
@@ -1815,8 +1812,6 @@ class UnifiedLog(Log):
         data_end = active.read_next_offset()[0] if is_safe else self.log_end_offset
         size = active.size_bytes
         sizes = local_log.segments.size_in_bytes
-        if is_safe:
-            self._rebuild_known_transaction_indexes()
         local_log.close(unlink=is_safe)
         if is_safe:
             self._epochs.flush()
@@ -1837,25 +1832,15 @@ class UnifiedLog(Log):
     def _is_as_found(self) -> bool:
         """Whether the log is as a clean stop has left it, and no close has to say so [DUR-24].
 
-        A snapshot or a transaction index that is wrong is replaced as a whole: the marker that
-        stands stays true. A damaged index is changed in its place, as by any change of the log.
+        A snapshot that is wrong is replaced as a whole: the marker that stands stays true. A
+        damaged index is changed in its place, as by any change of the log.
         """
         segments = self._local_log.segments
         if not self._checkpoint_store.is_as_found or _core.is_any_index_damaged(segments):
             return False
         if not self._producers.is_empty:  # without a snapshot a broker knows no producers [PSM-71]
             self._take_last_snapshot()
-        self._rebuild_known_transaction_indexes()
         return True
-
-    def _rebuild_known_transaction_indexes(self) -> None:
-        rebuild_before_close(
-            self._local_log,
-            self.log_start_offset,
-            self._failure_mark,
-            self._append_lock,
-            self._reader.batch_transactions,
-        )
 
     def _take_last_snapshot(self) -> None:
         """Write the producers down for the next open, all on stable storage [CLO-1, DUR-24]."""

@@ -12,8 +12,8 @@ from segstore._core import AbortedTransactions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from segstore.log.local.batch_transactions import Damage
     from segstore.log.local.local_log import LocalLog
-    from segstore.log.local.transaction_walk import Damage
     from segstore.types import LogOffsetMetadata
 
 NOTHING_ABORTED = AbortedTransactions(())

@@ -158,18 +158,7 @@ def finding_lost_records() -> Trial:
 # ---- changes -------------------------------------------------------------------------------------
 
 
-def rebuild_transaction_indexes(log: UnifiedLog) -> None:
-    """On demand."""
-    log.rebuild_transaction_indexes()
-
-
-def close_behind_a_reader(log: UnifiedLog) -> None:
-    """Behind the reader that has found it."""
-    list(log.scan(isolation="read_committed"))
-    log.close()
-
-
-def making_a_lost_transaction_index_anew(by: Callable[[UnifiedLog], None]) -> Trial:
+def making_a_lost_transaction_index_anew() -> Trial:
     """It is lost or whole, and no record is touched [DUR-8, DUR-52]."""
     image = quiet("transactions").crash_image(fate="lost")
     states = states_of(expecting(image, SETTINGS))
@@ -181,12 +170,12 @@ def making_a_lost_transaction_index_anew(by: Callable[[UnifiedLog], None]) -> Tr
     def check(error: SegstoreError | None) -> str:
         log.close_quietly()
         is_there = directory.exists(name)
-        assert error is not None or is_there or by is close_behind_a_reader
+        assert error is not None or is_there
         assert not is_there or directory.read_file(name) == whole
         check_left(image, SETTINGS, lambda _: states, lambda _: states)
         return CLOSED
 
-    return Trial(image, lambda: by(log), check)
+    return Trial(image, log.rebuild_transaction_indexes, check)
 
 
 def writing_without_a_lock() -> Trial:
@@ -289,12 +278,7 @@ RARE_TURN_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "salvage a topic id": lambda: salvaging(
         {**DAMAGED, PARTITION_METADATA: TOPIC_ID}, [0, 1, 2, 5]
     ),
-    "make a transaction index anew": lambda: making_a_lost_transaction_index_anew(
-        rebuild_transaction_indexes
-    ),
-    "make a transaction index anew at a close": lambda: making_a_lost_transaction_index_anew(
-        close_behind_a_reader
-    ),
+    "make a transaction index anew": making_a_lost_transaction_index_anew,
     "write without a lock": writing_without_a_lock,
     "delete records on a full disk": deleting_on_a_full_disk,
     "truncate a log that may have gaps": cut_one_by_one,

@@ -50,24 +50,7 @@ def damage(path: Path, position: int, value: int) -> None:
         file.write(bytes([value]))
 
 
-def test_a_marker_of_another_magic_still_ends_its_transaction(path: Path):
-    """[DUR-7, DUR-79] The next abort of the producer covered records that were committed."""
-    damage(path, MARKER_POSITION + MAGIC, 0x55)
-    with segstore.open(path, read_only=True) as log:
-        assert log.last_stable_offset == 3
-        assert [one.offset for one in log.scan(0, 3, isolation="read_committed")] == [0, 1, 2]
-        fetched = log.read(0, MARKER_POSITION, "read_committed")
-        assert [one.offset for one in fetched] == [0, 1, 2]
-        found = []
-        with pytest.raises(CorruptLogError) as caught:
-            found += log.scan(isolation="read_committed").tuples()
-        assert (caught.value.file, caught.value.position) == (
-            str(segment_file(path, 0)),
-            MARKER_POSITION,
-        )
-
-
-@pytest.mark.parametrize("inside", [LENGTH, KEY_TYPE])
+@pytest.mark.parametrize("inside", [MAGIC, LENGTH, KEY_TYPE])
 def test_where_a_marker_is_lost_nothing_is_guessed(path: Path, inside: int):
     """[DUR-7] The file and its position are named, by everything that reads on."""
     damage(path, MARKER_POSITION + inside, 0x77)

@@ -4,7 +4,7 @@ The largest timestamp of a record that was cut went into the time index and into
 entries that were cut were taken for damage: the next roll read the whole segment again, under the
 append lock. Looked for besides: each field that a look-up writes, in tests/c/test_segment_cuts.c,
 where hooks make the interleaving; remembered headers (a version of their own); what Python keeps
-of a log (`CommittedView`, the bounds of reads), which asks its own counter of cuts.
+of a log (`CommittedEnd`, the bounds of reads), which asks its own counter of cuts.
 """
 
 from __future__ import annotations

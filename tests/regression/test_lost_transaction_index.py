@@ -150,7 +150,7 @@ def test_what_is_committed_in_a_whole_log(partition: Path):
 def test_a_damaged_index_is_not_believed(
     partition: Path, damage: str, number: int, stop: str, *, replicated: bool
 ):
-    """[DUR-7, DUR-8, DUR-52] The first use finds it, and the close behind it makes it anew."""
+    """[DUR-7, DUR-8, DUR-52] Readers ask the batches, verify names it, a rebuild mends it."""
     whole = {index.name: index.read_bytes() for index in indexes(partition)}
     index = indexes(partition)[number]
     DAMAGE[damage](index)
@@ -167,6 +167,7 @@ def test_a_damaged_index_is_not_believed(
         log.append([(None, b"not read by anybody")])
         told = log.verify().problems
         assert [index.name in problem for problem in told] == [True] * (damage not in HARMLESS)
+        assert log.rebuild_transaction_indexes() == [index.name] * (damage not in HARMLESS)
     if damage not in HARMLESS:
         assert {index.name: index.read_bytes() for index in indexes(partition)} == whole
     with segstore.open(partition, **SETTINGS) as log:
@@ -218,8 +219,10 @@ def test_an_index_of_a_handle_that_is_killed(tmp_path: Path):
     for is_closed in (False, True):
         log = segstore.open(path, **SETTINGS)
         assert committed(log) == [2]
-        assert not index.exists()
         log.close() if is_closed else log.close_quietly()
+        assert not index.exists()
+    with segstore.open(path, **SETTINGS) as log:
+        log.rebuild_transaction_indexes()
     assert index.read_bytes() == whole
 
 
@@ -336,6 +339,7 @@ def test_an_index_of_a_log_directory(tmp_path: Path):
         log = manager.log("a", 0)
         assert log.report.clean
         assert committed(log) == [2]
+        log.rebuild_transaction_indexes()
     assert len(indexes(tmp_path / "a-0")[0].read_bytes()) == ENTRY.size
 
 

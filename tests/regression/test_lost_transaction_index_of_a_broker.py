@@ -9,6 +9,7 @@ believes the file as a broker does.
 
 from __future__ import annotations
 
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -148,18 +149,36 @@ def test_verify_says_what_is_true_and_recover_repairs(
     assert cli.main(["verify", "-q", str(partition)]) == 0
 
 
-def test_an_index_is_made_anew_behind_its_first_use(
-    partition: Path, caplog: pytest.LogCaptureFixture
-):
-    """[DUR-8, DUR-52] When the writer is closed, for the broker that takes the directory over."""
-    index = partition / f"{0:020d}.txnindex"
-    whole = index.read_bytes()
-    lose(index)
+def make_directory(index: Path) -> None:
+    index.unlink()
+    index.mkdir()
 
-    with segstore.open(partition, **SETTINGS) as log:
-        assert len(list(log.scan(isolation="read_committed"))) == len(COMMITTED)
-    assert index.read_bytes() == whole
-    assert index.name in caplog.text
+
+def make_link(index: Path) -> None:
+    index.unlink()
+    index.symlink_to("/nonexistent")
+
+
+def make_pipe(index: Path) -> None:
+    index.unlink()
+    os.mkfifo(index)
+
+
+@pytest.mark.parametrize("replace", [make_directory, make_link, make_pipe])
+def test_something_else_in_place_of_an_index_costs_no_record(
+    partition: Path, replace: Callable[[Path], None]
+):
+    """[DUR-7, DUR-8] Fetches failed, and `recover` stopped at it. A directory is the user's."""
+    whole = {index.name: index.read_bytes() for index in partition.glob("*.txnindex")}
+    replace(partition / f"{5:020d}.txnindex")
+
+    with segstore.open(partition, read_only=True) as log:
+        assert offsets_of(log, 0) == [COMMITTED] * 3
+    assert cli.main(["verify", "-q", str(partition)]) == 1
+    is_left = replace is make_directory
+    assert cli.main(["recover", "-q", str(partition)]) == is_left
+    if not is_left:
+        assert {each.name: each.read_bytes() for each in partition.glob("*.txnindex")} == whole
 
 
 def test_kafkas_profile_loads_a_version_that_it_does_not_read(partition: Path):

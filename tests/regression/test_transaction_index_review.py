@@ -1,9 +1,9 @@
-"""Transaction indexes that hung the first change, or kept a log from opening or from closing.
+"""Transaction indexes that hung the first change, or kept a log from opening.
 
 The first change of a log behind an unclean stop writes the recovery point under the append lock,
 and waited for that lock when a reader had used a damaged index. And an index that was lost and
 could not be made anew, for want of space or for a marker that no reader understands, stopped the
-open. Now it is made anew by the close: that goes on without, unless a sync fails.
+open. Now it is made anew when that is asked for, and nothing waits for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from segstore.errors import (
     SegstoreError,
     WriteError,
 )
-from segstore.log import transaction_index_repair
+from segstore.log.local import transaction_index_check
 from tests.conformance.transactions_kit import ABORT, Producer, write
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def test_the_first_change_waits_for_nobody(tmp_path: Path, index_is: str, change
     assert (ended.stdout, ended.returncode) == ("changed\n", 0), ended.stderr
     with segstore.open(path, **SETTINGS) as log:
         assert committed(log)[:6] == [3, 4, 5, 6, 7, 8]
+        log.rebuild_transaction_indexes()
     assert index.read_bytes() == whole
 
 
@@ -101,12 +102,9 @@ def test_the_first_change_waits_for_nobody(tmp_path: Path, index_is: str, change
 
 @pytest.mark.parametrize("error", [DiskFullError, ResourceError, WriteError])
 def test_a_lost_index_and_a_full_disk(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    error: type[SegstoreError],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[SegstoreError]
 ):
-    """[DUR-7, DUR-22, DUR-31] The log is closed cleanly; the next that reads there tries again."""
+    """[DUR-7, DUR-22, DUR-31] The log stays in use, is closed cleanly, and can be asked again."""
     path = tmp_path / "orders-0"
     with segstore.open(path, **SETTINGS) as log:
         abort_one(log)
@@ -119,20 +117,22 @@ def test_a_lost_index_and_a_full_disk(
     def refuse(*_arguments: object) -> None:
         raise error("no space left")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(transaction_index_repair, "write_index", refuse)
-        with segstore.open(path, **SETTINGS) as log:
-            assert committed(log) == [3, 4]
-    assert "no space left" in caplog.text
-    assert not index.exists()
+    with segstore.open(path, **SETTINGS) as log:
+        with monkeypatch.context() as patched:
+            patched.setattr(transaction_index_check, "write_index", refuse)
+            with pytest.raises(error):
+                log.rebuild_transaction_indexes()
+        assert not index.exists()
+        write(log)
+        assert committed(log) == [3, 4, 5]
     with segstore.open(path, **SETTINGS) as log:
         assert log.report.clean
-        assert committed(log) == [3, 4]
+        assert log.rebuild_transaction_indexes() == [INDEX]
     assert index.read_bytes() == whole
 
 
 def test_a_sync_of_a_new_index_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """[DUR-35] It ends the log, as any other: there is no clean marker then."""
+    """[DUR-35] It ends writing, as any other; the records are those of the clean stop."""
     path = tmp_path / "orders-0"
     with segstore.open(path, **SETTINGS) as log:
         abort_one(log)
@@ -142,12 +142,17 @@ def test_a_sync_of_a_new_index_that_fails(tmp_path: Path, monkeypatch: pytest.Mo
     def fail(*_arguments: object) -> None:
         raise FsyncFailedError("cannot sync")
 
-    monkeypatch.setattr(transaction_index_repair, "write_index", fail)
     log = segstore.open(path, **SETTINGS)
-    assert committed(log) == []
-    with pytest.raises(FsyncFailedError):
-        log.close()
-    assert not (path / ".kafka_cleanshutdown").exists()
+    with monkeypatch.context() as patched:
+        patched.setattr(transaction_index_check, "write_index", fail)
+        with pytest.raises(FsyncFailedError):
+            log.rebuild_transaction_indexes()
+    with pytest.raises(segstore.LogReadOnlyError):
+        write(log)
+    log.close_quietly()
+    with segstore.open(path, **SETTINGS) as log:
+        assert log.report.clean
+        assert log.rebuild_transaction_indexes() == [INDEX]
 
 
 def test_a_lost_index_and_a_marker_that_nobody_can_read(tmp_path: Path):

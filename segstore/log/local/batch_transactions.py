@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import (
@@ -20,7 +21,6 @@ from segstore.errors import (
 )
 from segstore.log.local.local_log import out_of_range
 from segstore.log.local.segment import WINDOW_BATCHES
-from segstore.log.local.transaction_walk import Damage
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -36,6 +36,26 @@ _ABORT, _COMMIT = 0, 1
 _NONE = -1
 _FIRST_BATCHES: Final = 256
 """That are gone through before it is asked whether they are enough; twice as many each time."""
+
+
+class Damage(NamedTuple):
+    """Where a log stops being batches, or one of its batches what was written."""
+
+    offset: int
+    """Nothing is known of records from here on."""
+    file: str
+    position: int
+    reason: str
+
+    def error(self) -> CorruptLogError:
+        """Return a new error that says so."""
+        return CorruptLogError(
+            f"what is committed behind offset {self.offset} cannot be told: {self.reason}",
+            file=self.file,
+            position=self.position,
+            found="damaged batches",
+            expected="the ends of transactions",
+        )
 
 
 class Abort(NamedTuple):
@@ -179,6 +199,20 @@ class AbortedInRange(NamedTuple):
     damage: Damage | None = None
 
 
+class OpenAtEnd(NamedTuple):
+    """What is open where a log ends, and from where on the next look goes."""
+
+    transactions: dict[int, int]
+    """Their first offsets by producer id."""
+    end: LogOffsetMetadata
+    """Of what is known: the log end, or where *damage* is."""
+    damage: Damage | None
+    start_offset: int
+    """In the last segment."""
+    open_at_start: dict[int, int]
+    """What is open there."""
+
+
 class BatchTransactions:
     """What is known of the segments of one log; any number of threads may ask.
 
@@ -190,7 +224,7 @@ class BatchTransactions:
 
     def __init__(self, local_log: LocalLog) -> None:
         self._local_log = local_log
-        self._known: dict[int, tuple[Segment, TransactionEnds]] = {}
+        self._known: dict[int, tuple[Segment, TransactionEnds, bool]] = {}
         self._truncations = (0, 0)
 
     def between(
@@ -208,20 +242,57 @@ class BatchTransactions:
         OffsetOutOfRangeError
             A segment of the range was deleted meanwhile.
         """
-        first = segments.floor_segment(offset) or segments.first_segment
         still_open: dict[int, int] = {}
         found = AbortedInRange([], [])
         is_enough = partial(_are_known, still_open, upper_bound_offset)
-        before: tuple[Segment, TransactionEnds] | None = None
-        for segment in segments.values(first.base_offset, end.segment_base_offset + 1):
-            if before is not None:
-                damage = self._gap_between(*before, segment)
-                if damage is not None:
-                    return self._end_at(before[0], before[1].position, damage, still_open, found)
-                if segment.base_offset >= upper_bound_offset and not any(
-                    begin < upper_bound_offset for begin in still_open.values()
-                ):
-                    break
+        for segment, ends, damage in self._ends_from(segments, end, offset, is_enough):
+            found.walked.append(ends)
+            is_known = is_enough(ends)
+            _go_on(still_open, ends, offset, upper_bound_offset, found.transactions)
+            if is_known:
+                break
+            if damage is not None:
+                return self._end_at(segment, ends.position, damage, still_open, found)
+        return found
+
+    def open_at_end(
+        self, segments: Segments, end: LogOffsetMetadata, offset: int, still_open: dict[int, int]
+    ) -> OpenAtEnd:
+        """Return the transactions that are open where the log ends, or what is known of it.
+
+        Parameters
+        ----------
+        offset, still_open : int, dict of int to int
+            Where to begin, and the first offsets of the transactions that are open there, by
+            producer id.
+        """
+        start = offset, still_open
+        for segment, ends, damage in self._ends_from(segments, end, offset):
+            start = max(offset, segment.base_offset), still_open
+            last_ends = ends.last_ends
+            still_open = {
+                producer_id: begin
+                for producer_id, begin in still_open.items()
+                if last_ends.get(producer_id, _NONE) < begin
+            }
+            for producer_id, begin in ends.open.items():
+                still_open.setdefault(producer_id, begin)
+            if damage is not None:
+                end = LogOffsetMetadata(damage.offset, segment.base_offset, ends.position)
+                return OpenAtEnd(still_open, end, damage, *start)
+        return OpenAtEnd(still_open, end, None, *start)
+
+    def _ends_from(
+        self,
+        segments: Segments,
+        end: LogOffsetMetadata,
+        offset: int,
+        is_enough: Callable[[TransactionEnds], bool] | None = None,
+    ) -> Iterator[tuple[Segment, TransactionEnds, Damage | None]]:
+        """Yield the segments from that of *offset* on, and what is known; damage ends it."""
+        first = segments.floor_segment(offset) or segments.first_segment
+        of_range = segments.values(first.base_offset, end.segment_base_offset + 1)
+        for segment, following in zip_longest(of_range, of_range[1:]):
             try:
                 ends = self.ends_of(segment, end, offset, is_enough)
                 if ends.damage is not None and ends.next_offset <= offset and segment is first:
@@ -230,15 +301,12 @@ class BatchTransactions:
             except LogNotFoundError:
                 self._check_is_there(segment, offset)
                 raise
-            found.walked.append(ends)
-            is_known = is_enough(ends)
-            _go_on(still_open, ends, offset, upper_bound_offset, found.transactions)
-            if is_known:
-                break
-            if ends.damage is not None:
-                return self._end_at(segment, ends.position, ends.damage, still_open, found)
-            before = segment, ends
-        return found
+            damage, is_whole = ends.damage, ends.position >= end_position_in(segment, end)
+            if damage is None and is_whole and following is not None:
+                damage = self._gap_between(segment, ends, following)
+            yield segment, ends, damage
+            if damage is not None:
+                return
 
     def _gap_between(
         self, before: Segment, ends: TransactionEnds, segment: Segment
@@ -296,9 +364,14 @@ class BatchTransactions:
         if truncations != self._truncations:
             self._known, self._truncations = {}, truncations
         known = self._known
-        there, ends = known.get(segment.base_offset, (None, None))
+        there, ends, was_last = known.get(segment.base_offset, (None, None, False))
         target = end_position_in(segment, end)
-        if there is not segment or ends is None:
+        is_last = segment.base_offset == end.segment_base_offset
+        if ends is not None and there is not segment:
+            # A reader beside a writer opens its last segment again, which has grown.
+            is_grown = self._local_log.is_followed and was_last and ends.position <= target
+            ends = ends if is_grown else None
+        if ends is None:
             ends = _begin_at(segment, offset, end)
         elif ends.start_offset > max(offset, segment.base_offset):
             ends = TransactionEnds(segment.base_offset)
@@ -313,18 +386,10 @@ class BatchTransactions:
         ends.go_through(segment, target, is_enough=is_enough)
         segments = self._local_log.segments
         if self._truncations_now() == truncations and segments.get(segment.base_offset) is segment:
-            known[segment.base_offset] = segment, ends
+            known[segment.base_offset] = segment, ends, is_last
             if len(known) > 2 * len(segments):
                 self._known = {base: one for base, one in known.items() if base in segments}
         return ends
-
-    def of_segments(self) -> list[tuple[Segment, TransactionEnds]]:
-        """Return the segments that were gone through, as far as they were, and their ends."""
-        if self._truncations_now() != self._truncations:
-            return []
-        segments = self._local_log.segments
-        known = list(self._known.values())
-        return [(one, ends) for one, ends in known if segments.get(one.base_offset) is one]
 
     def _truncations_now(self) -> tuple[int, int]:
         """Truncations that began, and that came to their end."""
@@ -335,7 +400,8 @@ def _begin_at(segment: Segment, offset: int, end: LogOffsetMetadata) -> Transact
     """Return what is known before the batch of *offset*, which is nothing."""
     if offset <= segment.base_offset:
         return TransactionEnds(segment.base_offset)
-    place = segment.translate_offset(offset)
+    is_behind = offset >= end.message_offset
+    place = None if is_behind else segment.translate_offset(offset)
     if place is None:
         return TransactionEnds(offset, end_position_in(segment, end))
     ends = TransactionEnds(place.base_offset, place.position)

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from segstore.errors import CorruptIndexError, UnsupportedFormatError
+from segstore.errors import SegstoreError
 
 if TYPE_CHECKING:
     from segstore.log.local.batch_transactions import AbortedInRange, TransactionEnds
@@ -42,7 +42,7 @@ def list_of_aborted(
     """
     listed = {one[2]: one for one in found.transactions}
     entries: list[AbortedTransaction] = []
-    with suppress(CorruptIndexError, UnsupportedFormatError):
+    with suppress(SegstoreError):  # a file that only helps costs no record
         entries = local_log.collect_aborted_transactions(
             offset, offset, upper_bound_offset, in_order=True
         )

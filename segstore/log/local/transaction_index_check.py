@@ -9,19 +9,19 @@ Source: [TXX-1, DUR-7, DUR-52].
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import FileBarrier
 from segstore.errors import (
     CorruptIndexError,
     LogNotFoundError,
-    UnsupportedFormatError,
+    NotALogError,
+    SegstoreError,
 )
 from segstore.log.files.partition_directory import file_name
 from segstore.log.local.batch_transactions import (
-    TransactionEnds,
     aborts_by_segment,
-    end_position_in,
 )
 from segstore.log.local.transaction_index import (
     TRANSACTION_INDEX_ENTRY_BYTES,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from segstore._core import Directory
-    from segstore.log.local.batch_transactions import Abort, BatchTransactions
+    from segstore.log.local.batch_transactions import Abort
     from segstore.log.local.local_log import LocalLog
 
 _LOOKS_BESIDE_A_WRITER: Final = 2
@@ -82,33 +82,20 @@ def wrong_indexes(
     return wrong
 
 
-def contradicts_an_index(
-    batches: BatchTransactions, directory: Directory, log_start_offset: int
-) -> bool:
-    """Whether the batches that were gone through contradict the index of their segment."""
-    for segment, ends in batches.of_segments():
-        is_whole = ends.damage is None and ends.position >= segment.size_bytes
-        seen_below = None if is_whole else ends.next_offset
-        base_offset = segment.base_offset
-        if base_offset >= log_start_offset and (  # below it an index need not say anything
-            problem_of_index(
-                directory,
-                base_offset,
-                ends.aborts,
-                seen_from=ends.start_offset,
-                seen_below=seen_below,
-            )
-        ):
-            return True
-    return False
+def rebuild_wrong_indexes(local_log: LocalLog, log_start_offset: int) -> list[str]:
+    """Put right ones in the place of those that the batches contradict, durably.
+
+    The caller holds the append lock. Returns their names.
+    """
+    names = []
+    for base_offset, _, content in wrong_indexes(local_log, log_start_offset, may_grow=False):
+        if content is not None:
+            with suppress(NotALogError):  # of a directory in its place the user disposes
+                names.append(write_index(local_log.directory, base_offset, content))
+    return names
 
 
-def check_indexes(
-    batches: BatchTransactions,
-    local_log: LocalLog,
-    offset: int,
-    log_start_offset: int,
-) -> None:
+def check_indexes(local_log: LocalLog, offset: int, log_start_offset: int) -> None:
     """Compare the indexes from the segment of *offset* on with the batches.
 
     Raises
@@ -116,29 +103,9 @@ def check_indexes(
     CorruptIndexError
         One of them is not what they say.
     """
-    end, segments = local_log.log_end, local_log.segments
-    first = segments.floor_segment(offset)
-    if first is None:
-        return
-    for segment in segments.values(first.base_offset, end.segment_base_offset + 1):
-        base_offset = segment.base_offset
-        try:
-            if base_offset >= log_start_offset:
-                ends = batches.ends_of(segment, end)
-            else:
-                ends = TransactionEnds(base_offset)
-                ends.go_through(segment, end_position_in(segment, end), log_start_offset)
-        except LogNotFoundError:
-            continue  # deleted meanwhile
-        is_growing = base_offset == end.segment_base_offset
-        problem = _problem_during_writes(
-            local_log.directory,
-            base_offset,
-            ends.aborts,
-            seen_below=ends.next_offset if is_growing or ends.damage is not None else None,
-            is_written=is_growing,
-        )
-        if problem is not None:
+    first = local_log.segments.floor_segment(offset)
+    for base_offset, problem, _ in wrong_indexes(local_log, log_start_offset, may_grow=True):
+        if first is not None and base_offset >= first.base_offset:
             raise CorruptIndexError(
                 f"the list of aborted transactions cannot be believed: it {problem}",
                 file=TransactionIndex(local_log.directory, base_offset).path,
@@ -170,7 +137,6 @@ def problem_of_index(
     base_offset: int,
     aborts: Iterable[Abort],
     *,
-    seen_from: int = 0,
     seen_below: int | None = None,
 ) -> str | None:
     """Return in what way the index of a segment is not what its batches say; None where it is.
@@ -180,9 +146,9 @@ def problem_of_index(
     aborts : iterable of Abort
         Those of the segment. Of one whose producer ended none before, the beginning is not checked:
         it may lie before what was gone through.
-    seen_from, seen_below : int, int or None
-        The batches between were gone through: entries of others are not looked at; below an end
-        that is given, nor is part of one at the end of the file.
+    seen_below : int or None
+        The batches below were gone through: entries of others are not looked at, nor is part of one
+        at the end of the file.
     """
     index = TransactionIndex(directory, base_offset)
     left = {abort.marker: abort for abort in aborts}
@@ -191,17 +157,15 @@ def problem_of_index(
         for number, entry in enumerate(index):
             if seen_below is not None and entry.last_offset >= seen_below:
                 break
-            if entry.last_offset < seen_from:
-                continue
             problem = _problem_of_entry(entry, previous, left.pop(entry.last_offset, None))
             if problem is not None:
                 return f"entry {number} {problem}"
             previous = entry.last_offset
         size = directory.info(index.name).size if directory.exists(index.name) else 0
-    except UnsupportedFormatError as error:
-        return error.message
     except LogNotFoundError:
         size = 0  # deleted meanwhile
+    except SegstoreError as error:
+        return f"cannot be read: {error.message}"
     for abort in left.values():
         if abort.first_offset is not None:
             return (
