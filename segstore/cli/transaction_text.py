@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from segstore.cli.output import human_time, say
+from segstore.errors import SegstoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,6 +44,19 @@ def transaction_text(fields: Mapping[str, Any], path: str) -> str:
             f" abort-transaction {path} --producer-id {fields['producer_id']}`"
         )
     return text
+
+
+def hanging_notes(path: str) -> list[str]:
+    """Name the transactions of the partition at *path* that a coordinator had ended by now.
+
+    What keeps the log from being opened is for others to tell.
+    """
+    import segstore
+
+    with suppress(SegstoreError), segstore.open(path, read_only=True) as log:
+        found = map(transaction_fields, log.open_transactions())
+        return [transaction_text(one, path) for one in found if one["is_hanging"]]
+    return []
 
 
 def say_committed_end(log: Log, end_offset: int) -> None:

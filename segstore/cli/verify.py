@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from segstore.cli.output import Progress, count_of, human_bytes, write_line
 from segstore.cli.partition_paths import all_partitions
+from segstore.cli.transaction_text import hanging_notes
 
 if TYPE_CHECKING:
     import argparse
@@ -39,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         for given in arguments.paths:
             for path in all_partitions(given):
                 report = check_partition(path, progress)
+                report.notes += hanging_notes(path)
                 write_line(json.dumps(report.to_dict()) if arguments.json else check_text(report))
                 found = found or not report.ok
     return 1 if found else 0

@@ -128,6 +128,8 @@ def test_the_commands_name_the_transaction(
     assert b"producer 1 (epoch 0) is open from offset 294 on, since 2025-" in err
     assert run("inspect", "-q", broker_log) == 0
     assert b"last stable offset: 294" in capsysbinary.readouterr().out
+    run("verify", "-q", broker_log)
+    assert b"producer 1 (epoch 0) is open from offset 294 on" in capsysbinary.readouterr().out
 
 
 def test_cat_says_where_committed_records_end(
