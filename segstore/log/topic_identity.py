@@ -9,12 +9,14 @@ from segstore.log.files.partition_metadata_file import (
     PartitionMetadataFile,
     inconsistent_topic_id,
 )
+from segstore.log.files.sibling_topic_ids import topic_id_of_siblings
 
 if TYPE_CHECKING:
     import uuid
 
     from segstore._core import Directory
     from segstore.log.failure_mark import FailureMark
+    from segstore.types import TopicPartition
 
 
 class TopicIdentity:
@@ -48,6 +50,27 @@ class TopicIdentity:
         if self.topic_id is not None:
             raise inconsistent_topic_id(self._file.path, self.topic_id, topic_id)
         self._file.record(topic_id)
+        self.topic_id = topic_id
+        return True
+
+    def restore(self, log_directory: Directory, topic_partition: TopicPartition) -> bool:
+        """Write a file that is missing, or cannot be read, with the id that is beside it.
+
+        Returns whether it did: not where the log has an id, and not where nothing beside it has
+        one. A clean stop stays one, since the file says nothing of the records.
+
+        Raises
+        ------
+        InconsistentTopicIdError
+            The other partitions, and ``topics.json``, contradict each other.
+        """
+        if self.topic_id is not None:
+            return False
+        topic_id = topic_id_of_siblings(log_directory, topic_partition)
+        if topic_id is None:
+            return False
+        with self._failure_mark.poisoned_by(FsyncFailedError):
+            self._file.write(topic_id)
         self.topic_id = topic_id
         return True
 

@@ -1671,6 +1671,26 @@ class UnifiedLog(Log):
             self._access.require_writable()
             self._take_topic_id(topic_id)
 
+    def restore_topic_id(self) -> bool:
+        """Write a lost ``partition.metadata`` again, by the topic's other partitions [UNI-5].
+
+        One that is missing, or cannot be read. The id comes from the partitions of the topic in the
+        same log directory, and from ``topics.json`` there: all that can be read must agree. Returns
+        whether the file was written: False where the log has an id, or nothing beside it has one.
+
+        Raises
+        ------
+        InconsistentTopicIdError
+            They do not agree; nothing was written.
+        """
+        self._access.require_writable()
+        parent = self._open_handles.parent
+        if parent is None:
+            return False
+        with self._append_lock:
+            self._access.require_writable()
+            return self._topic_identity.restore(parent, self.topic_partition)
+
     def _take_topic_id(self, topic_id: uuid.UUID) -> None:
         if self._topic_identity.topic_id is None:
             self._lane_switch.reconcile()  # the id is written down before the next batch

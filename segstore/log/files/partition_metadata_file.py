@@ -74,13 +74,17 @@ class PartitionMetadataFile:
         if written is not None and written != topic_id:
             raise inconsistent_topic_id(self.path, written, topic_id)
         if written is None:
-            self._directory.write_file_atomically(
-                PARTITION_METADATA,
-                format_partition_metadata(topic_id),
-                FileBarrier.PARTITION_METADATA,
-            )
+            self.write(topic_id)
         self._dirty_topic_id = None
         return written is None
+
+    def write(self, topic_id: uuid.UUID) -> None:
+        """Put the file of *topic_id* in the place of what is there, on stable storage."""
+        self._directory.write_file_atomically(
+            PARTITION_METADATA,
+            format_partition_metadata(topic_id),
+            FileBarrier.PARTITION_METADATA,
+        )
 
     def read(self) -> uuid.UUID | None:
         """Return the id in the file, None without one.

@@ -1,0 +1,76 @@
+"""The id of a topic by what lies beside a partition: its other partitions, and ``topics.json``.
+
+A broker takes a log without a topic id for a stray one: it renames the directory, and begins an
+empty log. So an id that is lost is never made up, and never left out where it is known [UNI-5].
+"""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+from segstore._core import Directory
+from segstore.errors import InconsistentTopicIdError, SegstoreError
+from segstore.log.files.checkpoints import PARTITION_METADATA, read_topic_id
+from segstore.log.files.partition_directory import (
+    directory_name,
+    is_partition_directory_name,
+    parse_directory_name,
+)
+from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.log.files.topics_file import TOPICS_FILE, read_topics
+
+if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Iterator
+
+    from segstore.types import TopicPartition
+
+
+def topic_id_of_siblings(
+    log_directory: Directory, topic_partition: TopicPartition
+) -> uuid.UUID | None:
+    """Return the id that the other partitions of a topic have, and ``topics.json``.
+
+    None where none of them has one that can be read.
+
+    Raises
+    ------
+    InconsistentTopicIdError
+        They have different ids: nothing tells which is that of this partition.
+    """
+    known = dict(_known_ids(log_directory, topic_partition))
+    ids = {*known.values()}
+    if len(ids) > 1:
+        raise InconsistentTopicIdError(
+            f"the topic id of {topic_partition} is unknown, and others beside it contradict each"
+            " other",
+            file=f"{log_directory.path}/{directory_name(topic_partition)}/{PARTITION_METADATA}",
+            found=", ".join(f"{topic_id_text(one)} in {file}" for file, one in known.items()),
+            expected="one topic id",
+        )
+    return ids.pop() if ids else None
+
+
+def _known_ids(
+    log_directory: Directory, topic_partition: TopicPartition
+) -> Iterator[tuple[str, uuid.UUID]]:
+    """Yield each file beside the partition that has an id of its topic."""
+    with suppress(SegstoreError):  # what cannot be read says nothing
+        entry = read_topics(log_directory).get(topic_partition.topic)
+        if entry is not None:
+            yield TOPICS_FILE, entry.topic_id
+    own = directory_name(topic_partition)
+    for name in log_directory.names():
+        if name == own or not is_partition_directory_name(name):
+            continue
+        if parse_directory_name(name).topic == topic_partition.topic:
+            with (
+                suppress(SegstoreError),
+                closing(
+                    Directory(f"{log_directory.path}/{name}", log_directory.environment)
+                ) as one,
+            ):
+                topic_id = read_topic_id(one)
+                if topic_id is not None:
+                    yield f"{name}/{PARTITION_METADATA}", topic_id

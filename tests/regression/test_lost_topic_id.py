@@ -1,0 +1,124 @@
+"""A ``partition.metadata`` that is missing, empty, cut or zeros: the id stands beside it [UNI-5].
+
+A broker takes a log without a topic id for a stray one and begins an empty log. Case 10: the advice
+was to delete the file.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+import segstore
+from segstore.errors import InconsistentTopicIdError
+from segstore.log.files.partition_metadata_file import format_partition_metadata
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+METADATA = "partition.metadata"
+TOPIC_ID, OTHER_ID = uuid.UUID(int=0x1234567890), uuid.UUID(int=2)
+WHOLE = format_partition_metadata(TOPIC_ID)
+LOST = {"missing": None, "empty": b"", "zeros": b"\0" * len(WHOLE), "cut": WHOLE[:20]}
+lost = pytest.mark.parametrize("content", LOST.values(), ids=LOST)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Three partitions of a topic, and one of another, as a broker leaves them."""
+    for name, topic_id in (("orders", TOPIC_ID), ("orders-eu", OTHER_ID)):
+        for number in range(3):
+            with segstore.open(tmp_path / f"{name}-{number}", topic_id=topic_id) as log:
+                log.append([(None, b"value")])
+    return tmp_path
+
+
+def lose(path: Path, content: bytes | None) -> None:
+    if content is None:
+        (path / METADATA).unlink()
+    else:
+        (path / METADATA).write_bytes(content)
+
+
+@lost
+def test_no_open_makes_an_id_up(data: Path, content: bytes | None):
+    """[UNI-5] What cannot be read is told, and stays; appends go on."""
+    lose(data / "orders-0", content)
+
+    with segstore.open(data / "orders-0") as log:
+        assert log.topic_id is None
+        assert len(log.report.warnings) == (content is not None)
+        log.append([(None, b"more")])
+
+    found = data / "orders-0" / METADATA
+    assert (found.read_bytes() if found.exists() else None) == content
+
+
+@lost
+def test_the_id_comes_from_the_other_partitions(data: Path, content: bytes | None):
+    """[UNI-5] Of this topic alone; one that cannot be read says nothing, and no clean stop ends."""
+    lose(data / "orders-0", content)
+    lose(data / "orders-1", b"garbage")
+    marker = (data / "orders-0" / ".kafka_cleanshutdown").stat().st_ino
+
+    with segstore.open(data / "orders-0") as log:
+        assert log.restore_topic_id()
+        assert log.topic_id == TOPIC_ID
+        assert not log.restore_topic_id()
+
+    assert (data / "orders-0" / METADATA).read_bytes() == WHOLE
+    assert (data / "orders-0" / ".kafka_cleanshutdown").stat().st_ino == marker
+    with segstore.open(data / "orders-0", topic_id=TOPIC_ID) as log:
+        log.append([(None, b"more")])
+
+
+@lost
+def test_the_id_comes_from_topics_json(tmp_path: Path, content: bytes | None):
+    """[UNI-5] Of a topic with one partition nothing else has it."""
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("orders", 1)
+        topic_id = logs.log("orders", 0).topic_id
+    lose(tmp_path / "orders-0", content)
+
+    with segstore.open(tmp_path / "orders-0") as log:
+        assert log.restore_topic_id()
+        assert log.topic_id == topic_id
+
+
+@lost
+def test_others_that_contradict_each_other_say_nothing(data: Path, content: bytes | None):
+    """[UNI-5] One may be left of an older topic of that name: nothing tells which."""
+    lose(data / "orders-0", content)
+    (data / "orders-2" / METADATA).write_bytes(format_partition_metadata(OTHER_ID))
+
+    with segstore.open(data / "orders-0") as log:
+        with pytest.raises(InconsistentTopicIdError) as caught:
+            log.restore_topic_id()
+        assert log.topic_id is None
+
+    assert "orders-1" in str(caught.value)
+    assert "orders-2" in str(caught.value)
+
+
+def test_an_id_that_can_be_read_stays(data: Path):
+    """[UNI-5] Whatever the others say."""
+    (data / "orders-0" / METADATA).write_bytes(format_partition_metadata(OTHER_ID))
+
+    with segstore.open(data / "orders-0") as log:
+        assert not log.restore_topic_id()
+        assert log.topic_id == OTHER_ID
+
+
+def test_a_log_whose_topic_has_no_id_gets_none(tmp_path: Path):
+    """[UNI-5] As of an embedded log, or an old broker's; what is being deleted does not count."""
+    for number in range(2):
+        segstore.open(tmp_path / f"orders-{number}").close()
+    deleted = tmp_path / f"orders-2.{'0' * 32}-delete"
+    deleted.mkdir()
+    (deleted / METADATA).write_bytes(WHOLE)
+
+    with segstore.open(tmp_path / "orders-0") as log:
+        assert not log.restore_topic_id()
+        assert log.topic_id is None
