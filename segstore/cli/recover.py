@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from segstore.cli.output import Progress, UsageError, count_of, say, write_line
 from segstore.cli.partition_paths import all_partitions
 from segstore.cli.verify import check_text
-from segstore.errors import LogLockedError, NotALogError, SegstoreError
+from segstore.errors import InconsistentTopicIdError, LogLockedError, NotALogError, SegstoreError
 
 if TYPE_CHECKING:
     import argparse
@@ -105,6 +105,7 @@ def _repaired(
     """Open for writing, close, and check what was not clean again."""
     from segstore.log.check.partition_check import check_partition
     from segstore.log.check.unreadable_file import is_derived
+    from segstore.log.files.checkpoints import PARTITION_METADATA
 
     path, forecast = found.path, found.forecast
     if forecast.error is not None or forecast.report.created:
@@ -116,6 +117,8 @@ def _repaired(
         with session.open(path, progress=progress) as log:
             report = log.report
             report.rebuilt += log.rebuild_transaction_indexes()
+            with suppress(InconsistentTopicIdError):  # which is a finding
+                report.rebuilt += [PARTITION_METADATA] if log.restore_topic_id() else []
             is_lost = not cut.isdisjoint(report.removed)
             has_sidecar = is_lost or any(name.endswith(".segsum") for name in damaged)
             sidecars = None

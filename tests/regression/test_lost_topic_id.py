@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import segstore
+from segstore import cli
 from segstore.errors import InconsistentTopicIdError
+from segstore.log.check.partition_check import check_partition
 from segstore.log.files.partition_metadata_file import format_partition_metadata
+from segstore.log.findings.finding import Action, FindingCode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,3 +125,47 @@ def test_a_log_whose_topic_has_no_id_gets_none(tmp_path: Path):
     with segstore.open(tmp_path / "orders-0") as log:
         assert not log.restore_topic_id()
         assert log.topic_id is None
+
+
+# ---- what verify finds, recover repairs ----------------------------------------------------------
+
+
+def found(path: Path) -> list[tuple[FindingCode, Action, bool]]:
+    return [(one.code, one.action, one.repaired) for one in check_partition(str(path)).findings]
+
+
+@lost
+def test_recover_writes_it_again(data: Path, content: bytes | None):
+    """[UNI-5] As the dry run says, and behind it nothing is found."""
+    path = data / "orders-0"
+    lose(path, content)
+
+    assert found(path) == [(FindingCode.TOPIC_ID_MISSING, Action.RECOVER, True)]
+    assert cli.main(["verify", "-q", str(path)]) == 1
+    assert cli.main(["recover", "-q", "--dry-run", str(path)]) == 0
+    assert cli.main(["recover", "-q", str(path)]) == 0
+    assert found(path) == []
+    assert (path / METADATA).read_bytes() == WHOLE
+
+
+@lost
+def test_recover_guesses_nothing(data: Path, content: bytes | None):
+    """[UNI-5] The other partitions contradict each other."""
+    path = data / "orders-0"
+    lose(path, content)
+    (data / "orders-2" / METADATA).write_bytes(format_partition_metadata(OTHER_ID))
+    expected = [(FindingCode.TOPIC_ID_MISSING, Action.WRITE_TOPIC_ID, False)]
+
+    assert found(path) == expected
+    assert cli.main(["recover", "-q", "--dry-run", str(path)]) == 1
+    assert cli.main(["recover", "-q", str(path)]) == 1
+    assert found(path) == expected
+    assert (path / METADATA).exists() == (content is not None)
+
+
+def test_a_topic_without_an_id_has_no_finding(tmp_path: Path):
+    """[UNI-5] As embedded logs have none."""
+    for number in range(2):
+        segstore.open(tmp_path / f"orders-{number}").close()
+
+    assert found(tmp_path / "orders-0") == []

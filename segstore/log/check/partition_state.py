@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from segstore.errors import (
     CorruptCheckpointError,
+    InconsistentTopicIdError,
     LimitExceededError,
     LogNotFoundError,
     SegstoreError,
@@ -18,7 +18,9 @@ from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, unreadable_fil
 from segstore.log.files import checkpoints
 from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.files.partition_directory import parse_directory_name
+from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.files.partition_path import absolute_path, open_parent_directory
+from segstore.log.files.sibling_topic_ids import topic_id_of_siblings
 from segstore.log.findings.finding import Action, Finding, FindingCode, facts_of
 
 if TYPE_CHECKING:
@@ -110,9 +112,7 @@ class _StateReading:
                 directory.read_file(checkpoints.LEADER_EPOCH_CHECKPOINT)
             )
         with self._reading(directory, checkpoints.PARTITION_METADATA):
-            topic_id = checkpoints.read_topic_id(directory)
-            if topic_id is not None:
-                state.topic_id = base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
+            self._read_topic_id()
         with suppress(SegstoreError):  # told as what it means for the records
             found = checkpoints.LogState.read(directory)
             latest = state.epochs[-1] if state.epochs else None
@@ -127,20 +127,49 @@ class _StateReading:
         except LogNotFoundError:
             pass
         except _NOT_PARSED as error:
-            is_topic_id = name == checkpoints.PARTITION_METADATA
             self._state.findings.append(
                 Finding(
-                    code=FindingCode.TOPIC_ID_MISSING
-                    if is_topic_id
-                    else FindingCode.CHECKPOINT_CORRUPT,
+                    code=FindingCode.CHECKPOINT_CORRUPT,
                     file=prefix + name,
-                    action=Action.WRITE_TOPIC_ID if is_topic_id else Action.RECOVER,
-                    repaired=not is_topic_id,
+                    action=Action.RECOVER,
+                    repaired=True,
                     **facts_of(error),
                 )
             )
         except UNREADABLE_ERRORS as error:
             self._state.findings.append(unreadable_file(place, name, error, prefix + name))
+
+    def _read_topic_id(self) -> None:
+        """Read the topic id; where it is lost, `segstore recover` takes it from the siblings."""
+        state, lost = self._state, None
+        try:
+            topic_id = checkpoints.read_topic_id(self._directory)
+            if topic_id is not None:
+                state.topic_id = topic_id_text(topic_id)
+                return
+        except _NOT_PARSED as error:
+            lost = error
+        known, contradiction = None, None
+        if self._parent is not None and state.topic_partition is not None:
+            try:
+                known = topic_id_of_siblings(self._parent, state.topic_partition)
+            except InconsistentTopicIdError as error:
+                contradiction = error
+        cause = lost or contradiction
+        if cause is None and known is None:
+            return  # a log without a topic id: the others have none either
+        facts = {"found": "no such file"} if cause is None else facts_of(cause)
+        if known is not None:
+            facts["expected"] = f"topic id {topic_id_text(known)}"
+        state.findings.append(
+            Finding(
+                code=FindingCode.TOPIC_ID_MISSING,
+                file=checkpoints.PARTITION_METADATA,
+                action=Action.WRITE_TOPIC_ID if known is None else Action.RECOVER,
+                repaired=known is not None,
+                **facts,
+            )
+        )
 
     def _read_recovery_point(self, topic_partition: TopicPartition) -> None:
         name, state = checkpoints.RECOVERY_POINT_CHECKPOINT, self._state

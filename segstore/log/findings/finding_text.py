@@ -91,6 +91,7 @@ _DONE_BY_RECOVER: Final = {
     FindingCode.SEGMENT_OVERFLOWS: "splits it",
     FindingCode.SEGMENT_AFTER_DAMAGE: "sets it aside, and keeps it",
     FindingCode.SNAPSHOT_CORRUPT: "deletes it",
+    FindingCode.TOPIC_ID_MISSING: "writes it again, with the id of the topic's other partitions",
 }
 _TAILS: Final = {FindingCode.ZEROS_AT_END, FindingCode.BATCH_INCOMPLETE}
 
