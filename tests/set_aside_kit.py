@@ -16,8 +16,8 @@ from segstore.log.files.checkpoints import (
     RESTART_MARKER,
 )
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
-from segstore.log.recovery.log_loader import LogLoader
-from segstore.log.recovery.quarantine import Quarantine
+from segstore.log.recovery import repair
+from segstore.log.recovery.repair import Repair
 from segstore.log.recovery.restart_marker import RestartMarker
 from tests.log_kit import in_a_child
 
@@ -57,15 +57,15 @@ class Ended(BaseException):
 
 
 def before_the_first(monkeypatch) -> None:
-    _end_at(monkeypatch, Quarantine, "set_aside", 1)
+    _end_at(monkeypatch, repair, "set_aside", 1)
 
 
 def midway(monkeypatch) -> None:
-    _end_at(monkeypatch, Quarantine, "set_aside", 3)
+    _end_at(monkeypatch, repair, "set_aside", 3)
 
 
 def before_the_new_segment(monkeypatch) -> None:
-    _end_at(monkeypatch, LogLoader, "_make_segment", 1)
+    _end_at(monkeypatch, Repair, "_make_segment", 1)
 
 
 def with_the_new_segment(monkeypatch) -> None:
@@ -76,14 +76,14 @@ def before_the_mark_goes(monkeypatch) -> None:
     _end_at(monkeypatch, RestartMarker, "remove", 1)
 
 
-def _end_at(monkeypatch, owner: type, method: str, number: int) -> None:
+def _end_at(monkeypatch, owner: object, method: str, number: int) -> None:
     real, calls = getattr(owner, method), []
 
-    def end(self, *arguments, **named):
+    def end(*arguments, **named):
         calls.append(arguments)
         if len(calls) == number:
             raise Ended
-        return real(self, *arguments, **named)
+        return real(*arguments, **named)
 
     monkeypatch.setattr(owner, method, end)
 

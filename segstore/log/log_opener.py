@@ -36,10 +36,11 @@ from segstore.log.log_environment import STANDALONE, LogEnvironment
 from segstore.log.log_parts import log_parts
 from segstore.log.open_handles import OpenHandles
 from segstore.log.producers.producer_state_manager import ProducerStateManager
-from segstore.log.recovery.log_loader import LogLoader
+from segstore.log.recovery.opening import load_to_write
+from segstore.log.recovery.plan import RemoteRecords
 from segstore.log.recovery.producer_recovery import recover_producers
-from segstore.log.recovery.read_only_loader import ReadOnlyLoader
 from segstore.log.recovery.recovery_report import RecoveryReport
+from segstore.log.recovery.view import LogView
 from segstore.log.remote_tier import is_remote_log_enabled
 from segstore.log.unified_log import Log, UnifiedLog
 from segstore.records.compression import codec_table, require_codec
@@ -105,7 +106,7 @@ def open_partition(
             found=log_environment.found,
             above=log_environment.checkpoints_above,
         )
-        arguments = (directory, checkpoint_store, context, report, options.progress)
+        arguments = (directory, checkpoint_store, context, report)
         is_tiered = is_remote_log_enabled(
             config,
             topic_partition.topic,
@@ -120,21 +121,19 @@ def open_partition(
             kafka_profile=is_kafka,
         )
         if read_only:
-            loaded = ReadOnlyLoader(*arguments).load()
+            loaded = LogView(*arguments).load()
         elif is_kafka:
             loaded = KafkaLogLoader(
                 *arguments,
+                options.progress,
                 codecs=codecs,
                 new_producer_state=new_producers,
                 now_ms=directory.wall_clock_ms(),
                 remote_log_enabled=is_tiered,
             ).load()
         else:
-            loaded = LogLoader(
-                *arguments,
-                remote_log_enabled=is_tiered,
-                gives_up_remote_part=config.remote_log_delete_on_disable,
-            ).load()
+            remote = RemoteRecords(is_tiered, config.remote_log_delete_on_disable)
+            loaded = load_to_write(*arguments, options.progress, remote)
             loaded = loaded._replace(
                 producer_state=recover_producers(loaded, new_producers, codecs, directory, report)
             )

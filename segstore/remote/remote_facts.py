@@ -151,7 +151,7 @@ def _topic_id(directory: Directory) -> uuid.UUID | None:
 def _epochs(directory: Directory) -> LeaderEpochFileCache | None:
     """Return the leader epochs, None where only the batches tell them."""
     try:
-        return LeaderEpochFileCache.read(directory, writable=False, believes_empty=False)
+        return LeaderEpochFileCache.read(directory, writable=False, is_strict=True)
     except SegstoreError:
         return None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest import mock
 
@@ -18,7 +17,6 @@ from segstore.log.check import transaction_index_verifier
 from segstore.log.check.transaction_index_verifier import wrong_transaction_indexes_of
 from segstore.log.files.checkpoints import LOG_STATE
 from segstore.log.files.partition_path import open_parent_directory, open_partition_directory
-from segstore.log.recovery import forecast as forecast_module
 from segstore.log.recovery.forecast import forecast_open
 from segstore.manager import partition_directories
 from segstore.manager.partition_directories import partitions_with_logs
@@ -96,8 +94,7 @@ def asking_of_path(
 
 def forecast(disk: SimulatedDisk) -> object:
     """Return all that is foretold, but for how long it took."""
-    with given(disk, forecast_module), mock.patch.object(os.path, "lexists", return_value=True):
-        made = forecast_open(PATH)
+    made = forecast_open(PATH, environment=disk)
     if made.error is not None:
         return Refusal(str(made.error), errno_behind(made.error))
     report = {**made.report.to_dict(), "seconds": 0}
@@ -124,7 +121,7 @@ def foretell(make: Callable[[], SimulatedDisk]) -> Trial:
 
 def wrong_transaction_indexes(disk: SimulatedDisk) -> object:
     with given(disk, transaction_index_verifier):
-        return wrong_transaction_indexes_of(PATH)
+        return wrong_transaction_indexes_of(PATH, disk)
 
 
 def with_a_lost_entry() -> SimulatedDisk:

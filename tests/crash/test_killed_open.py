@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     from tests.unit.log.damaged_logs import LogDirectory
 
 OPENING = (
-    "log_loader",
-    "log_recovery",
-    "log_places",
+    "opening",
+    "survey",
     "leftovers",
+    "judge",
+    "judge_tail",
+    "plan",
+    "repair",
     "quarantine",
     "checkpoints",
     "leader_epoch_file_cache",

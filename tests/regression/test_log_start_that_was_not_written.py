@@ -27,8 +27,8 @@ from segstore.log.files.partition_directory import file_name
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.recovery import log_loader
-from segstore.log.recovery.quarantine import Quarantine
+from segstore.log.recovery import repair
+from segstore.log.recovery.repair import Repair
 from segstore.types import TopicPartition
 from tests.crash.barrier_scene import new_disk
 from tests.log_kit import at, offsets
@@ -138,16 +138,15 @@ def test_an_open_ends_while_all_is_set_aside(path, monkeypatch, number):
     """[DUR-54, DUR-56] What is left then is set aside by the next one, and not taken away."""
     (path.parent / CLEAN_SHUTDOWN_MARKER).unlink()
     before = {*state_of(path).values()}
-    real, done = Quarantine.set_aside, []
+    real, done = repair.set_aside, []
 
-    def end_at(self, *arguments, **named) -> str:
-        done.append(real(self, *arguments, **named))
+    def end_at(*arguments) -> None:
+        done.append(real(*arguments))
         if len(done) == number:
             raise KeyboardInterrupt
-        return done[-1]
 
     with monkeypatch.context() as patched:
-        patched.setattr(Quarantine, "set_aside", end_at)
+        patched.setattr(repair, "set_aside", end_at)
         with pytest.raises(KeyboardInterrupt):
             segstore.open(path)
     assert state_of(path)
@@ -164,7 +163,7 @@ def test_a_lost_recovery_point_is_written_down_while_the_marker_stands(own_path,
         (own_path / name).unlink()
     (own_path / f"{BASES[-1]:020d}.log").unlink()
     with monkeypatch.context() as patched:
-        patched.setattr(log_loader, "read_epochs", interrupted)
+        patched.setattr(Repair, "carry_out", interrupted)
         with pytest.raises(KeyboardInterrupt):
             segstore.open(own_path)
 

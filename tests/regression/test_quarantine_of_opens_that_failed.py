@@ -14,9 +14,8 @@ import pytest
 from segstore._core import DataFile, Directory, FileBarrier, SimulatedDisk
 from segstore.errors import ReadIOError, ResourceError, SegstoreError
 from segstore.log.recovery import quarantine
-from segstore.log.recovery.log_recovery import LogRecovery
 from segstore.log.recovery.quarantine import Quarantine
-from segstore.log.recovery.recovery_report import RecoveryReport
+from segstore.log.recovery.repair import Repair
 from tests.crash.barrier_scene import LAZY, open_log
 from tests.crash.crash_check import Crash, look
 from tests.crash.crash_script import PATH
@@ -57,7 +56,7 @@ def test_failures_behind_it_leave_one_copy(monkeypatch, error):
         raise error("not now")
 
     with monkeypatch.context() as patched:
-        patched.setattr(LogRecovery, "_rebuild", fail)
+        patched.setattr(Repair, "_rebuild", fail)
         for _ in range(3):
             with pytest.raises(error):
                 open_log(disk)
@@ -82,7 +81,7 @@ def test_what_is_kept_needs_no_room_again(monkeypatch):
     """[DUR-57, DUR-59] A full disk has room for one copy, and it is there and on the disk."""
     disk = disk_with({LOG: records(0, 10) + TAIL})
     with monkeypatch.context() as patched:
-        patched.setattr(LogRecovery, "_rebuild", mock.Mock(side_effect=KeyboardInterrupt))
+        patched.setattr(Repair, "_rebuild", mock.Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             open_log(disk)
     refuse_a_second_copy(disk)
@@ -164,10 +163,12 @@ def directory():
 
 
 def keep(directory, content: bytes) -> list[str]:
-    report = RecoveryReport()
     directory.create_file(LOG, content, FileBarrier.CLEAN_MARKER)
-    Quarantine(directory, report).keep_tail(0, 0, len(content), holds_batches=True)
-    return [name.removeprefix(KEPT) for name in report.quarantined]
+    quarantine = Quarantine(directory)
+    foretold = quarantine.names_of_tail(LOG, 0, len(content), holds_batches=True)
+    kept = quarantine.keep_tail(LOG, 0, len(content), holds_batches=True)
+    assert kept == foretold
+    return [name.removeprefix(KEPT) for name in kept[0]]
 
 
 def test_the_files_of_one_tail_stand_in_its_order(directory):

@@ -6,24 +6,26 @@ its turn at each of these looks, once, several times or always.
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 
 import segstore
+from segstore._core import SegmentListing
 from segstore.errors import ResourceError
 from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.local.segment import Segment
-from segstore.log.recovery import read_only_loader
-from segstore.log.recovery.leftovers import Leftovers
-from segstore.log.recovery.read_only_loader import ReadOnlyLoader
+from segstore.log.recovery import view
+from segstore.log.recovery.view import LogView
 
 LOOKS = {
-    "names": (Leftovers, "segments_for_reading"),
+    "names": (view, "Survey"),
     "places": (CheckpointStore, "read"),
-    "epochs": (read_only_loader, "read_epochs"),
-    "state": (ReadOnlyLoader, "_read_state"),
-    "clean end": (ReadOnlyLoader, "_clean_end"),
-    "end": (ReadOnlyLoader, "_readable_end"),
-    "gaps": (ReadOnlyLoader, "_note_gaps"),
+    "epochs": (view, "find_epochs"),
+    "state": (view, "state_of_last_writer"),
+    "clean end": (view, "clean_end"),
+    "end": (LogView, "_readable_end"),
+    "gaps": (LogView, "_note_gaps"),
     "segments": (Segment, "scan_windows"),
     "ends": (Segment, "read_next_offset"),
 }
@@ -104,11 +106,13 @@ def test_the_reader_follows_until_it_wins(monkeypatch, writer, look, count, afte
 
 def test_a_listing_that_missed_all_of_them(monkeypatch, writer):
     """[DUR-78] what is made and removed while a directory is read may be in no listing."""
-    real, left = Leftovers.segments_for_reading, iter(range(30))
+    real, left = view.list_during_writes, iter(range(30))
     monkeypatch.setattr(
-        Leftovers,
-        "segments_for_reading",
-        lambda self: [] if next(left, None) is not None else real(self),
+        view,
+        "list_during_writes",
+        lambda directory: (
+            (SegmentListing(), array("q")) if next(left, None) is not None else real(directory)
+        ),
     )
     with segstore.open(writer.log.path, read_only=True) as log:
         assert log.log_end_offset == writer.log.log_end_offset

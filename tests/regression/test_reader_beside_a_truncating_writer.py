@@ -15,16 +15,15 @@ import segstore
 from segstore.errors import LogNotFoundError, LogTruncatedError
 from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.local.segment import Segment
-from segstore.log.recovery import read_only_loader
-from segstore.log.recovery.leftovers import Leftovers
-from segstore.log.recovery.read_only_loader import ReadOnlyLoader
+from segstore.log.recovery import view
+from segstore.log.recovery.view import LogView
 from tests.log_kit import offsets
 
 LOOKS = {
-    "names": (Leftovers, "segments_for_reading"),
+    "names": (view, "Survey"),
     "places": (CheckpointStore, "read"),
-    "epochs": (read_only_loader, "read_epochs"),
-    "state": (ReadOnlyLoader, "_read_state"),
+    "epochs": (view, "find_epochs"),
+    "state": (view, "state_of_last_writer"),
     "segments": (Segment, "scan_windows"),
 }
 MANY = 10**9
@@ -150,15 +149,15 @@ def test_a_loss_behind_deletions_is_looked_at_twice_too(monkeypatch, writer, del
     writer.close_quietly()
     last = Path(writer.path, f"{10:020d}.log")
     os.truncate(last, last.stat().st_size // 2)
-    look, looks = ReadOnlyLoader._look, []
+    look, looks = LogView._look, []
 
-    def beside_deletions(loader: ReadOnlyLoader) -> object:
+    def beside_deletions(loader: LogView) -> object:
         looks.append(loader)
         if len(looks) <= deleted:
             raise LogNotFoundError("deleted", file="x")
         return look(loader)
 
-    monkeypatch.setattr(ReadOnlyLoader, "_look", beside_deletions)
+    monkeypatch.setattr(LogView, "_look", beside_deletions)
     with segstore.open(writer.path, read_only=True) as log:
         assert "had been synced, and are missing" in log.report.damage
     assert len(looks) == deleted + 2

@@ -17,11 +17,13 @@ import pytest
 import segstore
 from segstore.errors import NotALogError, ResourceError
 from segstore.log.files.checkpoints import RESTART_MARKER
-from segstore.log.recovery.leftovers import Leftovers
+from segstore.log.recovery import view
 from tests.log_kit import note_being_emptied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from segstore._core import Directory
 
 STATE = ".segstore"
 
@@ -164,18 +166,18 @@ def test_the_new_segment_comes_before_the_note_goes(monkeypatch, segment):
     away = segment.with_suffix(".away")
     segment.rename(away)
     sleep_with(monkeypatch, lambda _: None)
-    asked = Leftovers.segments_for_reading
+    asked = view.list_during_writes
     looks = []
 
-    def look(leftovers: Leftovers) -> object:
-        found = asked(leftovers)
+    def look(directory: Directory) -> object:
+        found = asked(directory)
         looks.append(found)
         if len(looks) == 70:
             away.rename(segment)
             note_being_emptied(segment.parent, is_being_emptied=False)
         return found
 
-    monkeypatch.setattr(Leftovers, "segments_for_reading", look)
+    monkeypatch.setattr(view, "list_during_writes", look)
     with segstore.open(segment.parent, read_only=True) as log:
         assert log.log_end_offset == 5
     assert len(looks) == 71

@@ -161,18 +161,18 @@ def test_who_asked_for_less_is_not_told(copied, capsys):
 
 def test_a_batch_that_was_completed_meanwhile(copied, monkeypatch):
     """[DUR-76] In a preallocated file: what was torn is whole when it is looked at again."""
-    from segstore.log.recovery import read_only_loader
+    from segstore.log.recovery import view
 
     data = copied.last.read_bytes()
     torn = batches_of(copied.last)[-2]
     copied.last.write_bytes(data[: torn.position + 30] + bytes(len(data) - torn.position - 30))
-    search = read_only_loader.is_followed_by_batch
+    search = view.is_followed_by_batch
 
     def write_the_rest(*arguments):
         copied.last.write_bytes(data)
         return search(*arguments)
 
-    monkeypatch.setattr(read_only_loader, "is_followed_by_batch", write_the_rest)
+    monkeypatch.setattr(view, "is_followed_by_batch", write_the_rest)
     with copied.open(read_only=True) as log:
         assert (log.report.damage, log.log_end_offset) == (None, torn.base_offset)
         assert log.refresh() == RECORDS_COUNT

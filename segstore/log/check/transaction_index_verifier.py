@@ -15,8 +15,8 @@ from segstore.log.files.partition_path import (
 )
 from segstore.log.local.local_log import LocalLog
 from segstore.log.local.transaction_index_check import wrong_indexes
-from segstore.log.recovery.read_only_loader import ReadOnlyLoader
 from segstore.log.recovery.recovery_report import RecoveryReport
+from segstore.log.recovery.view import LogView
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def wrong_transaction_indexes_of(path: str, environment: Environment) -> list[Wr
         parent = open_parent_directory(path, environment)
         context = SegmentContext(directory, codecs, writable=False, heap_indexes=True)
         checkpoint_store = CheckpointStore(directory, parent, topic_partition)
-        loaded = ReadOnlyLoader(directory, checkpoint_store, context, RecoveryReport()).load()
+        loaded = LogView(directory, checkpoint_store, context, RecoveryReport()).load()
         worker = BackgroundWorker("")
         local_log = LocalLog(
             directory,

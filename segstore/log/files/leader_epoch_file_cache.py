@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
 from segstore._core import FileBarrier
 from segstore.errors import (
@@ -38,17 +39,9 @@ UNREADABLE_EPOCHS: Final = (
 )
 """What may be said of the checkpoint; other errors are of the disk, and say nothing of it."""
 
+_HEADER_LINES: Final = 2  # version and count
+
 _log = logging.getLogger(__name__)
-
-
-class RebuiltEpochs(NamedTuple):
-    """What the batches were like of which epochs were made."""
-
-    log_end_offset: int
-    gaps: tuple[tuple[int, int], ...] = ()
-    """First offset and the next one of the last gaps inside files."""
-    gaps_count: int = 0
-    """How many there are."""
 
 
 class LeaderEpochFileCache:
@@ -63,6 +56,10 @@ class LeaderEpochFileCache:
     ----------
     directory : Directory or None
         Where the checkpoint is; None keeps the entries in memory only (read-only handles).
+    entries : iterable of EpochEntry
+        To begin with.
+    written_entry : EpochEntry or None
+        The newest entry of the checkpoint that is there.
 
     Attributes
     ----------
@@ -71,9 +68,6 @@ class LeaderEpochFileCache:
     before_write : callable or None
         Called with that entry and the newest one, before a checkpoint is written in which they
         differ.
-    rebuilt : RebuiltEpochs or None
-        The checkpoint was lost: this was made of the batches that were left, and where the first
-        epoch begins is where the first of them is.
     """
 
     __slots__ = (
@@ -81,27 +75,32 @@ class LeaderEpochFileCache:
         "_entries",
         "_is_dirty",
         "before_write",
-        "rebuilt",
         "written_entry",
     )
 
-    def __init__(self, directory: Directory | None, entries: Iterable[EpochEntry] = ()) -> None:
+    def __init__(
+        self,
+        directory: Directory | None,
+        entries: Iterable[EpochEntry] = (),
+        written_entry: EpochEntry | None = None,
+    ) -> None:
         self._directory = directory
         self._entries: tuple[EpochEntry, ...] = ()
         self._is_dirty = False
-        self.rebuilt: RebuiltEpochs | None = None
-        self.written_entry: EpochEntry | None = None
+        self.written_entry = written_entry
         self.before_write: Callable[[EpochEntry | None, EpochEntry | None], None] | None = None
         for epoch, start_offset in entries:
             self._entries = _with_entry(self._entries, epoch, start_offset) or self._entries
 
     @classmethod
     def read(
-        cls, directory: Directory, *, writable: bool, believes_empty: bool = True
+        cls, directory: Directory, *, writable: bool, is_strict: bool = False
     ) -> LeaderEpochFileCache | None:
         """Read the checkpoint of *directory*, None when there is none.
 
-        To Kafka a file without a byte has no epochs; without *believes_empty* it counts as lost.
+        To Kafka a file without a byte has no epochs. With *is_strict* it counts as lost; and what
+        was cut short, or has entries that do not ascend, cannot be read: Kafka ends each line
+        with a newline, and writes the entries in their order.
 
         Raises
         ------
@@ -111,9 +110,12 @@ class LeaderEpochFileCache:
         if not directory.exists(LEADER_EPOCH_CHECKPOINT):
             return None
         data = directory.read_file(LEADER_EPOCH_CHECKPOINT, MAX_CHECKPOINT_BYTES)
-        if not data and not believes_empty:
+        if not data and is_strict:
             return None
-        cache = cls(directory if writable else None, parse_leader_epoch_checkpoint(data))
+        entries = parse_leader_epoch_checkpoint(data)
+        if is_strict:
+            _require_whole(data, entries)
+        cache = cls(directory if writable else None, entries)
         cache.written_entry = cache.latest_entry
         return cache
 
@@ -313,6 +315,21 @@ def _epoch(entry: EpochEntry) -> int:
 
 def _start_offset(entry: EpochEntry) -> int:
     return entry.start_offset
+
+
+def _require_whole(data: bytes, entries: list[EpochEntry]) -> None:
+    """Raise CorruptCheckpointError for what is not as it was written."""
+    wrong = None
+    if not data.endswith(b"\n") or data.count(b"\n") < _HEADER_LINES:
+        wrong = "is cut short", repr(data[-20:]), "a newline at the end of each line"
+    for entry, following in pairwise(entries):
+        if entry.epoch >= following.epoch or entry.start_offset >= following.start_offset:
+            wrong = "has entries that do not ascend", f"{following} behind {entry}", "higher ones"
+    if wrong is not None:
+        what, found, expected = wrong
+        raise CorruptCheckpointError(
+            what, file=LEADER_EPOCH_CHECKPOINT, found=found, expected=expected
+        )
 
 
 def _with_entry(

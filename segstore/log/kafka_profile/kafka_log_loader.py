@@ -66,7 +66,7 @@ class KafkaLogLoader:
     Parameters
     ----------
     directory, checkpoint_store, context, report, progress
-        As for `LogLoader`; the context with ``kafka_profile``.
+        As for `load_to_write`; the context with ``kafka_profile``.
     codecs : CodecTable
         For the records of control batches.
     new_producer_state : callable
@@ -75,7 +75,7 @@ class KafkaLogLoader:
         Wall clock: expired producers are not loaded.
     """
 
-    def __init__(  # noqa: PLR0913 - those of LogLoader, and what producers need
+    def __init__(  # noqa: PLR0913 - what an open brings along
         self,
         directory: Directory,
         checkpoint_store: CheckpointStore,

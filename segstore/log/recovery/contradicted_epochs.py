@@ -1,22 +1,23 @@
 """Whether the batches contradict a leader-epoch checkpoint, which has no checksum [DUR-7, DUR-21].
 
-A digit that is not what was written makes the log one that a broker has written to since, and then
-nothing of ``.segstore`` holds, nor is a lost segment missed. So may what a broker wrote: one that
-follows another leader, or whose epochs are of another cluster. Nothing is changed for it, nor
-believed: records that are not there are told of, no more.
+An old copy of it, or one with a wrong digit, has other epochs than the batches. It counts as lost
+then, and is rebuilt from the batches: an append may never get an epoch below one that the log has.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from segstore.config import MAX_LONG
 from segstore.errors import SegstoreError
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
 from segstore.log.local.segments import floor_index
 from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from segstore.log.files.checkpoints import LogState
     from segstore.log.local.segment import Segment
@@ -31,41 +32,82 @@ class _Batch(NamedTuple):
 
 
 def contradiction_of_epochs(
-    latest: EpochEntry | None,
-    state: LogState,
+    entries: Sequence[EpochEntry],
+    state: LogState | None,
     segments: Sequence[Segment],
     log_start_offset: int,
 ) -> str | None:
-    """Say what is contradicted in the latest entry, None where nothing is.
+    """Say which batch contradicts the checkpoint, None where none does.
 
-    Two batches are looked up at most, and only where that entry is not the one of ``.segstore``:
-    that where the epoch begins, and the one before. One of a newer epoch than that tells nothing: a
-    broker wrote it, or a bit of its epoch flipped, which its CRC does not cover. The epoch that
-    ``.segstore`` has begins where it says, or moves with the log start [EPC-6].
+    The last batch is looked up. Where ``.segstore`` has another latest epoch than the checkpoint,
+    so are the batches before and behind the begin of each epoch. A batch counts only when its CRC
+    is right, although that does not cover the epoch. ``.segstore`` itself counts as a batch of its
+    epoch.
 
     Parameters
     ----------
+    entries : sequence of EpochEntry
+        Of the checkpoint, ascending.
+    state : LogState or None
+        What ``.segstore`` says, if anything.
     segments : sequence of Segment
-        From the log start on. An error of one is no reason to refuse: who reads it tells it.
+        From the log start on. An error of one is no contradiction: its reader reports it.
     """
-    if state.latest_epoch is None or latest is None or state.fits(latest) or not segments:
+    latest = entries[-1] if entries else None
+    is_own = state is not None and state.fits(latest)
+    if not is_own and (said := _begins_elsewhere(latest, state, segments, log_start_offset)):
+        return said
+    starts = [] if is_own else [max(entry.start_offset, log_start_offset) for entry in entries]
+    for offset, batch in _probes(segments, starts, log_start_offset):
+        if batch.epoch < 0 or batch.last_offset < log_start_offset:
+            continue
+        above = bisect_right(entries, offset, key=lambda entry: entry.start_offset)
+        epoch = entries[above - 1].epoch if above else None
+        if epoch != batch.epoch:
+            return (
+                f"by {LEADER_EPOCH_CHECKPOINT} offset {offset} is of"
+                f" {'no epoch' if epoch is None else f'epoch {epoch}'}, and the batch at"
+                f" {batch.base_offset} has epoch {batch.epoch}"
+            )
+    return None
+
+
+def _begins_elsewhere(
+    latest: EpochEntry | None,
+    state: LogState | None,
+    segments: Sequence[Segment],
+    log_start_offset: int,
+) -> str | None:
+    """Say so where ``.segstore`` has the same epoch, and another begin of it.
+
+    That moves with the log start [EPC-6], or to the first batch that is left.
+    """
+    own = None if state is None else state.latest_epoch
+    if own is None or latest is None or own.epoch != latest.epoch or not segments:
         return None
-    epoch, start = latest
-    said = f"by {LEADER_EPOCH_CHECKPOINT} epoch {epoch} begins at {start}"
-    own, own_start = state.latest_epoch
-    if epoch == own and start not in {log_start_offset, segments[0].base_offset}:
-        return f"{said}, by {LOG_STATE} at {own_start}"
-    try:
-        batch = _batch_from(segments, start)
-        if batch is None or batch.epoch == epoch:
-            batch = _batch_before(segments, start) if start > log_start_offset else None
-            if batch is None or batch.last_offset < log_start_offset or batch.epoch < epoch:
-                return None
-    except SegstoreError:
+    if latest.start_offset in {log_start_offset, segments[0].base_offset}:
         return None
-    if not 0 <= batch.epoch <= own:
-        return None
-    return f"{said}, and the batch at {batch.base_offset} has epoch {batch.epoch}"
+    return (
+        f"by {LEADER_EPOCH_CHECKPOINT} epoch {own.epoch} begins at {latest.start_offset}, by"
+        f" {LOG_STATE} at {own.start_offset}"
+    )
+
+
+def _probes(
+    segments: Sequence[Segment], starts: Sequence[int], log_start_offset: int
+) -> Iterator[tuple[int, _Batch]]:
+    """Yield batches, each with the offset whose epoch it is to have; the last batch comes first.
+
+    Batches below the first start tell nothing: that moves with the log start [EPC-6].
+    """
+    looks = [(_batch_before, MAX_LONG, log_start_offset)]
+    looks += [(_batch_from, start, start) for start in starts]
+    looks += [(_batch_before, start, log_start_offset) for start in starts[1:]]
+    for look, start, least in looks:
+        with suppress(SegstoreError):
+            batch = look(segments, start)
+            if batch is not None:
+                yield max(batch.base_offset, least), batch
 
 
 def _batch_from(segments: Sequence[Segment], offset: int) -> _Batch | None:

@@ -59,7 +59,7 @@ def latest_epoch(cache: LeaderEpochFileCache) -> int:
 
 
 def fits(
-    marker: CleanShutdownMarker | None, segments: list[Segment], epochs: LeaderEpochFileCache
+    marker: CleanShutdownMarker | None, segments: Sequence[Segment], latest: EpochEntry | None
 ) -> bool:
     """Whether segments and epochs are those that the marker, if there is one, was written for."""
     if marker is None or not segments:
@@ -68,5 +68,5 @@ def fits(
     return marker.fits(
         len(segments),
         size_of_segments(segments),
-        (active.base_offset, active.size_bytes, epochs.latest_entry),
+        (active.base_offset, active.size_bytes, latest),
     )

@@ -15,40 +15,36 @@ from segstore.config import MAX_LONG
 from segstore.errors import SegstoreError
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
 from segstore.log.files.recovery_advice import missing_runs
-from segstore.log.recovery.contradicted_epochs import contradiction_of_epochs
-from segstore.log.recovery.log_start_recovery import known_log_start
+from segstore.log.recovery.log_beginning import known_log_start
 from segstore.log.recovery.lost_state import begin_without_state, lost_state
-from segstore.log.recovery.tail_or_damage import NO_DAMAGE
+from segstore.log.recovery.refusals import NO_DAMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segstore._core import Directory
     from segstore.log.files.checkpoints import LogState
-    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.files.stored_state import StoredState
     from segstore.log.local.segment import Segment
+    from segstore.log.recovery.found_epochs import FoundEpochs
+    from segstore.log.recovery.log_beginning import EndOf
     from segstore.log.recovery.recovery_report import RecoveryReport
+    from segstore.log.recovery.survey import SmallFiles
 
 _BY_A_BROKER: Final = "deleted, or compacted away by a broker"
-_MAY_BE_WRONG: Final = (
-    "the checkpoint has no checksum: it is not what was written, or a broker was here; an open for"
-    " writing believes it"
-)
 
 
 def believed_state(
     state: LogState | None,
     segments: Sequence[Segment],
     found: StoredState,
-    epochs: LeaderEpochFileCache,
+    epochs: FoundEpochs,
 ) -> LogState | None:
     """Return what of *state* holds, None when nothing does.
 
     Where the epochs were lost that is: no offset is missing from the recovery point on, nor from
     the first segment. What is missing below it `note_maybe_missing` tells.
     """
-    if state is None or state.fits(epochs.latest_entry):
+    if state is None or state.fits(epochs.noted_entry):
         return state
     if not segments or not _may_be_left_of(state, found, epochs):
         return None
@@ -59,12 +55,13 @@ def believed_state(
 
 
 def note_maybe_missing(  # noqa: PLR0913 - what an open knows
-    directory: Directory,
+    small: SmallFiles,
     state: LogState | None,
     segments: Sequence[Segment],
     found: StoredState,
-    epochs: LeaderEpochFileCache,
+    epochs: FoundEpochs,
     report: RecoveryReport,
+    end_of: EndOf,
     *,
     is_for_writing: bool,
 ) -> None:
@@ -80,16 +77,16 @@ def note_maybe_missing(  # noqa: PLR0913 - what an open knows
         An error of the disk is raised: no later open will know. A reader warns of it.
     """
     if state is None:
-        doubt = _without_state(directory, found, epochs, report) if segments else None
+        doubt = _without_state(small, found, epochs, report) if segments else None
     else:
         doubt = _without_epochs(state, segments, found, epochs) or _with_other_epochs(
-            state, segments, found, epochs, report
+            state, found, epochs
         )
     if doubt is None:
         return
     why, runs, is_reported = doubt.why, doubt.gaps, doubt.is_reported
     try:
-        runs = sorted(runs + _missing_runs(segments, doubt.begin, doubt.only_crashes_from))
+        runs = sorted(runs + _missing_runs(segments, doubt.begin, doubt.only_crashes_from, end_of))
     except NO_DAMAGE as error:
         if is_for_writing:
             raise
@@ -116,33 +113,35 @@ class _Doubt(NamedTuple):
 
 
 def _without_state(
-    directory: Directory, found: StoredState, epochs: LeaderEpochFileCache, report: RecoveryReport
+    small: SmallFiles, found: StoredState, epochs: FoundEpochs, report: RecoveryReport
 ) -> _Doubt | None:
-    lost = lost_state(directory, found)
+    lost = lost_state(small, found)
     if lost is None:
         return None
     report.lost_state = f"{LOG_STATE} {lost}"
     why = f"{report.lost_state}: from where on no record may be missing nothing tells any more"
     others = "deleted, compacted away by a broker, or in remote storage alone"
-    return _Doubt(why, begin_without_state(found, epochs), MAX_LONG, [], others, is_reported=True)
+    return _Doubt(
+        why, begin_without_state(found, epochs.told_entries), MAX_LONG, [], others, is_reported=True
+    )
 
 
 def _without_epochs(
     state: LogState,
     segments: Sequence[Segment],
     found: StoredState,
-    epochs: LeaderEpochFileCache,
+    epochs: FoundEpochs,
 ) -> _Doubt | None:
     if not _may_be_left_of(state, found, epochs):
         return None
     only_crashes_from = _hole_ends_log_from(segments, found)
     if gaps := _gaps_of_others(state, epochs):
         only_crashes_from = MAX_LONG  # nothing of the file is believed
-    elif segments and state.fits(epochs.latest_entry):
+    elif segments and state.fits(epochs.noted_entry):
         only_crashes_from = segments[0].base_offset  # what is missing behind it is an error
     why = f"{LEADER_EPOCH_CHECKPOINT} was lost, and by {LOG_STATE} batches with it"
     begin = max(known_log_start(state, found), state.contiguous_from)
-    more = 0 if epochs.rebuilt is None else epochs.rebuilt.gaps_count - len(gaps)
+    more = 0 if epochs.lost is None else epochs.lost.gaps_count - len(gaps)
     gaps = [(max(first, begin), end) for first, end in gaps if end > begin]
     others = _BY_A_BROKER
     if gaps and more:
@@ -150,40 +149,31 @@ def _without_epochs(
     return _Doubt(why, begin, only_crashes_from, gaps, others, is_reported=False)
 
 
-def _with_other_epochs(
-    state: LogState,
-    segments: Sequence[Segment],
-    found: StoredState,
-    epochs: LeaderEpochFileCache,
-    report: RecoveryReport,
-) -> _Doubt | None:
-    if epochs.rebuilt is not None:
+def _with_other_epochs(state: LogState, found: StoredState, epochs: FoundEpochs) -> _Doubt | None:
+    """A broker may have been here, or the checkpoint is not what was written."""
+    if epochs.contradiction is None:
         return None
-    start = found.log_start_offset
-    said = contradiction_of_epochs(epochs.latest_entry, state, segments, start)
-    if said is None:
-        return None
-    report.doubtful_epochs = f"{said}: {_MAY_BE_WRONG}"
     begin = max(known_log_start(state, found), state.contiguous_from)
-    return _Doubt(report.doubtful_epochs, begin, MAX_LONG, [], _BY_A_BROKER, is_reported=True)
+    why = f"{LEADER_EPOCH_CHECKPOINT} is not what was written, or a broker was here"
+    return _Doubt(why, begin, MAX_LONG, [], _BY_A_BROKER, is_reported=False)
 
 
-def _may_be_left_of(state: LogState, found: StoredState, epochs: LeaderEpochFileCache) -> bool:
+def _may_be_left_of(state: LogState, found: StoredState, epochs: FoundEpochs) -> bool:
     """Whether a loss, no broker, may be why the batches are not what *state* speaks of."""
-    anew = epochs.rebuilt
+    anew = epochs.lost
     return anew is not None and state.may_have_left(
         epochs.entries, known_log_start(state, found), anew.log_end_offset
     )
 
 
-def _gaps_of_others(state: LogState, epochs: LeaderEpochFileCache) -> list[tuple[int, int]]:
+def _gaps_of_others(state: LogState, epochs: FoundEpochs) -> list[tuple[int, int]]:
     """Return gaps inside files: a crash takes no bytes out of the midst, a broker compacts.
 
     So does a flipped bit of a base offset, which no CRC covers: nothing tells which it was.
     """
-    if epochs.rebuilt is None or state.fits(epochs.latest_entry):
+    if epochs.lost is None or state.fits(epochs.noted_entry):
         return []
-    return [gap for gap in epochs.rebuilt.gaps if gap[1] > state.contiguous_from]
+    return [gap for gap in epochs.lost.gaps if gap[1] > state.contiguous_from]
 
 
 def _hole_ends_log_from(segments: Sequence[Segment], found: StoredState) -> int:
@@ -192,7 +182,7 @@ def _hole_ends_log_from(segments: Sequence[Segment], found: StoredState) -> int:
 
 
 def _missing_runs(
-    segments: Sequence[Segment], begin: int, only_crashes_from: int
+    segments: Sequence[Segment], begin: int, only_crashes_from: int, end_of: EndOf
 ) -> list[tuple[int, int]]:
     """Return what is missing from *begin* on and between segments, first offset and the next one.
 
@@ -208,7 +198,7 @@ def _missing_runs(
         if segment is segments[-1]:
             break
         try:
-            end = max(end, segment.read_next_offset()[0])
+            end = max(end, end_of(segment)[0])
         except NO_DAMAGE:
             raise
         except SegstoreError:

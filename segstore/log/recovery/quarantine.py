@@ -5,46 +5,71 @@ Source: [DUR-59].
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import Barrier, DataFile, FileBarrier
 from segstore.errors import DiskFullError, ReadIOError
-from segstore.log.files.partition_directory import INDEX_FILE_SUFFIXES, file_name
+from segstore.log.files.partition_directory import (
+    INDEX_FILE_SUFFIXES,
+    LOG_FILE_SUFFIX,
+    file_name,
+)
 from segstore.log.files.recovery_advice import salvage_hint
-from segstore.log.recovery.quarantined_file import newest_numbers
+from segstore.log.recovery.quarantined_file import base_offset_of, quarantine_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segstore._core import Directory
-    from segstore.log.recovery.recovery_report import RecoveryReport
 
 MAX_QUARANTINE_BYTES: Final = 64 * 1024 * 1024
 _PIECE_BYTES: Final = 1024 * 1024
 _KEPT_ZEROS: Final = 4096
 
 
+class _Piece(NamedTuple):
+    """A part of a tail, and the file that keeps it."""
+
+    name: str
+    content: bytes
+    end: int
+    """Up to which byte the ``.log`` was read for it."""
+    is_there: bool
+    """The file has these very bytes."""
+
+
 class Quarantine:
-    """Keeps what one recovery takes out of a log as ``<base offset>.quarantine-<n>``.
+    """Keeps the end of a ``.log`` that is cut, as ``<base offset>.quarantine-<n>``.
 
     A file of that name is whole. Where an open failed behind it, or died, the next one takes the
     same bytes out again: they are kept once.
     """
 
-    def __init__(self, directory: Directory, report: RecoveryReport) -> None:
+    def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._report = report
-        self._newest: dict[int, int] | None = None
+
+    def names_of_tail(
+        self, log_name: str, position: int, size_bytes: int, *, holds_batches: bool
+    ) -> tuple[list[str], list[str]]:
+        """Return the names that `keep_tail` would take, and its warnings; nothing is written."""
+        names, warnings = [], []
+        for piece in self._pieces(log_name, position, size_bytes):
+            names.append(piece.name)
+            if not holds_batches and piece.end < size_bytes:
+                warnings.append(_only_the_first(piece, log_name))
+                break
+        return names, warnings
 
     def keep_tail(
-        self, base_offset: int, position: int, size_bytes: int, *, holds_batches: bool = False
-    ) -> None:
+        self, log_name: str, position: int, size_bytes: int, *, holds_batches: bool = False
+    ) -> tuple[list[str], list[str]]:
         """Copy bytes ``[position, size_bytes)`` of a ``.log`` before they are cut.
 
         Of zeros at the end no more than 4096 are: most batches end in one, files in more of them
         have room that was allocated ahead. Of bytes that *holds_batches* says nothing good of, the
         first 64 MiB are kept, and none where there is no room. Records among them may have been
-        acknowledged: then it is all of them, 64 MiB a file.
+        acknowledged: then it is all of them, 64 MiB a file. Returns the names of the files, and
+        warnings.
 
         Raises
         ------
@@ -52,51 +77,43 @@ class Quarantine:
             No room to keep whole batches; nothing was changed.
         """
         made: list[str] = []
+        names: list[str] = []
         try:
-            names = self._keep(made, base_offset, position, size_bytes, holds_batches=holds_batches)
+            for piece in self._pieces(log_name, position, size_bytes):
+                names.append(piece.name)
+                if not piece.is_there:
+                    made.append(piece.name)
+                self._write(piece, log_name, position, size_bytes)
+                if not holds_batches and piece.end < size_bytes:
+                    return names, [_only_the_first(piece, log_name)]
         except BaseException as error:
             for name in made:  # the next open tries again: others may need the room
                 self._directory.unlink(name, missing_ok=True)
             if holds_batches or not isinstance(error, DiskFullError):
                 raise
-            self._report.warnings.append("no room to keep the bytes that were cut")
-        else:
-            self._report.quarantined += names
+            return [], ["no room to keep the bytes that were cut"]
+        return names, []
 
-    def _keep(
-        self,
-        made: list[str],
-        base_offset: int,
-        position: int,
-        size_bytes: int,
-        *,
-        holds_batches: bool,
-    ) -> list[str]:
-        """Return the names of all that it takes; *made* gets those that were not there before."""
-        names: list[str] = []
+    def _pieces(self, log_name: str, position: int, size_bytes: int) -> Iterator[_Piece]:
         number = 0  # they ascend: one behind the other is what was cut
-        log_name = file_name(base_offset, "log")
         for content, end in self._contents(log_name, position, size_bytes):
             number += 1
-            while is_there := self._directory.exists(name := _name_of(base_offset, number)):
+            while is_there := self._directory.exists(
+                name := quarantine_name(base_offset_of(log_name), number)
+            ):
                 if self._is_in(name, content):
                     break
                 number += 1
-            if not is_there:
-                made.append(name)
-            names.append(name)
-            try:  # also what is there: nobody knows whether it was synced
-                self._directory.write_file_atomically(name, content, FileBarrier.QUARANTINE)
-            except DiskFullError as error:
-                if not is_there:
-                    raise self._no_room(log_name, position, size_bytes) from error
-                self._sync(name)
-            if not holds_batches and end < size_bytes:
-                self._report.warnings.append(
-                    f"only the first {len(content)} bytes that were cut from {log_name} are kept"
-                )
-                break
-        return names
+            yield _Piece(name, content, end, is_there)
+
+    def _write(self, piece: _Piece, log_name: str, position: int, size_bytes: int) -> None:
+        """Write one file, also one that is there: nobody knows whether it was synced."""
+        try:
+            self._directory.write_file_atomically(piece.name, piece.content, FileBarrier.QUARANTINE)
+        except DiskFullError as error:
+            if not piece.is_there:
+                raise self._no_room(log_name, position, size_bytes) from error
+            self._sync(piece.name)
 
     def _sync(self, name: str) -> None:
         """Bring to the disk what is whole: a file gets its name behind its sync [DUR-57].
@@ -161,28 +178,13 @@ class Quarantine:
             room = MAX_QUARANTINE_BYTES - len(kept)
             yield bytes(kept) + bytes(min(zeros_count, _KEPT_ZEROS, room)), size_bytes
 
-    def set_aside(self, base_offset: int, suffix: str = "", *, name: str | None = None) -> str:
-        """Rename a whole ``.log``, to *name* if there is one; its index files go.
 
-        Returns the new name.
-        """
-        if name is None:
-            name = self.free_name(base_offset)
-        self._directory.rename(f"{file_name(base_offset, 'log')}{suffix}", name)
-        for kind in INDEX_FILE_SUFFIXES:
-            self._directory.unlink(f"{file_name(base_offset, kind)}{suffix}", missing_ok=True)
-        self._report.set_aside.append(name)
-        return name
-
-    def free_name(self, base_offset: int) -> str:
-        """Return that of the next quarantine file: it is newer than any that is there."""
-        if self._newest is None:
-            self._newest = newest_numbers(self._directory.names(ordered=False))
-        number = self._newest.get(base_offset, 0) + 1
-        while self._directory.exists(name := _name_of(base_offset, number)):  # of this recovery
-            number += 1
-        return name
+def _only_the_first(piece: _Piece, log_name: str) -> str:
+    return f"only the first {len(piece.content)} bytes that were cut from {log_name} are kept"
 
 
-def _name_of(base_offset: int, number: int) -> str:
-    return f"{base_offset:020d}.quarantine-{number}"
+def set_aside(directory: Directory, base_offset: int, name: str, suffix: str = "") -> None:
+    """Rename a whole ``.log`` to *name*; its index files go."""
+    directory.rename(f"{file_name(base_offset, LOG_FILE_SUFFIX)}{suffix}", name)
+    for kind in INDEX_FILE_SUFFIXES:
+        directory.unlink(f"{file_name(base_offset, kind)}{suffix}", missing_ok=True)

@@ -18,7 +18,7 @@ from segstore.log.local.batch_search import BatchSearch, NoBatch
 from segstore.log.local.segment import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from segstore._core import BatchHeaders, Directory, SegmentContext
 
@@ -87,14 +87,50 @@ def base_offset_of(name: str) -> int:
     return int(name[:20])
 
 
-def newest_numbers(names: Iterable[str]) -> dict[int, int]:
-    """Return the highest number of the quarantine files among *names*, by base offset."""
-    newest: dict[int, int] = {}
-    for name in quarantine_names(names):
-        base_offset = base_offset_of(name)
-        number = int(name.rpartition("-")[2])
-        newest[base_offset] = max(number, newest.get(base_offset, 0))
-    return newest
+class QuarantineNames:
+    """Names for more quarantine files: newer than any that is there.
+
+    Parameters
+    ----------
+    read_names : callable
+        Returns the names in the directory; called once, when it is needed.
+    """
+
+    def __init__(self, read_names: Callable[[], Iterable[str]]) -> None:
+        self._read_names = read_names
+        self._newest: dict[int, int] | None = None
+        self._there: set[str] = set()
+
+    def _known(self) -> dict[int, int]:
+        if self._newest is None:
+            self._newest = {}
+            self.take(quarantine_names(self._read_names()))
+        return self._newest
+
+    def take(self, names: Iterable[str]) -> None:
+        """Count *names* as given away."""
+        newest = self._known()
+        for name in names:
+            self._there.add(name)
+            base_offset = base_offset_of(name)
+            number = int(name.rpartition("-")[2])
+            newest[base_offset] = max(number, newest.get(base_offset, 0))
+
+    def is_there(self, name: str) -> bool:
+        """Whether that name is given away."""
+        self._known()
+        return name in self._there
+
+    def next_of(self, base_offset: int) -> str:
+        """Return a name that is given away with that."""
+        name = quarantine_name(base_offset, self._known().get(base_offset, 0) + 1)
+        self.take([name])
+        return name
+
+
+def quarantine_name(base_offset: int, number: int) -> str:
+    """Return the name of a segment's quarantine file."""
+    return f"{base_offset:020d}.quarantine-{number}"
 
 
 def quarantine_hint(directory: Directory) -> str:

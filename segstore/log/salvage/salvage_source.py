@@ -24,18 +24,18 @@ from segstore.log.local.batch_search import BatchSearch, NoBatch
 from segstore.log.local.missing_records import missing_of
 from segstore.log.local.segment import Segment
 from segstore.log.recovery.contradicted_epochs import contradiction_of_epochs
-from segstore.log.recovery.leftovers import Leftovers, complete_swaps
-from segstore.log.recovery.log_start_recovery import first_missing_offset
+from segstore.log.recovery.leftovers import complete_swaps, end_of_swap
+from segstore.log.recovery.log_beginning import first_missing_offset
 from segstore.log.recovery.lost_state import begin_without_state, lost_state
 from segstore.log.recovery.quarantined_file import quarantine_hint, quarantined_files
-from segstore.log.recovery.recovery_report import RecoveryReport
 from segstore.log.recovery.salvage_report import LostRange, other_epochs
+from segstore.log.recovery.survey import read_small_files
 from segstore.log.salvage.batch_chain import choose_batches
 from segstore.log.salvage.batch_epochs import BatchEpochs
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from segstore.log.files.stored_state import StoredState
     from segstore.log.recovery.salvage_report import SalvageReport
     from segstore.log.salvage.batch_chain import ChosenBatches
+    from segstore.types import EpochEntry
 
 
 class SalvageSource:
@@ -124,35 +125,35 @@ class SalvageSource:
         self.first_offset = min(
             (segment.base_offset for segment in segments), default=self.files[0].offset
         )
-        missing = first_missing_offset(segments, found, epochs, state)
+        told = () if epochs is None else epochs.entries
+        missing = first_missing_offset(segments, found, told, state, Segment.read_next_offset)
         if (lost := self._lost_state(found)) is not None:
-            missing = self._begin_in_doubt(f"{LOG_STATE} {lost}", found, epochs)
+            missing = self._begin_in_doubt(f"{LOG_STATE} {lost}", found, told)
         if doubt is not None:
-            missing = self._begin_in_doubt(doubt, found, None)
+            missing = self._begin_in_doubt(doubt, found, ())
         if missing is not None and self._segments[0][0] == 0:
             self.first_offset = missing
         self._size_bytes = sum(segment.size_bytes for _, segment in self._segments)
 
     def _lost_state(self, found: StoredState) -> str | None:
         try:
-            return lost_state(self.directory, found)
+            return lost_state(read_small_files(self.directory), found)
         except SegstoreError as error:
             return f"cannot be read: {error}"
 
     def _begin_in_doubt(
-        self, doubt: str, found: StoredState, epochs: LeaderEpochFileCache | None
+        self, doubt: str, found: StoredState, told_epochs: Sequence[EpochEntry]
     ) -> int:
         """Return where the log begins when nothing tells which of its gaps lost records."""
         self._believe_gaps(doubt)
-        return min(begin_without_state(found, epochs), self.first_offset)
+        return min(begin_without_state(found, told_epochs), self.first_offset)
 
     def _log_files(self, context: SegmentContext) -> list[SegmentFile]:
         """Return the ``.log`` files; a whole ``.swap`` stands for what it replaces [LDR-4]."""
         files = segment_files(self.directory.names())
         plain = [file for file in files if file.kind == "log" and not file.suffix]
-        leftovers = Leftovers(self.directory, context, RecoveryReport())
         for swap in sorted(file for file in complete_swaps(files) if file.kind == "log"):
-            end = leftovers.end_of_swap(swap.offset)
+            end = end_of_swap(swap.offset, context)
             state = "damaged" if end is None else "whole"
             self._report.warnings.append(
                 f"a compaction was interrupted: {swap.name}, which is {state}, is read too"
@@ -182,7 +183,7 @@ class SalvageSource:
         except SegstoreError:
             return None, None, None
         try:
-            epochs = LeaderEpochFileCache.read(self.directory, writable=False, believes_empty=False)
+            epochs = LeaderEpochFileCache.read(self.directory, writable=False, is_strict=True)
         except SegstoreError as error:
             self._report.warnings.append(f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}")
             epochs = None
@@ -195,7 +196,7 @@ class SalvageSource:
             why = None if found <= latest else f"a batch has epoch {found}, above its {latest}"
         else:
             latest_entry, segments = epochs.latest_entry, [one for _, one in self._segments]
-            doubt = contradiction_of_epochs(latest_entry, state, segments, self.log_start_offset)
+            doubt = contradiction_of_epochs(epochs.entries, state, segments, self.log_start_offset)
             if doubt is None and not state.fits(latest_entry):
                 why = f"{LEADER_EPOCH_CHECKPOINT} is of another program that wrote since"
         if why is not None:

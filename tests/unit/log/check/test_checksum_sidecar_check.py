@@ -156,7 +156,7 @@ def test_what_a_broker_may_have_written_is_no_damage(log, new_log, tmp_path):
     report = read_only(new_log).scrub()
     assert report.ok
     doubt, note = report.notes
-    assert doubt.startswith("by leader-epoch-checkpoint epoch 5 begins at 20")
+    assert doubt.startswith("by leader-epoch-checkpoint offset ")
     assert "another program, as a broker, may have written" in note
     assert "note: " in str(report)
 

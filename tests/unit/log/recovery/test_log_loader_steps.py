@@ -1,4 +1,4 @@
-"""What `LogLoader` does beside recovery: begins anew, and reads what small files have lost."""
+"""What an open for writing does beside recovery: restarts, and reads what small files have lost."""
 
 from __future__ import annotations
 

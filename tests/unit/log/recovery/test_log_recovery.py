@@ -7,7 +7,7 @@ import pytest
 import segstore
 from segstore import _core
 from segstore.log.local.segments import floor_index
-from segstore.log.recovery.log_recovery import epoch_changes
+from segstore.log.recovery.epoch_changes import epoch_changes
 from segstore.records.compression import codec_table
 from tests.unit.log.damaged_logs import (
     RECORDS_COUNT,

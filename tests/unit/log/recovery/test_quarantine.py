@@ -8,8 +8,8 @@ from segstore import _core
 from segstore._core import FileBarrier
 from segstore.errors import DiskFullError, WriteError
 from segstore.log.recovery import quarantine as module
-from segstore.log.recovery.quarantine import Quarantine
-from segstore.log.recovery.recovery_report import RecoveryReport
+from segstore.log.recovery.quarantine import Quarantine, set_aside
+from segstore.log.recovery.quarantined_file import QuarantineNames
 
 LOG = "00000000000000000007.log"
 KEPT = "00000000000000000007.quarantine-"
@@ -24,9 +24,7 @@ def directory(tmp_path):
 
 def keep(directory, content, position=0):
     directory.create_file(LOG, content, FileBarrier.CLEAN_MARKER)
-    report = RecoveryReport()
-    Quarantine(directory, report).keep_tail(7, position, len(content))
-    return report
+    return Quarantine(directory).keep_tail(LOG, position, len(content))
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 3, 7, 1024])
@@ -51,9 +49,9 @@ def test_what_is_cut_is_kept_with_some_of_the_zeros_at_its_end(
     monkeypatch.setattr(module, "_KEPT_ZEROS", 20)
     monkeypatch.setattr(module, "_PIECE_BYTES", piece_bytes)
 
-    report = keep(directory, content, position=4)
+    names, _ = keep(directory, content, position=4)
 
-    assert report.quarantined == ([] if kept is None else [f"{KEPT}1"])
+    assert names == ([] if kept is None else [f"{KEPT}1"])
     if kept is not None:
         assert directory.read_file(f"{KEPT}1") == kept
 
@@ -63,12 +61,12 @@ def test_no_more_is_kept_than_the_cap(directory, monkeypatch):
     monkeypatch.setattr(module, "MAX_QUARANTINE_BYTES", 10)
     monkeypatch.setattr(module, "_PIECE_BYTES", 4)
 
-    report = keep(directory, b"x" * 50)
+    _, warnings = keep(directory, b"x" * 50)
 
     assert directory.read_file(f"{KEPT}1") == b"x" * 10
-    assert "only the first 10 bytes" in report.warnings[0]
+    assert "only the first 10 bytes" in warnings[0]
     directory.unlink(LOG)
-    report = keep(directory, bytes(8) + b"x" * 50)
+    keep(directory, bytes(8) + b"x" * 50)
     assert directory.read_file(f"{KEPT}2") == bytes(8) + b"xx"
 
 
@@ -78,7 +76,7 @@ def test_names_are_never_used_twice(directory):
         if directory.exists(LOG):
             directory.unlink(LOG)
         directory.create_file(LOG, content, FileBarrier.CLEAN_MARKER)
-        Quarantine(directory, RecoveryReport()).keep_tail(7, 0, len(content))
+        Quarantine(directory).keep_tail(LOG, 0, len(content))
 
     kept = [directory.read_file(f"{KEPT}{number}") for number in (1, 2, 3)]
     assert kept == [b"one", b"two", b"three"]
@@ -88,30 +86,28 @@ def test_a_whole_segment_is_renamed_and_its_indexes_go(directory):
     """[DUR-54, DUR-59]"""
     for kind in ("log", "index", "timeindex", "txnindex"):
         directory.create_file(f"00000000000000000007.{kind}", b"content", FileBarrier.CLEAN_MARKER)
-    report = RecoveryReport()
 
-    name = Quarantine(directory, report).set_aside(7)
+    set_aside(directory, 7, f"{KEPT}1")
 
-    assert directory.names() == [name] == report.set_aside
-    assert directory.read_file(name) == b"content"
+    assert directory.names() == [f"{KEPT}1"]
+    assert directory.read_file(f"{KEPT}1") == b"content"
 
 
-def test_a_whole_segment_gets_the_highest_number(directory):
+def test_a_whole_segment_gets_the_highest_number():
     """[DUR-59] The first free one would be older by its name than a cut that was left."""
-    for name in (LOG, f"{KEPT}2", f"{KEPT}10", "00000000000000000008.quarantine-20"):
-        directory.create_file(name, b"content", FileBarrier.CLEAN_MARKER)
+    there = [LOG, f"{KEPT}2", f"{KEPT}10", "00000000000000000008.quarantine-20"]
 
-    assert Quarantine(directory, RecoveryReport()).set_aside(7) == f"{KEPT}11"
+    assert QuarantineNames(lambda: there).next_of(7) == f"{KEPT}11"
 
 
-def test_a_whole_segment_takes_no_name_of_the_same_recovery(directory):
-    """[DUR-59] What is there is asked once."""
-    quarantine = Quarantine(directory, RecoveryReport())
-    assert quarantine.free_name(7) == f"{KEPT}1"
-    directory.create_file(LOG, b"content", FileBarrier.CLEAN_MARKER)
-    quarantine.keep_tail(7, 0, 7)
+def test_a_whole_segment_takes_no_name_of_the_same_recovery():
+    """[DUR-59] The names are read once."""
+    names = QuarantineNames(list)
+    assert names.next_of(7) == f"{KEPT}1"
+    names.take([f"{KEPT}2"])
 
-    assert quarantine.set_aside(7) == f"{KEPT}2"
+    assert names.next_of(7) == f"{KEPT}3"
+    assert names.is_there(f"{KEPT}2")
 
 
 def test_whole_batches_are_all_kept(directory, monkeypatch):
@@ -120,15 +116,14 @@ def test_whole_batches_are_all_kept(directory, monkeypatch):
     monkeypatch.setattr(module, "_PIECE_BYTES", 4)
     content = b"x" * 13 + bytes(25) + b"y" * 9 + bytes(3)
     directory.create_file(LOG, content, FileBarrier.CLEAN_MARKER)
-    report = RecoveryReport()
 
-    Quarantine(directory, report).keep_tail(7, 0, len(content), holds_batches=True)
+    names, warnings = Quarantine(directory).keep_tail(LOG, 0, len(content), holds_batches=True)
 
-    assert report.quarantined == [f"{KEPT}{number}" for number in range(1, 6)]
-    kept = [directory.read_file(name) for name in report.quarantined]
+    assert names == [f"{KEPT}{number}" for number in range(1, 6)]
+    kept = [directory.read_file(name) for name in names]
     assert b"".join(kept) == content
     assert max(map(len, kept)) == 10
-    assert report.warnings == []
+    assert warnings == []
 
 
 class FullDisk:
@@ -159,12 +154,11 @@ class FullDisk:
 def test_whole_batches_are_not_cut_where_they_cannot_be_kept(monkeypatch, room):
     """[DUR-57, DUR-59] They may have been acknowledged; nothing half-written stays."""
     monkeypatch.setattr(module, "MAX_QUARANTINE_BYTES", 40)
-    disk, report = FullDisk(room), RecoveryReport()
+    disk = FullDisk(room)
     with pytest.raises(DiskFullError, match="No record was changed") as refused:
-        Quarantine(disk, report).keep_tail(7, 0, 100, holds_batches=True)
+        Quarantine(disk).keep_tail(LOG, 0, 100, holds_batches=True)
     assert refused.value.file == f"/data/orders-0/{LOG}"
     assert disk.there == set()
-    assert report.quarantined == []
 
 
 @pytest.mark.parametrize("error", [WriteError, KeyboardInterrupt])
@@ -174,16 +168,16 @@ def test_nothing_half_written_stays(monkeypatch, error, holds_batches):
     monkeypatch.setattr(module, "MAX_QUARANTINE_BYTES", 40)
     disk = FullDisk(1 if holds_batches else 0, error)
     with pytest.raises(error):
-        Quarantine(disk, RecoveryReport()).keep_tail(7, 0, 100, holds_batches=holds_batches)
+        Quarantine(disk).keep_tail(LOG, 0, 100, holds_batches=holds_batches)
     assert disk.there == set()
 
 
 def test_a_full_disk_does_not_keep_a_log_from_being_opened():
     """[DUR-57, DUR-59] Skipped on ENOSPC where nothing good is cut, nothing half-written stays."""
-    disk, report = FullDisk(0), RecoveryReport()
+    disk = FullDisk(0)
 
-    Quarantine(disk, report).keep_tail(7, 0, 100)
+    names, warnings = Quarantine(disk).keep_tail(LOG, 0, 100)
 
     assert disk.there == set()
-    assert report.quarantined == []
-    assert "no room" in report.warnings[0]
+    assert names == []
+    assert "no room" in warnings[0]

@@ -9,9 +9,8 @@ import pytest
 from segstore.errors import CorruptLogError, CorruptRecordError, ResourceError, SegstoreError
 from segstore.log.files.checkpoints import LogState
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
-from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.files.stored_state import StoredState
-from segstore.log.recovery.log_start_recovery import (
+from segstore.log.recovery.log_beginning import (
     first_missing_offset,
     kept_remote_part,
     require_begin,
@@ -19,6 +18,7 @@ from segstore.log.recovery.log_start_recovery import (
     without_gap_from,
 )
 from segstore.log.recovery.recovery_report import RecoveryReport
+from segstore.types import EpochEntry
 
 
 class Piece(NamedTuple):
@@ -48,7 +48,11 @@ def state(contiguous_from=0, local_start=0):
 
 
 def epochs(*starts):
-    return LeaderEpochFileCache(None, list(enumerate(starts)))
+    return [EpochEntry(*entry) for entry in enumerate(starts)]
+
+
+def first_missing(pieces, there, told_epochs, known):
+    return first_missing_offset(pieces, there, told_epochs, known, Piece.read_next_offset)
 
 
 DAMAGED = CorruptRecordError("no batch")
@@ -68,7 +72,9 @@ def test_a_log_start_above_the_end_of_a_clean_stop_is_not_believed(clean, first)
     """[DUR-18, DUR-21] The log starts where its first segment does, and that is told."""
     report = RecoveryReport()
 
-    believed = with_possible_log_start(found(11, **clean), [Piece(first, 6), Piece(6, 10)], report)
+    believed = with_possible_log_start(
+        found(11, **clean), [Piece(first, 6), Piece(6, 10)], report, Piece.read_next_offset
+    )
 
     assert believed == found(first, **clean)
     (told,) = report.warnings
@@ -94,7 +100,7 @@ def test_a_log_start_that_can_be_true_is_believed(case):
     there, pieces = BELIEVED[case]
     report = RecoveryReport()
 
-    assert with_possible_log_start(there, pieces, report) is there
+    assert with_possible_log_start(there, pieces, report, Piece.read_next_offset) is there
     assert report.warnings == []
 
 
@@ -103,26 +109,30 @@ def test_a_log_start_at_the_last_segment_costs_no_read():
     there = found(6, own=marker())
     pieces = [Piece(0, OUT_OF_DESCRIPTORS), Piece(6, OUT_OF_DESCRIPTORS)]
 
-    assert with_possible_log_start(there, pieces, RecoveryReport()) is there
+    report = RecoveryReport()
+    assert with_possible_log_start(there, pieces, report, Piece.read_next_offset) is there
 
 
 def test_who_cannot_look_decides_nothing_of_a_log_start():
     """[DUR-6, DUR-31]"""
     with pytest.raises(ResourceError):
         with_possible_log_start(
-            found(11, own=marker()), [Piece(6, OUT_OF_DESCRIPTORS)], RecoveryReport()
+            found(11, own=marker()),
+            [Piece(6, OUT_OF_DESCRIPTORS)],
+            RecoveryReport(),
+            Piece.read_next_offset,
         )
 
 
 # ---- first segments that are missing -------------------------------------------------------------
 
 LOST = {
-    "the log start": (found(2), state(), None),
+    "the log start": (found(2), state(), ()),
     "the checkpoint's, the state's lower": (found(2), state(1), epochs(0)),
-    "where it is contiguous": (found(0), state(2), None),
-    "the local log start": (found(0), state(0, local_start=2), None),
-    "the log start in the marker": (found(0, own=marker(log_start=2)), state(), None),
-    "the marker's, without a log start": (found(2, own=marker()), state(), None),
+    "where it is contiguous": (found(0), state(2), ()),
+    "the local log start": (found(0), state(0, local_start=2), ()),
+    "the log start in the marker": (found(0, own=marker(log_start=2)), state(), ()),
+    "the marker's, without a log start": (found(2, own=marker()), state(), ()),
     "the first epoch": (found(0), state(), epochs(2, 9)),
     "no epoch": (found(2), state(1), epochs()),
 }
@@ -135,7 +145,7 @@ def test_what_begins_above_all_that_is_noted_has_lost_records(case, end):
     there, known, cache = LOST[case]
     pieces = [Piece(3, end), Piece(8, 9)]
 
-    assert first_missing_offset(pieces, there, cache, known) == 2
+    assert first_missing(pieces, there, cache, known) == 2
 
 
 @pytest.mark.parametrize("case", LOST)
@@ -144,13 +154,13 @@ def test_what_begins_where_it_is_noted_has_lost_nothing(case, first):
     """[DUR-19, DUR-54] Below it a file may be left that was to go."""
     there, known, cache = LOST[case]
 
-    assert first_missing_offset([Piece(first, 8), Piece(8, 9)], there, cache, known) is None
+    assert first_missing([Piece(first, 8), Piece(8, 9)], there, cache, known) is None
 
 
 def test_of_a_log_of_somebody_else_nobody_can_tell():
     """[DUR-54, DUR-64] Nor of one without a segment."""
-    assert first_missing_offset([Piece(3, 8)], found(2), epochs(2), None) is None
-    assert first_missing_offset([], found(2), epochs(2), state()) is None
+    assert first_missing([Piece(3, 8)], found(2), epochs(2), None) is None
+    assert first_missing([], found(2), epochs(2), state()) is None
 
 
 @pytest.mark.parametrize(("point", "lost"), [(None, None), (1, None), (2, None), (3, 2)])
@@ -158,19 +168,19 @@ def test_a_log_that_was_emptied_to_go_on_above_its_log_start_has_lost_nothing(po
     """[TRU-4, DUR-18] One empty segment, and a recovery point that had come down first."""
     there = found(2, point=point)
 
-    assert first_missing_offset([Piece(3, 3)], there, None, state()) == lost
+    assert first_missing([Piece(3, 3)], there, (), state()) == lost
 
 
 @pytest.mark.parametrize("end", [4, DAMAGED], ids=["a record", "what cannot be read"])
 def test_what_may_hold_records_was_not_emptied(end):
     """[DUR-51, DUR-54] Damage is no proof that there was nothing."""
-    assert first_missing_offset([Piece(3, end)], found(2), None, state()) == 2
+    assert first_missing([Piece(3, end)], found(2), (), state()) == 2
 
 
 def test_who_cannot_look_decides_nothing_of_a_first_segment():
     """[DUR-6, DUR-31]"""
     with pytest.raises(ResourceError):
-        first_missing_offset([Piece(3, OUT_OF_DESCRIPTORS)], found(2), None, state())
+        first_missing([Piece(3, OUT_OF_DESCRIPTORS)], found(2), (), state())
 
 
 def test_a_lost_beginning_is_refused():
@@ -209,9 +219,7 @@ def test_nothing_is_known_of_a_log_of_somebody_else_or_without_segments():
 )
 def test_records_that_remote_storage_alone_has_are_told(local_start, first, log_start, last):
     """[DUR-26] Those from the log start to the first segment, where a local log start says so."""
-    told = kept_remote_part(
-        state(local_start=local_start), [Piece(first, 8), Piece(8, 9)], found(log_start)
-    )
+    told = kept_remote_part(state(local_start=local_start), first, found(log_start))
 
     assert (told is None) == (last is None)
     if told is not None:
@@ -220,4 +228,4 @@ def test_records_that_remote_storage_alone_has_are_told(local_start, first, log_
 
 def test_a_log_of_somebody_else_keeps_no_remote_part():
     """[DUR-26, DUR-64]"""
-    assert kept_remote_part(None, [Piece(5, 8)], found(0)) is None
+    assert kept_remote_part(None, 5, found(0)) is None

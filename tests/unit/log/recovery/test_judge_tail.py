@@ -6,7 +6,8 @@ import pytest
 
 from segstore._core import Directory
 from segstore.errors import CorruptLogError, CorruptRecordError
-from segstore.log.recovery.tail_or_damage import TailOrDamage
+from segstore.log.recovery.refusals import damage, missing_between
+from segstore.log.recovery.survey import is_zero
 from tests.log_kit import batch
 from tests.unit.log.damaged_logs import (
     RECORDS_COUNT,
@@ -30,11 +31,6 @@ class Piece:
     def __init__(self, path: str) -> None:
         self.path = path
         self.base_offset = 3
-
-
-@pytest.fixture
-def judge(tmp_path) -> TailOrDamage:
-    return TailOrDamage(Directory(str(tmp_path)))
 
 
 # ---- at and above the recovery point -------------------------------------------------------------
@@ -151,13 +147,13 @@ def test_a_batch_whose_first_bytes_went_with_their_sector_is_a_tail(tmp_path, lo
 # ---- the words -----------------------------------------------------------------------------------
 
 
-def test_the_place_of_an_error_is_named_once(judge):
+def test_the_place_of_an_error_is_named_once():
     """[DUR-105] In the file that the damage is in, the message is the error's own."""
     here, there = Piece("/d/3.log"), Piece("/d/9.log")
     why = CorruptRecordError("bad CRC", position=7, found="1", expected="2")
     for file, is_here in ((None, True), (here.path, True), (there.path, False)):
         why.file = file
-        error = judge.damage(here, "what is wrong", why)
+        error = damage("/d", here, "what is wrong", why)
         assert error.file == here.path
         assert (error.position, error.found, error.expected) == (
             (7, "1", "2") if is_here else (None, None, None)
@@ -167,31 +163,31 @@ def test_the_place_of_an_error_is_named_once(judge):
         assert (there.path in error.message) != is_here
 
 
-def test_without_another_error_the_damage_is_named_alone(judge):
+def test_without_another_error_the_damage_is_named_alone():
     """[DUR-105]"""
-    error = judge.damage(Piece("/d/3.log"), "what is wrong")
+    error = damage("/d", Piece("/d/3.log"), "what is wrong")
 
     assert error.message.startswith("what is wrong. No record was changed; ")
     assert (error.position, error.found, error.expected) == (None, None, None)
 
 
-def test_a_gap_is_named_by_what_is_missing(judge):
+def test_a_gap_is_named_by_what_is_missing():
     """[DUR-54] Up to the base offset of the segment behind it."""
-    error = judge.missing_between(Piece("/d/3.log"), 1)
+    error = missing_between("/d", Piece("/d/3.log"), 1)
 
     assert error.message.startswith("records 1 to 2 are missing before it")
     assert (error.found, error.expected) == ("base offset 3", "base offset 1")
 
 
-def test_zeros_are_looked_for_up_to_the_end(judge, tmp_path):
+def test_zeros_are_looked_for_up_to_the_end(tmp_path):
     """[DUR-1] Of a preallocated file more than is read at a time, too."""
     file = tmp_path / f"{3:020d}.log"
     large = 3 * 1024 * 1024
-    for content, is_zero in (
+    for content, is_all_zero in (
         (b"", True),
         (bytes(large), True),
         (bytes(large) + b"x", False),
         (bytes(7) + b"x" + bytes(large), False),
     ):
         file.write_bytes(b"batch" + content)
-        assert judge.is_zero(Piece(str(file)), 5) is is_zero
+        assert is_zero(Directory(str(tmp_path)), file.name, 5) is is_all_zero

@@ -1,5 +1,8 @@
 """Opening a log to read it, while another process may be writing it.
 
+The survey and the judge are those of an open for writing. A reader refuses less: it shows what is
+there, and reports what is damaged or missing.
+
 Source: [DUR-71, DUR-51].
 """
 
@@ -14,39 +17,50 @@ from segstore._core import is_any_replaced
 from segstore.errors import (
     CorruptLogError,
     CorruptRecordError,
+    LogLockedError,
     LogNotFoundError,
     LogTruncatedError,
     NotALogError,
     ResourceError,
     SegstoreError,
 )
-from segstore.log.files.checkpoints import LOG_STATE, RESTART_MARKER
+from segstore.log.files.checkpoints import LOG_STATE, RESTART_MARKER, LogState
+from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+from segstore.log.files.partition_directory import list_during_writes
+from segstore.log.files.partition_lock import check_no_writer
 from segstore.log.files.recovery_advice import missing_records
 from segstore.log.local.batch_search import is_followed_by_batch
 from segstore.log.local.segments import Segments, floor_index
-from segstore.log.recovery.deleted_records import count_deleted
-from segstore.log.recovery.emptied_log import below_log_start, is_being_emptied
 from segstore.log.recovery.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
-from segstore.log.recovery.epoch_loading import read_epochs
-from segstore.log.recovery.leftovers import Leftovers
+from segstore.log.recovery.found_epochs import find_epochs
+from segstore.log.recovery.judge import (
+    clean_end,
+    note_epochs_found,
+    state_of_last_writer,
+    with_marker_recovery_point,
+)
 from segstore.log.recovery.loaded_log import LoadedLog
-from segstore.log.recovery.log_loader import LogLoader
-from segstore.log.recovery.log_start_recovery import (
+from segstore.log.recovery.log_beginning import (
     contradiction_of,
+    count_deleted,
     first_missing_offset,
     missing_before,
     with_possible_log_start,
 )
 from segstore.log.recovery.lost_epochs import believed_state, note_maybe_missing
-from segstore.log.recovery.recovery_point_from_marker import with_marker_recovery_point
+from segstore.log.recovery.survey import Survey, read_small_files
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from segstore._core import ScanResult
-    from segstore.log.files.checkpoints import LogState
-    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+    from collections.abc import Sequence
+
+    from segstore._core import Directory, ScanResult, SegmentContext
+    from segstore.log.files.checkpoint_store import CheckpointStore
     from segstore.log.files.stored_state import StoredState
     from segstore.log.local.segment import Segment
+    from segstore.log.recovery.found_epochs import FoundEpochs
+    from segstore.log.recovery.recovery_report import RecoveryReport
+    from segstore.log.recovery.survey import SmallFiles
 
 
 _LOOKS: Final = 4
@@ -57,11 +71,34 @@ _PAUSE_SECONDS: Final = 0.001
 _LONGEST_PAUSE_SECONDS: Final = 0.01
 
 
-class ReadOnlyLoader(LogLoader):
-    """Loads one partition directory as it stands; takes what `LogLoader` takes, changes nothing."""
+class LogView:
+    """Looks at one partition directory as it stands; changes nothing.
 
-    _seen_loss: tuple[object, ...] | None = None
-    """What the look before found missing: a truncation beside it looks so, once."""
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    checkpoint_store : CheckpointStore
+        Checkpoints and markers.
+    context : SegmentContext
+        Shared by the segments; read-only.
+    report : RecoveryReport
+        Filled in.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        checkpoint_store: CheckpointStore,
+        context: SegmentContext,
+        report: RecoveryReport,
+    ) -> None:
+        self._directory = directory
+        self._checkpoint_store = checkpoint_store
+        self._context = context
+        self._report = report
+        self._seen_loss: tuple[object, ...] | None = None
+        """What the look before found missing: a truncation beside it looks so, once."""
 
     def load(self) -> LoadedLog:
         """Return the log as it stands; nothing on disk is changed [DUR-71].
@@ -111,76 +148,117 @@ class ReadOnlyLoader(LogLoader):
             )
 
     def _look(self) -> LoadedLog:
-        found = self._checkpoint_store.read()
-        self._report.warnings += found.warnings
-        leftovers = Leftovers(self._directory, self._context, self._report)
-        segments = self._list_segments(leftovers)
-        segments.sort(key=lambda segment: segment.base_offset)
-        found = with_possible_log_start(found, segments, self._report)
-        self._note_contradiction(found, segments)
-        rebuilt = len(self._report.rebuilt)
-        live = segments[count_deleted(segments, found.log_start_offset) :]
-        for _ in range(_LOOKS):
-            del self._report.rebuilt[rebuilt:]  # of the look before
-            epochs = read_epochs(
-                self._directory, live, found.log_start_offset, self._report, writable=False
-            )
-            is_as_marked = fits(found.own_marker, segments, epochs)
-            written = self._read_state(found, is_as_marked=is_as_marked)
-            state = believed_state(written, live, found, epochs)
-            if state is not None or not self._has_state():
-                break  # else its writer may have changed one of the two files between our looks
-        may_have_gaps = state is None or not state.fits(epochs.latest_entry)
+        stored = self._checkpoint_store.read()
+        self._report.warnings += stored.warnings
+        survey = self._survey(stored)
+        segments, end_of = survey.segments, survey.end_of
+        self._note_swaps(survey)
+        stored = with_possible_log_start(stored, segments, self._report, end_of)
+        self._note_contradiction(stored, survey)
+        live = segments[count_deleted(segments, stored.log_start_offset, end_of) :]
+        small, epochs, is_as_marked, written = self._epochs_and_state(survey, stored, live)
+        note_epochs_found(epochs, self._report)
+        state = believed_state(written, live, stored, epochs)
+        may_have_gaps = state is None or not state.fits(epochs.noted_entry)
         note_maybe_missing(
-            self._directory, written, live, found, epochs, self._report, is_for_writing=False
+            small, written, live, stored, epochs, self._report, end_of, is_for_writing=False
         )
+        swapped_end = survey.leftovers.swapped_end
         if state is not None:
-            may_begin = max(state.contiguous_from, leftovers.swapped_end)
-            state = replace(state, contiguous_from=may_begin)
+            state = replace(state, contiguous_from=max(state.contiguous_from, swapped_end))
             # a crash may have left any of those that were being deleted
-            del segments[: count_deleted(segments, state.local_log_start_offset)]
-        first_missing = first_missing_offset(segments, found, epochs, state)
-        if first_missing is not None:  # or its writer deleted it while we looked [DUR-19]
-            now = max(found.log_start_offset, self._checkpoint_store.read().log_start_offset)
-            first_missing = first_missing_offset(
-                segments, replace(found, log_start_offset=now), epochs, state
-            )
-        clean_end = self._clean_end(found, segments, is_as_marked=is_as_marked)
-        if clean_end is not None:
-            end, position = clean_end, segments[-1].size_bytes
-            recovery_point = end
+            del segments[: count_deleted(segments, state.local_log_start_offset, end_of)]
+        first_missing = self._first_missing(segments, stored, epochs, state, survey)
+        cache = LeaderEpochFileCache(None, epochs.entries)
+        clean = clean_end(survey, stored, segments, self._report, is_as_marked=is_as_marked)
+        if clean is not None:
+            recovery_point, end, position = clean, clean, segments[-1].size_bytes
+            safe_below = clean
         else:
-            marked = with_marker_recovery_point(found, epochs, state, self._report)
-            end, position = self._readable_end(segments, marked, epochs, state)
-            recovery_point = min(marked.recovery_point or 0, end)
-        epochs.truncate_from_end(end + 1)  # an epoch without records yet is the leader's latest
-        epochs.truncate_from_start(found.log_start_offset)
-        self._report.warnings += below_log_start(segments, end, found, state)
-        end = max(end, found.log_start_offset)
+            noted = () if epochs.noted_entry is None else (epochs.noted_entry,)
+            marked = with_marker_recovery_point(stored, noted, state, self._report)
+            end, position = self._readable_end(segments, marked, cache, state)
+            recovery_point, safe_below = min(marked.recovery_point or 0, end), stored.safe_below
+        cache.truncate_from_end(end + 1)  # an epoch without records yet is the leader's latest
+        cache.truncate_from_start(stored.log_start_offset)
+        self._report.warnings += _below_log_start(segments, end, stored, state)
+        end = max(end, stored.log_start_offset)
         log_end = LogOffsetMetadata(end, segments[-1].base_offset, position)
-        self._fill_report(segments, found, end)
+        report = self._report
+        report.log_start_offset = max(stored.log_start_offset, segments[0].base_offset)
+        report.log_end_offset, report.segments = end, len(segments)
+        report.recovery_point = end if report.clean else safe_below
+        report.had_recovery_point = report.clean or stored.recovery_point is not None
         if first_missing is not None:
             missing = missing_before(segments[0], first_missing)
             self._note_damage(f"{segments[0].name}: {missing}")
         return LoadedLog(
             Segments(segments),
-            self._report.log_start_offset,
+            report.log_start_offset,
             log_end,
             recovery_point,
-            epochs,
+            cache,
             None,
-            may_have_gaps=may_have_gaps or leftovers.swapped_end > 0,
+            may_have_gaps=may_have_gaps or swapped_end > 0,
             first_missing_offset=first_missing,
         )
 
-    def _list_segments(self, leftovers: Leftovers) -> list[Segment]:
+    def _epochs_and_state(
+        self, survey: Survey, stored: StoredState, live: Sequence[Segment]
+    ) -> tuple[SmallFiles, FoundEpochs, bool, LogState | None]:
+        """Read both; again where its writer may have changed one of them between our looks."""
+        for _ in range(_LOOKS):
+            epochs = find_epochs(
+                self._directory,
+                lambda: LogState.read(self._directory),
+                live,
+                stored.log_start_offset,
+                lambda latest: fits(stored.own_marker, survey.segments, latest),
+                is_for_writing=False,
+            )
+            is_as_marked = fits(stored.own_marker, survey.segments, epochs.noted_entry)
+            small = read_small_files(self._directory)
+            written = state_of_last_writer(small, stored, is_as_marked=is_as_marked)
+            if not small.has_state or believed_state(written, live, stored, epochs) is not None:
+                break
+        return small, epochs, is_as_marked, written
+
+    def _first_missing(
+        self,
+        segments: Sequence[Segment],
+        stored: StoredState,
+        epochs: FoundEpochs,
+        state: LogState | None,
+        survey: Survey,
+    ) -> int | None:
+        """Return the first of the records that are missing before the first segment."""
+        told, end_of = epochs.entries, survey.end_of
+        missing = first_missing_offset(segments, stored, told, state, end_of)
+        if missing is None:  # or its writer deleted it while we looked [DUR-19]
+            return None
+        now = max(stored.log_start_offset, self._checkpoint_store.read().log_start_offset)
+        stored = replace(stored, log_start_offset=now)
+        return first_missing_offset(segments, stored, told, state, end_of)
+
+    def _note_swaps(self, survey: Survey) -> None:
+        found = survey.leftovers
+        self._report.warnings += [
+            f"a damaged .swap segment at {base} is ignored" for base in found.damaged
+        ]
+        if found.ranges:
+            first, end = found.ranges[0][0], max(end for _, end in found.ranges)
+            self._report.warnings.append(
+                f"a compaction was interrupted: offsets {first} to {end} are read from .swap files"
+            )
+
+    def _survey(self, stored: StoredState) -> Survey:
         directory = self._directory
         for attempt in range(_ATTEMPTS_BESIDE_A_WRITER):
             # asked before the look: what says so goes when the new segment is there
-            is_awaited = attempt < _ATTEMPTS or is_being_emptied(directory)
-            segments = leftovers.segments_for_reading()
-            if segments:
-                return segments
+            is_awaited = attempt < _ATTEMPTS or _is_being_emptied(directory)
+            survey = Survey(directory, self._context, stored, *list_during_writes(directory))
+            if survey.segments:
+                return survey
             if not is_awaited:
                 break
             if directory.has_segments():
@@ -204,8 +282,8 @@ class ReadOnlyLoader(LogLoader):
             expected="one .log file at least",
         )
 
-    def _note_contradiction(self, found: StoredState, segments: list[Segment]) -> None:
-        if contradiction_of(found, segments, self._directory) is None:
+    def _note_contradiction(self, found: StoredState, survey: Survey) -> None:
+        if contradiction_of(found, survey.segments, survey.path, survey.end_of) is None:
             return
         now = self._checkpoint_store.read()
         if (now.own_marker, now.parent_is_clean) == (found.own_marker, found.parent_is_clean):
@@ -366,3 +444,36 @@ def _batch_of(segment: Segment, offset: int) -> tuple[int, int]:
     if found is None or found.base_offset > offset:
         return 0, segment.base_offset
     return found.position, found.base_offset
+
+
+def _is_being_emptied(directory: Directory) -> bool:
+    """Whether somebody has the log open for writing, and what empties it has noted that.
+
+    After a crash the note stands, and nobody makes the new segment before the next open.
+    """
+    if not directory.exists(RESTART_MARKER):
+        state = LogState.read(directory)
+        if state is None or not state.is_being_emptied:
+            return False
+    try:
+        check_no_writer(directory.path)
+    except LogLockedError:
+        return True
+    return False
+
+
+def _below_log_start(
+    segments: Sequence[Segment], end: int, found: StoredState, state: LogState | None
+) -> list[str]:
+    """Return what a reader is told of records that all lie below the log start, nothing without.
+
+    Unless ``.segstore`` says that they are to go. A crash may have left the log so, within a
+    deletion; a log start that is not what was written looks the same, and hides them all.
+    """
+    start = found.log_start_offset
+    if end >= start or not any(segment.size_bytes for segment in segments):
+        return []
+    if state is not None and state.is_being_emptied:
+        return []
+    told = f"the log start {start} lies above the end {end} of what is there: no record is shown"
+    return [f"{told}; `segstore verify` says what the next open for writing makes of it"]

@@ -6,31 +6,30 @@ Source: [DUR-18, DUR-19, DUR-21, DUR-54].
 from __future__ import annotations
 
 import os
-from copy import deepcopy
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from segstore._core import SegmentContext
 from segstore.errors import CorruptLogError, CorruptRecordError, ResourceError, SegstoreError
 from segstore.log.files.recovery_advice import missing_records, recovery_advice
-from segstore.log.recovery.leftovers import Leftovers
-from segstore.log.recovery.tail_or_damage import NO_DAMAGE, TailOrDamage
-from segstore.records.compression import codec_table
+from segstore.log.local.segment import Segment
+from segstore.log.local.segments import floor_index
+from segstore.log.recovery.refusals import NO_DAMAGE, damage, lost_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segstore._core import Directory
-    from segstore.log.files.checkpoint_store import CheckpointStore
     from segstore.log.files.checkpoints import LogState
-    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.files.stored_state import StoredState
-    from segstore.log.local.segment import Segment
     from segstore.log.recovery.recovery_report import RecoveryReport
+    from segstore.types import EpochEntry
+
+EndOf: TypeAlias = Callable[[Segment], tuple[int, bool]]
+"""Says where a segment ends, and whether nothing follows; raises the error of reading it."""
 
 
 def with_possible_log_start(
-    found: StoredState, segments: Sequence[Segment], report: RecoveryReport
+    found: StoredState, segments: Sequence[Segment], report: RecoveryReport, end_of: EndOf
 ) -> StoredState:
     """Return *found*, its log start as if unreadable when it cannot be this log's [DUR-21].
 
@@ -40,12 +39,12 @@ def with_possible_log_start(
     missing that may come back: then what was deleted stays deleted [DUR-5].
     """
     own = found.own_marker
-    if not segments or not _may_be_impossible(found):
+    if not segments or not may_be_impossible(found):
         return found
     if found.log_start_offset <= segments[-1].base_offset:
         return found  # wherever the log ends; to look costs a read
     try:
-        end, ends_clean = segments[-1].read_next_offset()
+        end, ends_clean = end_of(segments[-1])
     except (CorruptRecordError, CorruptLogError):
         return found  # not clean after all: told below
     is_clean = ends_clean and (
@@ -63,41 +62,8 @@ def with_possible_log_start(
     return replace(found, log_start_offset=first)
 
 
-def persisted_log_start(
-    found: StoredState,
-    checkpoint_store: CheckpointStore,
-    context: SegmentContext,
-    report: RecoveryReport,
-) -> StoredState:
-    """Return *found* as `with_possible_log_start`, and write down what it says [DUR-21].
-
-    That is done while the clean markers stand: once they are gone nobody can tell any more, and
-    whoever comes behind a crash, or a failing call, would believe the checkpoint, or bring deleted
-    records back where there is none.
-    """
-    settled = found
-    if _may_be_impossible(found):
-        if context.writable:  # that would make an index which is missing, and is to be missed
-            context = SegmentContext(
-                checkpoint_store.directory, codec_table(), writable=False, heap_indexes=True
-            )
-        leftovers = Leftovers(checkpoint_store.directory, context, deepcopy(report))
-        segments = sorted(leftovers.segments_for_reading(), key=lambda segment: segment.base_offset)
-        try:
-            settled = with_possible_log_start(found, segments, report)
-            contradiction = contradiction_of(settled, segments, checkpoint_store.directory)
-            if contradiction is not None:
-                raise contradiction
-        finally:
-            for segment in segments:
-                segment.close_quietly()
-    if settled is not found or found.log_start_is_markers:
-        checkpoint_store.write_log_start(settled.log_start_offset)
-    return settled
-
-
 def contradiction_of(
-    found: StoredState, segments: Sequence[Segment], directory: Directory
+    found: StoredState, segments: Sequence[Segment], path: str, end_of: EndOf
 ) -> CorruptLogError | None:
     """Return what is wrong where a clean stop, the end and the log start contradict each other.
 
@@ -105,29 +71,31 @@ def contradiction_of(
     the log start all that there is would go. Of one for which `with_possible_log_start` knew.
     """
     start, point, own = found.log_start_offset, found.recovery_point, found.own_marker
-    if not segments or start <= segments[-1].base_offset or not _may_be_impossible(found):
+    if not segments or start <= segments[-1].base_offset or not may_be_impossible(found):
         return None
-    judge, last = TailOrDamage(directory), segments[-1]
+    last = segments[-1]
     try:
-        end, ends_clean = last.read_next_offset()
+        end, ends_clean = end_of(last)
     except (CorruptRecordError, CorruptLogError) as error:
         what = f"the log was closed cleanly, with a log start of {start}"
-        return judge.damage(last, what, error)
+        return damage(path, last, what, error)
     if start <= end:
         return None
     if found.lacks_records_from(end):
-        return judge.lost_end(last, end, found)
+        return lost_end(path, last, end, found)
     had_more = own is not None and own.has_crc and own.log_end_offset > end
     if had_more or not ends_clean or (point is not None and end < point < start):
-        contradiction = judge.damage(
-            last, f"the log was closed cleanly, and ends at {end}, below its log start {start}"
+        contradiction = damage(
+            path,
+            last,
+            f"the log was closed cleanly, and ends at {end}, below its log start {start}",
         )
         contradiction.found, contradiction.expected = f"end offset {end}", f"{start} at least"
         return contradiction
     return None
 
 
-def _may_be_impossible(found: StoredState) -> bool:
+def may_be_impossible(found: StoredState) -> bool:
     """Whether the log was closed cleanly, and its clean marker says something else."""
     own = found.own_marker
     if found.log_start_offset <= 0 or not (found.parent_is_clean or own is not None):
@@ -135,11 +103,12 @@ def _may_be_impossible(found: StoredState) -> bool:
     return own is None or own.log_start_offset != found.log_start_offset
 
 
-def first_missing_offset(
+def first_missing_offset(  # noqa: PLR0913 - what is known of the beginning
     segments: Sequence[Segment],
     found: StoredState,
-    epochs: LeaderEpochFileCache | None,
+    told_epochs: Sequence[EpochEntry],
     state: LogState | None,
+    end_of: EndOf,
     *,
     is_for_writing: bool = False,
 ) -> int | None:
@@ -159,12 +128,12 @@ def first_missing_offset(
     if state is None or not segments:
         return None
     begin = max(known_log_start(state, found), state.contiguous_from)
-    if epochs is not None and epochs.entries:
-        begin = max(begin, epochs.entries[0].start_offset)
+    if told_epochs:
+        begin = max(begin, told_epochs[0].start_offset)
     if begin >= segments[0].base_offset:
         return None
     is_empty = len(segments) == 1 and not _may_hold_records(
-        segments[0], NO_DAMAGE if is_for_writing else (ResourceError,)
+        segments[0], NO_DAMAGE if is_for_writing else (ResourceError,), end_of
     )
     return None if is_empty and found.safe_below <= begin else begin
 
@@ -175,9 +144,11 @@ def known_log_start(state: LogState, found: StoredState) -> int:
     return max(found.log_start_offset, state.local_log_start_offset, marked or 0)
 
 
-def _may_hold_records(segment: Segment, raised: tuple[type[SegstoreError], ...]) -> bool:
+def _may_hold_records(
+    segment: Segment, raised: tuple[type[SegstoreError], ...], end_of: EndOf
+) -> bool:
     try:
-        return segment.read_next_offset()[0] > segment.base_offset
+        return end_of(segment)[0] > segment.base_offset
     except raised:
         raise
     except SegstoreError:
@@ -203,6 +174,24 @@ def require_begin(segments: Sequence[Segment], first_missing: int | None) -> Non
         )
 
 
+def count_deleted(segments: Sequence[Segment], log_start_offset: int, end_of: EndOf) -> int:
+    """Count the first segments that end at or below the log start: they were deleted [DUR-18].
+
+    By what is in them: one may reach into the next, which is damage that is told later [DUR-54].
+    """
+    floor = floor_index(segments, log_start_offset)
+    for index, segment in enumerate(segments[:floor]):
+        try:
+            end, _ = end_of(segment)
+        except ResourceError:
+            raise
+        except SegstoreError:
+            return index
+        if end > log_start_offset:
+            return index
+    return floor
+
+
 def missing_before(first: Segment, first_missing: int) -> str:
     """Return what is said of a lost beginning."""
     return f"{missing_records(first_missing, first.base_offset)} before it"
@@ -220,14 +209,12 @@ def without_gap_from(
     return replace(state, contiguous_from=first)
 
 
-def kept_remote_part(
-    state: LogState | None, segments: Sequence[Segment], found: StoredState
-) -> str | None:
+def kept_remote_part(state: LogState | None, first: int, found: StoredState) -> str | None:
     """Return what is said of a log that is not opened as a tiered one, and was one [DUR-26].
 
     None where its first records did not go here because remote storage has them.
     """
-    start, first = found.log_start_offset, segments[0].base_offset
+    start = found.log_start_offset
     if state is None or min(state.local_log_start_offset, first) <= start:
         return None
     return (
