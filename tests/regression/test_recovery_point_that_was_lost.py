@@ -72,3 +72,12 @@ def test_what_is_left_shows_where_the_log_had_ended(path: Path, kept: str):
         segstore.open(path)
     report = segstore.salvage(path, path.parent / "salvaged" / path.name)
     assert [(one.first_offset, one.next_offset) for one in report.lost] == [(15, 20)]
+
+
+def test_a_salvage_asks_the_snapshots_also_without_a_marker(path: Path):
+    """[DUR-7] A copy of the partition's directory alone: offsets below a snapshot had been used."""
+    cut(path)
+    (path.parent / ".kafka_cleanshutdown").unlink()
+    report = segstore.salvage(path, path.parent / "salvaged" / path.name)
+
+    assert [(one.first_offset, one.next_offset) for one in report.lost] == [(15, 20)]

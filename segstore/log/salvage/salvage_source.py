@@ -113,6 +113,9 @@ class SalvageSource:
             if state is not None:
                 self._epochs = BatchEpochs(state, () if epochs is None else epochs.entries)
             self.known_end = self.files[-1].offset
+            names = self.directory.segment_listing().base_offsets("snapshot")
+            snapshots = [offset for offset in names if offset < _far(self)]
+            self.known_end = max([self.known_end, *snapshots])  # named by the log end of its time
             if found.own_marker is not None and found.own_marker.log_end_offset < _far(self):
                 self.known_end = max(self.known_end, found.own_marker.log_end_offset)
             if found.recovery_point is not None and found.recovery_point < _far(self):
