@@ -108,6 +108,8 @@ def _repaired(
     from segstore.log.files.checkpoints import PARTITION_METADATA
 
     path, forecast = found.path, found.forecast
+    if found.blocking_file is not None:
+        return Repair(None, SegstoreError(_in_the_way(found.blocking_file)), None, found.findings)
     if forecast.error is not None or forecast.report.created:
         return Repair(None, forecast.error or _no_log(path), None, found.findings)
     damaged = [one.file for one in found.findings if one.repaired and is_derived(one.file)]
@@ -130,6 +132,10 @@ def _repaired(
     left = check_partition(path, progress).findings if changed else []
     report.rebuilt += [name for name in damaged if name not in report.rebuilt]
     return Repair(report, None, sidecars, left)
+
+
+def _in_the_way(name: str) -> str:
+    return f"{name} is no file: move what stands there out of the directory first"
 
 
 def _no_log(path: str) -> SegstoreError:
@@ -265,6 +271,8 @@ def _foretell(found: VerifyReport, *, as_json: bool) -> int:
 def _outlook(found: VerifyReport, left: int) -> str:
     """Return what a person reads about the recovery that was not done."""
     forecast = found.forecast
+    if found.blocking_file is not None:
+        return f"nothing was written; recover would refuse: {_in_the_way(found.blocking_file)}"
     if forecast.error is not None:
         return f"nothing was written; recover would refuse this log: {forecast.error}"
     if forecast.report.created:

@@ -190,6 +190,7 @@ def test_zeros_behind_a_sealed_segment_with_a_sidecar(tmp_path, capsys):
     with segstore.open(path, checksum_sidecar=True, internal_segment_bytes=2000) as log:
         for _ in range(60):
             log.append([(b"k", b"v" * 50)])
+        log.write_checksum_sidecars()
     file = path / f"{16:020d}.log"
     size = file.stat().st_size
     os.truncate(file, size + 4096)

@@ -221,6 +221,8 @@ class _Look:
         self._check_small_files(state)
         self._add_what_the_open_finds()
         self._check_sidecars(context, bases[:-1], state)
+        if report.blocking_file is not None:  # `recover` changes nothing before it is moved away
+            self._findings[:] = [replace(one, repaired=False) for one in self._findings]
         self._findings.sort(key=_severity)
         try:
             report.quarantined = quarantined_files(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from segstore.log.findings.finding import FindingCode
 from segstore.log.findings.finding_text import finding_line, finding_text, finding_values
 from segstore.log.recovery.forecast import OpenForecast
 from segstore.log.recovery.recovery_report import RecoveryReport
@@ -56,6 +57,12 @@ class VerifyReport:
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.findings
+
+    @property
+    def blocking_file(self) -> str | None:
+        """Name of a file in whose place something else stands: `recover` does nothing then."""
+        is_none = FindingCode.FILE_IS_NO_FILE
+        return next((one.file for one in self.findings if one.code is is_none), None)
 
     @property
     def problems(self) -> list[str]:
