@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import errno
 import itertools
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,7 @@ from segstore.log.log_salvage import salvage_and_open
 from segstore.log.open_options import open_options
 from tests.crash.crash_script import PATH, ManualScheduler
 from tests.crash.directory_kit import disk_with, name_of, records
+from tests.preloaded_library import compiled, environment_with
 
 
 def salvage_with(first: int) -> tuple[list[int], bool] | None:
@@ -101,3 +105,31 @@ def test_what_is_no_file_costs_no_record_of_other_files(tmp_path, name, kind):
     assert report.batches == (3 if name in SMALL_FILES else 2)
     lost = [(one.code, one.file) for one in report.lost if one.file]
     assert lost == ([] if name in SMALL_FILES else [("FILE_IS_NO_FILE", name)])
+
+
+def test_one_bad_sector_costs_the_batches_in_it(tmp_path):
+    """[DUR-33, DUR-62] The report has its errno, though bytes beside it were read. Case 17."""
+    path = tmp_path / "bad" / "a-0"
+    with segstore.open(path) as log:
+        for number in range(60):
+            log.append([(None, b"%0500d" % number)])
+        log.roll()
+        log.append([(None, b"last")])
+    library = compiled(Path(__file__).parent / "failing_read.c", tmp_path)
+    bad = {"FAILING_READ": f"bad/a-0/{0:020d}.log", "FAILING_FROM": "8192", "FAILING_TO": "12288"}
+    command = [sys.executable, "-m", "segstore", "salvage", "-q", "--json"]
+    done = subprocess.run(
+        [*command, path, tmp_path / "s" / "a-0"],
+        env=environment_with(library, **bad),
+        capture_output=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (1, b"")
+    report = json.loads(done.stdout)
+    (lost,) = report["lost"]
+    assert (lost["code"], lost["os_error"]) == ("FILE_UNREADABLE", errno.EIO)
+    assert lost["position"] <= 8192
+    assert lost["position"] + lost["size_bytes"] >= 12288
+    assert report["batches"] == 61 - (lost["next_offset"] - lost["first_offset"])
+    assert lost["next_offset"] - lost["first_offset"] <= 9
