@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import segstore._core as _core
@@ -228,8 +229,10 @@ def _complete(report: SalvageReport, log: UnifiedLog) -> None:
     report.warnings += report.doubts()
     stable = log.last_stable_offset
     if stable < log.log_end_offset:  # a marker may be lost
+        command = f"segstore abort-transaction {shlex.quote(report.target)} --start-offset {stable}"
         report.warnings.append(
             f"a transaction is open from offset {stable} on, and its end may be among what was"
-            " lost: isolation='read_committed' reads no further"
+            " lost: isolation='read_committed' reads no further. Where its producer will not end"
+            f" it, `{command}` does"
         )
     log.report.salvage = report
