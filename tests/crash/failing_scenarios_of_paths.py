@@ -6,17 +6,14 @@ lists partitions. They open the system's directories: they are given those of th
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest import mock
 
 from segstore._core import Barrier, Directory
 from segstore.errors import LogNotFoundError, NotALogError, SegstoreError
-from segstore.log.check import transaction_index_verifier
 from segstore.log.check.transaction_index_verifier import wrong_transaction_indexes_of
 from segstore.log.files.checkpoints import LOG_STATE
-from segstore.log.files.partition_path import open_parent_directory, open_partition_directory
 from segstore.log.recovery.forecast import forecast_open
 from segstore.manager import partition_directories
 from segstore.manager.partition_directories import partitions_with_logs
@@ -28,8 +25,7 @@ from tests.crash.failing_scenarios_of_opens import DISKS, SEGMENTS, TRANSACTIONS
 from tests.crash.failing_trial import CLOSED, GOES_ON, Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from types import ModuleType
+    from collections.abc import Callable, Mapping
 
     from segstore._core import SimulatedDisk
 
@@ -54,16 +50,6 @@ def errno_behind(error: BaseException | None) -> int | None:
 
 def tells_of_a_failed_call(answer: object) -> bool:
     return isinstance(answer, Refusal) and answer.os_error is not None
-
-
-@contextlib.contextmanager
-def given(disk: SimulatedDisk, module: ModuleType) -> Iterator[None]:
-    """Let the functions of *module* open directories of *disk*."""
-    with contextlib.ExitStack() as stack:
-        for function in (open_partition_directory, open_parent_directory):
-            there = functools.partial(function, environment=disk)
-            stack.enter_context(mock.patch.object(module, function.__name__, there))
-        yield
 
 
 def asking_of_path(
@@ -120,8 +106,7 @@ def foretell(make: Callable[[], SimulatedDisk]) -> Trial:
 
 
 def wrong_transaction_indexes(disk: SimulatedDisk) -> object:
-    with given(disk, transaction_index_verifier):
-        return wrong_transaction_indexes_of(PATH, disk)
+    return wrong_transaction_indexes_of(PATH, disk)
 
 
 def with_a_lost_entry() -> SimulatedDisk:

@@ -17,6 +17,7 @@ from segstore.errors import (
 from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, unreadable_file
 from segstore.log.files import checkpoints
 from segstore.log.files.checkpoint_store import CheckpointStore
+from segstore.log.files.leader_epoch_file_cache import require_whole
 from segstore.log.files.partition_directory import parse_directory_name
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.files.partition_path import absolute_path, open_parent_directory
@@ -108,9 +109,10 @@ class _StateReading:
             self._read_recovery_point(state.topic_partition)
             self._read_log_start(state.topic_partition)
         with self._reading(directory, checkpoints.LEADER_EPOCH_CHECKPOINT):
-            state.epochs = checkpoints.parse_leader_epoch_checkpoint(
-                directory.read_file(checkpoints.LEADER_EPOCH_CHECKPOINT)
-            )
+            data = directory.read_file(checkpoints.LEADER_EPOCH_CHECKPOINT)
+            state.epochs = checkpoints.parse_leader_epoch_checkpoint(data)
+            if data:
+                require_whole(data, ())  # entries in another order have a finding of their own
         with self._reading(directory, checkpoints.PARTITION_METADATA):
             self._read_topic_id()
         with suppress(SegstoreError):  # told as what it means for the records

@@ -24,7 +24,7 @@ from segstore.log.files.prepared_file import PreparedFile
 from segstore.types import EpochEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from segstore._core import Directory
 
@@ -114,7 +114,7 @@ class LeaderEpochFileCache:
             return None
         entries = parse_leader_epoch_checkpoint(data)
         if is_strict:
-            _require_whole(data, entries)
+            require_whole(data, entries)
         cache = cls(directory if writable else None, entries)
         cache.written_entry = cache.latest_entry
         return cache
@@ -317,8 +317,14 @@ def _start_offset(entry: EpochEntry) -> int:
     return entry.start_offset
 
 
-def _require_whole(data: bytes, entries: list[EpochEntry]) -> None:
-    """Raise CorruptCheckpointError for what is not as it was written."""
+def require_whole(data: bytes, entries: Sequence[EpochEntry]) -> None:
+    """Refuse a checkpoint that was cut short, or has entries in another order.
+
+    Raises
+    ------
+    CorruptCheckpointError
+        Not all of it was written so.
+    """
     wrong = None
     if not data.endswith(b"\n") or data.count(b"\n") < _HEADER_LINES:
         wrong = "is cut short", repr(data[-20:]), "a newline at the end of each line"
