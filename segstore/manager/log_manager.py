@@ -15,6 +15,7 @@ from segstore._core import AppendLock, Directory
 from segstore.arguments import integer, path_text, refuse_pickle
 from segstore.errors import (
     ClosedError,
+    CorruptLogError,
     ForkedHandleError,
     IllegalArgumentError,
     LogReadOnlyError,
@@ -282,8 +283,12 @@ class LogManager:
             options = options._replace(read_only=True, remote_offset_reader=None)
             return cast("UnifiedLog", open_partition(path, options, log_environment))
         log_environment = log_environment._replace(parent_is_locked=True)
-        with self._failures.guard(self.path):
-            log = open_partition_to_write(path, options, log_environment)
+        try:
+            with self._failures.guard(self.path):
+                log = open_partition_to_write(path, options, log_environment)
+        except CorruptLogError:  # the marker is not true of it: a broker has to look at it
+            self._owned.checkpoints.begin_change(topic_partition)
+            raise
         self._owned.note_opened(topic_partition)
         return log
 
