@@ -198,10 +198,11 @@ class SalvageSource:
             found = self._latest_epoch_of_batches()
             why = None if found <= latest else f"a batch has epoch {found}, above its {latest}"
         else:
-            latest_entry, segments = epochs.latest_entry, [one for _, one in self._segments]
-            doubt = contradiction_of_epochs(epochs.entries, state, segments, self.log_start_offset)
-            if doubt is None and not state.fits(latest_entry):
+            segments, start = [one for _, one in self._segments], self.log_start_offset
+            if not state.fits(epochs.latest_entry):  # else a batch that differs is the wrong one
+                doubt = contradiction_of_epochs(epochs.entries, state, segments, start)
                 why = f"{LEADER_EPOCH_CHECKPOINT} is of another program that wrote since"
+                why = why if doubt is None else None
         if why is not None:
             self._believe_gaps(f"{LOG_STATE} is not believed: {why}")
         return (state if why is None and doubt is None else None), epochs, doubt
