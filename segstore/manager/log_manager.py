@@ -27,7 +27,7 @@ from segstore.log.files.partition_lock import hint_at_read_only
 from segstore.log.files.stale_partition_state import remove_stale_state
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.log_environment import LogEnvironment
-from segstore.log.log_opener import open_partition, open_partition_to_write
+from segstore.log.log_opener import open_partition
 from segstore.log.open_options import OpenKeywords, open_options
 from segstore.log.shutdown import Shutdown, suppress_repeated_error
 from segstore.manager.current_logs import CurrentLogs
@@ -285,7 +285,7 @@ class LogManager:
         log_environment = log_environment._replace(parent_is_locked=True)
         try:
             with self._failures.guard(self.path):
-                log = open_partition_to_write(path, options, log_environment)
+                log = cast("UnifiedLog", open_partition(path, options, log_environment))
         except CorruptLogError:  # the marker is not true of it: a broker has to look at it
             self._owned.checkpoints.begin_change(topic_partition)
             raise
