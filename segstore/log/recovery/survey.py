@@ -1,12 +1,13 @@
 """What an open reads of a partition's directory, each thing once; nothing is changed.
 
-The names, the small files and the sizes of the segments are read at once, and all else when the
-judge first asks for it: an open of 10,000 segments that were closed cleanly reads one of them.
+The names and the sizes of the segments are read at once, and all else when the judge first asks for
+it: an open of 10,000 segments that were closed cleanly reads one of them.
 """
 
 from __future__ import annotations
 
 from array import array
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -148,12 +149,6 @@ class Survey:
         Of interrupted operations.
     segments : list of Segment
         Ascending.
-    sidecars : frozenset of int
-        Base offsets with a checksum sidecar.
-    mark : RestartMarker
-        Of an open that was setting all aside.
-    had_failed_sync : bool
-        The page cache may be ahead of the disk.
     """
 
     def __init__(
@@ -171,19 +166,43 @@ class Survey:
         self._twins: dict[int, Segment] = {}
         self.path = directory.path
         self.stored = stored
-        self.mark = RestartMarker(directory)
-        self.small = read_small_files(directory)
-        self.had_failed_sync = directory.exists(SYNC_FAILED_MARK)
         self.leftovers = find_leftovers(listing, context)
         self.listing = _listing_after(self.leftovers, listing, directory)
-        found = map(sidecar_base_offset, self.listing.others)
-        self.sidecars = frozenset(base for base in found if base is not None)
         self.segments = _open_segments(bases, self.leftovers, context)
-        self._missing = {
+
+    @cached_property
+    def mark(self) -> RestartMarker:
+        """Of an open that was setting all aside."""
+        return RestartMarker(self._directory)
+
+    @cached_property
+    def small(self) -> SmallFiles:
+        """The library's own files."""
+        return read_small_files(self._directory)
+
+    @cached_property
+    def had_failed_sync(self) -> bool:
+        """Whether the page cache may be ahead of the disk."""
+        return self._directory.exists(SYNC_FAILED_MARK)
+
+    @cached_property
+    def sidecars(self) -> frozenset[int]:
+        """Base offsets with a checksum sidecar."""
+        found = map(sidecar_base_offset, self.listing.others)
+        return frozenset(base for base in found if base is not None)
+
+    @cached_property
+    def _missing(self) -> dict[str, frozenset[int]]:
+        """Base offsets that lack an index, by its kind; asked before any is made."""
+        return {
             kind: frozenset(self.listing.base_offsets(LOG_FILE_SUFFIX, lacking=kind))
             for kind in INDEX_ENTRY_BYTES
         }
-        self.lacks_indexes = frozenset[int]().union(*self._missing.values())
+
+    @cached_property
+    def lacks_indexes(self) -> frozenset[int]:
+        """Base offsets that lack an index."""
+        return frozenset[int]().union(*self._missing.values())
 
     def release(self) -> None:
         """Let go of what only reads: nothing more is asked."""
