@@ -111,8 +111,8 @@ class Plan:
         Nothing is left of the log.
     checksum_sidecars : frozenset of int
         Base offsets of those that are kept.
-    keeps_remote_part : bool
-        Records are in remote storage alone.
+    keeps_remote_part, gives_up_remote_part : bool
+        Records are in remote storage alone; they stay the log's, or do not.
     had_failed_sync : bool
         All is written again at once; then the mark goes.
     has_nothing_to_rewrite : bool
@@ -128,14 +128,16 @@ class Plan:
     restart: Restart | None
     checksum_sidecars: frozenset[int]
     keeps_remote_part: bool
+    gives_up_remote_part: bool
     had_failed_sync: bool
     has_nothing_to_rewrite: bool
 
     @property
     def changes_log(self) -> bool:
-        """Whether segments or their indexes change; to remove what is only garbage changes none."""
+        """Whether segments, their indexes or the log start change; garbage that goes does not."""
         judgement, begin = self.judgement, self.begin
         is_changed = judgement.tail is not None or self.restart is not None
+        is_changed = is_changed or self.gives_up_remote_part
         return bool(is_changed or judgement.lost_indexes or begin.deleted or begin.set_aside)
 
     @property
@@ -228,6 +230,7 @@ def plan_of(
     live = judgement.live[: len(judgement.live) - len(tail.later)]
     begin = _plan_begin(survey, judgement, names, tail, live if restarts else ())
     _note_restart(survey, judgement, report, restarts=restarts)
+    remote_part = _remote_part(judgement, remote, restarts=restarts)
     plan = Plan(
         judgement=judgement,
         live=() if restarts else live,
@@ -237,10 +240,12 @@ def plan_of(
         begin=begin,
         restart=_restart(survey, judgement, report, begin) if restarts else None,
         checksum_sidecars=names.sidecars,
-        keeps_remote_part=_keeps_remote_part(judgement, report, remote, restarts=restarts),
+        keeps_remote_part=remote_part is not None and not remote.is_given_up,
+        gives_up_remote_part=remote_part is not None and remote.is_given_up,
         had_failed_sync=survey.had_failed_sync,
         has_nothing_to_rewrite=not report.rewritten_bytes,
     )
+    report.warnings += [remote_part] if remote_part and plan.keeps_remote_part else []
     first = plan.live[0].base_offset if plan.live else plan.log_end_offset
     is_remote = remote.is_enabled or plan.keeps_remote_part
     report.log_start_offset = judgement.stored.log_start_offset
@@ -382,16 +387,13 @@ def _note_restart(
         report.warnings.append(restart_warning(start, sorted(report.set_aside), lost))
 
 
-def _keeps_remote_part(
-    judgement: Judgement, report: RecoveryReport, remote: RemoteRecords, *, restarts: bool
-) -> bool:
-    if remote.is_enabled or remote.is_given_up:
-        return False
+def _remote_part(judgement: Judgement, remote: RemoteRecords, *, restarts: bool) -> str | None:
+    """Say which records remote storage alone has, of a log that is not opened as a tiered one."""
+    if remote.is_enabled:
+        return None
     start = judgement.stored.log_start_offset
     first = start if restarts else judgement.live[0].base_offset
-    told = kept_remote_part(judgement.known, first, judgement.stored)
-    report.warnings += [] if told is None else [told]
-    return told is not None
+    return kept_remote_part(judgement.known, first, judgement.stored)
 
 
 def plan_split(survey: Survey, overflowed: Segment, report: RecoveryReport) -> tuple[str, ...]:

@@ -65,9 +65,11 @@ def test_a_clean_close_changes_no_byte_of_a_log_that_was_only_opened(log_directo
     assert log_directory.snapshot() == before
 
 
-def test_the_marker_is_gone_while_the_log_is_open(log_directory):
-    """[DUR-24] Before the first write, and until everything else of the close has succeeded."""
-    with log_directory.open():
+def test_the_marker_is_gone_while_the_log_is_not_as_it_was_closed(log_directory):
+    """[DUR-24] From the first change on, until everything else of the close has succeeded."""
+    with log_directory.open() as log:
+        assert MARKER in log_directory.names()
+        log.append([(None, b"a change")])
         assert MARKER not in log_directory.names()
 
     assert MARKER in log_directory.names()
