@@ -1248,10 +1248,10 @@ class FetchedRecords:
         topic_partition: tuple[str, int],
         check_crcs: bool,
         file: str | None,
-        check_order: Callable[[Any], tuple[int, SegstoreError] | None] | None = None,
+        check_order: Any = None,
     ) -> None: ...
     @property
-    def _check_order(self) -> Callable[[Any], tuple[int, SegstoreError] | None] | None: ...
+    def _check_order(self) -> Any: ...
     @property
     def records(self) -> memoryview:
         """The bytes: read-only, shape ``(size_bytes,)``, format ``B``."""
@@ -1341,7 +1341,7 @@ class ReadLane(Generic[_FetchT, _SliceT]):
         *,
         fetch_class: type[_FetchT],
         slice_class: type[_SliceT],
-        check_order: Callable[[_FetchT], tuple[int, SegstoreError] | None] | None,
+        check_order: Any,
         is_kafkas: bool,
     ) -> Self: ...
     def read(

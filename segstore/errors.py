@@ -53,9 +53,14 @@ class SegstoreError(Exception):
         errno of the system call that failed.
     appended : mapping of int to LogAppendInfo
         Of an error of ``LogManager.append``: what partitions had got before it, and keep.
+    next_readable_offset : int or None
+        Of an error of a read or scan that met damage: where the next whole batch begins. None: no
+        whole batch follows, or the error is about something else.
     """
 
     appended: Mapping[int, Any] = MappingProxyType({})  # types stands above errors
+    next_readable_offset: int | None = None
+    _way_on = ""
 
     def __init__(  # noqa: PLR0913 - one keyword per thing that a user wants to read off an error
         self,
@@ -86,8 +91,18 @@ class SegstoreError(Exception):
                 self.position += position
         return self
 
+    @property
+    def says_way_on(self) -> bool:
+        """Whether the error says already how a reader goes on."""
+        return bool(self._way_on)
+
+    def go_on(self, offset: int | None, way_on: str) -> Self:
+        """Say how a reader goes on behind the damage, at *offset*; returns itself, to be raised."""
+        self.next_readable_offset, self._way_on = offset, f"; {way_on}"
+        return self
+
     def __str__(self) -> str:
-        return self._located(self.file)
+        return self._located(self.file) + self._way_on
 
     def text_within(self, path: str) -> str:
         """Return what ``str`` does, for a sentence that names *path*: it is not named again.

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from segstore._core import scan_batches
 from segstore.config import MIN_LONG
 from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
+from segstore.log.damage_errors import batch_behind_damage, explain, undecided
 from segstore.log.files.recovery_advice import salvage_hint
 from segstore.log.local.local_log import out_of_range
-from segstore.log.split_offsets import Span
+from segstore.log.split_offsets import Span, split_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import TypeAlias
 
-    from segstore._core import BatchHeaders, FetchedBytes
+    from segstore._core import BatchHeaders, CodecTable, FetchedBytes
     from segstore.log.local.batch_transactions import Damage
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
     from segstore.log.local.segments import Segments
+    from segstore.log.recovery.salvage_report import LostRange
     from segstore.types import LogOffsetMetadata
 
     _ChunksOf: TypeAlias = Callable[[Segment, int], Iterator["Chunk"]]
@@ -40,6 +42,27 @@ class Chunk(NamedTuple):
     position: int
     """Byte of the first batch in the segment."""
 
+    def row_at(self, position: int | None) -> int:
+        """Return which of the batches a byte of the data is in."""
+        return max(int(np.searchsorted(self.headers["position"], position or 0, "right")) - 1, 0)
+
+    def offset_at(self, position: int | None) -> int:
+        """Return the base offset of the batch that a byte of the segment is in."""
+        return int(self.headers["base_offset"][self.row_at((position or 0) - self.position)])
+
+    def around(self, row: int) -> tuple[Chunk, Chunk, Chunk]:
+        """Return the batches before one, that one, and those behind it."""
+        begin = int(self.headers["position"][row])
+        ends = (begin, begin + int(self.headers["size_bytes"][row]), self.data.nbytes)
+        parts, position = [], 0
+        for rows, end in zip(np.split(self.headers, [row, row + 1]), ends, strict=True):
+            headers = rows.copy()
+            headers["position"] -= position
+            data = self.data[position:end]
+            parts.append(Chunk(data, headers, self.segment, self.position + position))
+            position = end
+        return parts[0], parts[1], parts[2]
+
     @contextlib.contextmanager
     def naming_the_file(self) -> Iterator[None]:
         """Give file and position in it to an error about the bytes of this chunk."""
@@ -50,6 +73,26 @@ class Chunk(NamedTuple):
             raise
 
 
+class Chunks(Protocol):
+    """Where a scan has its batches from; may be iterated any number of times."""
+
+    @property
+    def skipped(self) -> Sequence[LostRange]:
+        """What the last pass has left out."""
+
+    def __iter__(self) -> Iterator[Chunk]:
+        """Yield whole batches."""
+
+    def headers_only(self) -> Iterator[Chunk]:
+        """Yield their headers, with positions in the file."""
+
+    def cuts(self, max_bytes: int) -> list[int]:
+        """Return base offsets that split the range into parts of *max_bytes* bytes."""
+
+    def explain(self, error: SegstoreError, chunk: Chunk) -> None:
+        """Complete an error about the bytes of *chunk*: its file, and where a reader goes on."""
+
+
 class ChunkReader:
     """Reads offsets ``[start_offset, end_offset)``; may be iterated any number of times.
 
@@ -57,6 +100,8 @@ class ChunkReader:
     ----------
     local_log : LocalLog
         Read while others append to it, cut it or delete from it.
+    codecs : CodecTable
+        To name the offsets of old compressed batches behind damage.
     bound : LogOffsetMetadata
         The log end when the range was taken.
     truncations_done : int
@@ -66,10 +111,18 @@ class ChunkReader:
         as the index tells; ``MIN_LONG`` for none.
     damage : Damage or None
         Why the range ends before what was asked for; raised behind its last chunk.
+
+    Attributes
+    ----------
+    skipped : tuple
+        Empty: nothing is left out.
     """
+
+    skipped = ()
 
     __slots__ = (
         "_bound",
+        "_codecs",
         "_damage",
         "_end_offset",
         "_first_offset",
@@ -82,6 +135,7 @@ class ChunkReader:
     def __init__(  # noqa: PLR0913 - the parts of a range
         self,
         local_log: LocalLog,
+        codecs: CodecTable,
         *,
         start_offset: int,
         end_offset: int,
@@ -91,6 +145,7 @@ class ChunkReader:
         damage: Damage | None = None,
     ) -> None:
         self._local_log = local_log
+        self._codecs = codecs
         self._start_offset = start_offset
         # a log may begin below its first segment [TRU-4]; what is deleted later is gone [DUR-78]
         self._first_offset = max(start_offset, local_log.segments.first_segment.base_offset)
@@ -119,6 +174,7 @@ class ChunkReader:
                 chunk = next(chunks, None)
             except SegstoreError as error:
                 self._local_log.check_not_changed(self._truncations_done, self._end_offset, error)
+                explain(error, self._local_log, read_up_to, self._codecs)
                 raise
             read_up_to = self._end_offset
             if chunk is not None:
@@ -127,7 +183,16 @@ class ChunkReader:
             if chunk is not None:
                 yield chunk
         if self._damage is not None:
-            raise self._damage.error()
+            raise undecided(self._damage, self._local_log, self._codecs)
+
+    def explain(self, error: SegstoreError, chunk: Chunk) -> None:
+        """Name the file of an error about the bytes of *chunk*, and where the next batch begins."""
+        error.locate(chunk.segment.path, chunk.position)
+        explain(error, self._local_log, chunk.offset_at(error.position), self._codecs)
+
+    def cuts(self, max_bytes: int) -> list[int]:
+        """Return base offsets that split the range into parts of *max_bytes* bytes."""
+        return list(split_offsets(self._spans(), max_bytes))
 
     def _chunks_as_they_are(self, chunks_of: _ChunksOf) -> Iterator[Chunk]:
         """Yield whole batches that reach into the range, segment by segment."""
@@ -178,7 +243,7 @@ class ChunkReader:
         is_last = segment.base_offset == bound.segment_base_offset
         return bound.relative_position_in_segment if is_last else segment.size_bytes
 
-    def spans(self) -> Iterator[Span]:
+    def _spans(self) -> Iterator[Span]:
         """Yield which bytes of each segment the range is in; headers are looked up, no more."""
         segments = self._segments()
         for segment in segments.values(self._start_offset, self._end_offset):
@@ -194,8 +259,16 @@ class ChunkReader:
         A begin of -1: there is none, but a gap at the segment's end, or bytes that are no batch.
         """
         end = self._end_position(segment)
-        first = segment.translate_offset(max(offset, segment.base_offset), end)
-        last = segment.translate_offset(max(self._end_offset - 1, segment.base_offset), end)
+        try:
+            first = segment.translate_offset(max(offset, segment.base_offset), end)
+        except (CorruptRecordError, CorruptLogError) as error:
+            first = segment.translate_offset(
+                offset, end, start_position=self._position_behind_damage(segment, offset, error)
+            )
+        try:
+            last = segment.translate_offset(max(self._end_offset - 1, segment.base_offset), end)
+        except (CorruptRecordError, CorruptLogError):
+            last = None  # told by who comes there
         if last is not None:
             is_within = last.base_offset < self._end_offset  # else the range ends in a gap
             end = last.position + (last.first_batch_size if is_within else 0)
@@ -222,7 +295,13 @@ class ChunkReader:
         end_position = self._end_position(segment)
         position = -1
         while offset < self._end_offset and position < end_position:
-            fetched = _read(segment, offset, CHUNK_BYTES, end_position, max(position, 0))
+            try:
+                fetched = _read(segment, offset, CHUNK_BYTES, end_position, max(position, 0))
+            except (CorruptRecordError, CorruptLogError) as error:
+                if position >= 0:
+                    raise
+                position = self._position_behind_damage(segment, offset, error)
+                continue
             if fetched is None or fetched.size_bytes == 0:
                 if position >= 0 and fetched is None:
                     raise _bad_end(segment, position, end_position)
@@ -236,6 +315,13 @@ class ChunkReader:
                 offset = int(chunk.headers["last_offset"][-1]) + 1
             if disorder is not None and offset < self._end_offset:
                 raise disorder
+
+    def _position_behind_damage(self, segment: Segment, offset: int, error: SegstoreError) -> int:
+        """Return where the batch of *offset* begins, though the way there failed with *error*."""
+        found = batch_behind_damage(self._local_log, segment, offset, self._codecs)
+        if found is None:
+            raise error
+        return found[1]
 
     def _whole_batches(
         self, segment: Segment, fetched: FetchedBytes, offset: int, end_position: int

@@ -11,12 +11,22 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from segstore._core import AbortedTransactions, ReadLane
+from segstore._core import AbortedTransactions, ReadLane, SegmentSlice
+from segstore.config import MAX_INT, MAX_LONG, MIN_LONG
 from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
+from segstore.log.chunk_reader import ChunkReader
 from segstore.log.committed_view import CommittedEnd, LogMoment
+from segstore.log.damage_errors import (
+    FetchCheck,
+    batch_behind_damage,
+    explain,
+    files_of,
+    undecided,
+)
 from segstore.log.file_records import FileRecords
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.files.profile import Profile
@@ -25,6 +35,7 @@ from segstore.log.local.list_of_aborted import list_of_aborted
 from segstore.log.local.local_log import out_of_range
 from segstore.log.local.timestamp_lookup import fetch_offset, find_offset_by_timestamp
 from segstore.log.open_transaction import OpenTransaction
+from segstore.log.readable_chunks import ReadableChunks, settle_transactions
 from segstore.log.remote_tier import fetch_tiered_offset, only_in_remote_storage
 from segstore.log.scan import LogScan
 from segstore.log.visible_range import NOTHING_ABORTED, VisibleRange
@@ -36,6 +47,7 @@ from segstore.types import (
     NO_TIMESTAMP,
     TRANSACTIONAL_FLAG,
     Isolation,
+    LogOffsetMetadata,
 )
 
 if TYPE_CHECKING:
@@ -43,15 +55,16 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Protocol
 
-    from segstore._core import AppendLock, CodecTable, Record, SegmentSlice
+    from segstore._core import AppendLock, CodecTable, Record
     from segstore.log.committed_view import CommittedView
     from segstore.log.files.checkpoint_store import CheckpointStore
     from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.segment import Segment
     from segstore.log.local.segments import Segments
     from segstore.log.log_offsets import LogOffsets
     from segstore.log.remote_part import RemotePart
-    from segstore.types import FileTimestampAndOffset, LogOffsetMetadata
+    from segstore.types import FileTimestampAndOffset
 
     Lane = ReadLane[FetchDataInfo, FileRecords]
 
@@ -93,6 +106,7 @@ class LogReader:
         self._append_lock = append_lock
         self._codecs = codecs
         self._profile = profile
+        self._fetch_check = FetchCheck(local_log, codecs)
 
     # ---- what can be read ------------------------------------------------------------------------
 
@@ -261,9 +275,10 @@ class LogReader:
             )
         except SegstoreError as error:
             local_log.check_not_changed(truncations_done, bound.message_offset, error)
-            raise
-        if visible.damage is not None and offset >= bound.message_offset:
-            raise visible.damage.error()
+            metadata, segment, end = self._take_behind_damage(error, offset, bound)
+            position = metadata.relative_position_in_segment
+            fetched = segment.read(offset, max_bytes, end, min_one_message, start_position=position)
+        self._require_decided(visible, offset)
         aborted, aborted_below = visible.aborted_of_fetch(
             local_log, offset, metadata, None if fetched is None else fetched.size_bytes
         )
@@ -284,8 +299,32 @@ class LogReader:
             topic=topic,
             partition=partition,
             file=None if fetched is None else self._file_of(metadata),
-            check_order=local_log.written_order,
+            check_order=self._fetch_check,
         )
+
+    def _take_behind_damage(
+        self, error: SegstoreError, offset: int, bound: LogOffsetMetadata
+    ) -> tuple[LogOffsetMetadata, Segment, int]:
+        """Find the whole batch that holds *offset*, though the usual way there met damage.
+
+        Returns its place, its segment, and the byte up to which that can be read. Raises *error*
+        where there is none, with the next offset that can be read.
+        """
+        local_log, codecs = self._local_log, self._codecs
+        segment = local_log.segments.floor_segment(offset)
+        is_damage = isinstance(error, CorruptRecordError | CorruptLogError)
+        if is_damage and segment is not None and not local_log.is_kafkas:
+            found = batch_behind_damage(local_log, segment, offset, codecs)
+            end = min(local_log.max_position(segment, bound), segment.size_bytes)
+            if found is not None and found[1] < end:
+                return LogOffsetMetadata(found[0], segment.base_offset, found[1]), segment, end
+        explain(error, local_log, offset, codecs)
+        raise error
+
+    def _require_decided(self, visible: VisibleRange, offset: int) -> None:
+        """Raise where damage hides what is committed at *offset*."""
+        if visible.damage is not None and offset >= visible.bound.message_offset:
+            raise undecided(visible.damage, self._local_log, self._codecs)
 
     def _visible_fetch(self, offset: int, max_bytes: int, isolation: Isolation) -> VisibleRange:
         log_start_offset = self._offsets.log_start_offset
@@ -307,7 +346,7 @@ class LogReader:
             self._local_log.directory,
             fetch_class=FetchDataInfo,
             slice_class=FileRecords,
-            check_order=self._local_log.written_order,
+            check_order=self._fetch_check,
             is_kafkas=self._local_log.is_kafkas,
         )
         segments.keep_lane(lane)
@@ -353,13 +392,18 @@ class LogReader:
             metadata, found = local_log.slice(
                 offset, max_bytes, bound, min_one_message=min_one_message
             )
-            if found is not None and check_crcs:
-                _check_batches(found)
         except SegstoreError as error:
             local_log.check_not_changed(truncations_done, bound.message_offset, error)
-            raise
-        if visible.damage is not None and offset >= bound.message_offset:
-            raise visible.damage.error()
+            metadata, segment, end = self._take_behind_damage(error, offset, bound)
+            found = _slice_at(segment, metadata, end, max_bytes, min_one_message=min_one_message)
+        if found is not None and check_crcs:
+            try:
+                _check_batches(found)
+            except SegstoreError as error:
+                local_log.check_not_changed(truncations_done, bound.message_offset, error)
+                explain(error, local_log, offset, self._codecs)
+                raise
+        self._require_decided(visible, offset)
         aborted, _ = visible.aborted_of_fetch(
             local_log, offset, metadata, None if found is None else found.size_bytes
         )
@@ -414,7 +458,7 @@ class LogReader:
             topic=topic,
             partition=partition,
             file=self._file_of(place) if has_file else None,
-            check_order=self._local_log.written_order,
+            check_order=self._fetch_check,
         )
 
     # ---- a range ---------------------------------------------------------------------------------
@@ -440,16 +484,24 @@ class LogReader:
             start = max(start, self.first_offset_here)  # what was deleted meanwhile
         end = visible.bound.message_offset
         is_cut_off = end_offset is None or end_offset > end
-        scan = LogScan(
+        end = end if end_offset is None else min(end, end_offset)
+        chunks = ChunkReader(
             self._local_log,
+            self._codecs,
+            start_offset=start,
+            end_offset=end,
+            bound=visible.bound,
+            damage=visible.damage if is_cut_off else None,
+            truncations_done=truncations_done,
+            start_timestamp=MIN_LONG if start_timestamp is None else start_timestamp,
+        )
+        scan = LogScan(
+            chunks,
             self._codecs,
             self._checkpoint_store.topic_partition,
             start_offset=start,
-            end_offset=end if end_offset is None else min(end, end_offset),
-            bound=visible.bound,
+            end_offset=end,
             aborted=visible.aborted_at(start),
-            damage=visible.damage if is_cut_off else None,
-            truncations_done=truncations_done,
             columns=columns,
             start_timestamp=start_timestamp,
             end_timestamp=end_timestamp,
@@ -457,6 +509,70 @@ class LogReader:
         )
         self.require_in_range(start, self.first_offset_here)  # what it has taken may begin later
         return scan
+
+    def scan_around_damage(  # noqa: PLR0913 - the parts of a query
+        self,
+        start_offset: int | None,
+        end_offset: int | None,
+        isolation: Isolation,
+        *,
+        beyond: bool,
+        columns: Sequence[str] | None = None,
+        start_timestamp: int | None = None,
+        end_timestamp: int | None = None,
+    ) -> LogScan:
+        """Return what can be read of a range, as it is now; the arguments are checked.
+
+        Parameters
+        ----------
+        beyond : bool
+            The log ends at damage for this handle: go on behind it too.
+        """
+        local_log, codecs = self._local_log, self._codecs
+        first = self.first_offset_here
+        start = first if start_offset is None else start_offset
+        if start < first or not beyond:
+            self.require_in_range(start, first)
+        end = MAX_LONG
+        if not beyond:
+            is_committed = isolation is Isolation.READ_COMMITTED
+            all_visible = Isolation.HIGH_WATERMARK if is_committed else isolation
+            end = self.visible(all_visible).bound.message_offset
+
+        chunks_up_to = partial(
+            ReadableChunks,
+            files_of(local_log, beyond=beyond),
+            codecs,
+            start_offset=start,
+            state=local_log.written_order.state,
+            known_end=self._known_end() if beyond else 0,
+            require_as_it_was=partial(local_log.check_not_truncated, local_log.truncations.done),
+        )
+        settled = None
+        if isolation is Isolation.READ_COMMITTED:
+            settled = settle_transactions(chunks_up_to(end_offset=end), codecs, end)
+            end = settled.end_offset
+        end = end if end_offset is None else min(end, end_offset)
+        return LogScan(
+            chunks_up_to(end_offset=end, undecided=settled.undecided if settled else ()),
+            codecs,
+            self._checkpoint_store.topic_partition,
+            start_offset=start,
+            end_offset=end,
+            aborted=settled.aborted if settled else None,
+            columns=columns,
+            start_timestamp=start_timestamp,
+            end_timestamp=end_timestamp,
+            check_crcs=False,
+        )
+
+    def _known_end(self) -> int:
+        """Return an offset below which all had been given out, as far as the checkpoints say."""
+        found, most = (
+            self._checkpoint_store.read(),
+            self._local_log.log_end.message_offset + MAX_INT,
+        )
+        return found.safe_below if found.safe_below <= most else 0
 
     # ---- as records come -------------------------------------------------------------------------
 
@@ -571,3 +687,29 @@ def _check_batches(found: SegmentSlice) -> None:
     )
     if result.why is not None:
         raise result.why
+
+
+def _slice_at(
+    segment: Segment,
+    place: LogOffsetMetadata,
+    end: int,
+    max_bytes: int,
+    *,
+    min_one_message: bool,
+) -> SegmentSlice | None:
+    """Return a slice that begins with the batch at *place*, as a segment gives it."""
+    offset, position = place.message_offset, place.relative_position_in_segment
+    first = segment.translate_offset(offset, end, start_position=position)
+    if first is None:
+        return None
+    size = max(max_bytes, first.first_batch_size if min_one_message else 0)
+    size = min(size, end - position)
+    return SegmentSlice(
+        segment,
+        offset,
+        position,
+        size,
+        size < first.first_batch_size,
+        first.first_batch_size,
+        first.first_batch_magic,
+    )

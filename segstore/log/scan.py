@@ -8,9 +8,7 @@ from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_re
 from segstore.arguments import integer, names, positive, refuse_pickle, timestamp
 from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import IllegalArgumentError, SegstoreError
-from segstore.log.chunk_reader import Chunk, ChunkReader
 from segstore.log.header_count import count_in_headers
-from segstore.log.split_offsets import split_offsets
 from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,
@@ -33,13 +31,14 @@ if TYPE_CHECKING:
         CodecTable,
         Record,
     )
-    from segstore.log.local.batch_transactions import Damage
-    from segstore.log.local.local_log import LocalLog
+    from segstore.log.chunk_reader import Chunk, Chunks
     from segstore.log.local.segment import Segment
-    from segstore.types import LogOffsetMetadata, TopicPartition
+    from segstore.log.recovery.salvage_report import LostRange
+    from segstore.types import TopicPartition
 
 
 _UNITS: Final = ("ms", "us")
+_ON_DAMAGE: Final = ("raise", "skip")
 
 
 class LogScan:
@@ -70,20 +69,17 @@ class LogScan:
 
     def __init__(  # noqa: PLR0913 - the parts of a query
         self,
-        local_log: LocalLog,
+        chunks: Chunks,
         codecs: CodecTable,
         topic_partition: TopicPartition,
         *,
         start_offset: int,
         end_offset: int,
-        bound: LogOffsetMetadata,
-        truncations_done: int,
         aborted: AbortedTransactions | None = None,
         columns: Sequence[str] | None = None,
         start_timestamp: int | None = None,
         end_timestamp: int | None = None,
         check_crcs: bool = True,
-        damage: Damage | None = None,
     ) -> None:
         self.start_offset = start_offset
         self.end_offset = end_offset
@@ -95,18 +91,19 @@ class LogScan:
             MIN_LONG if start_timestamp is None else start_timestamp,
             MAX_LONG if end_timestamp is None else end_timestamp,
         )
-        self._chunks = ChunkReader(
-            local_log,
-            start_offset=start_offset,
-            end_offset=end_offset,
-            bound=bound,
-            truncations_done=truncations_done,
-            start_timestamp=self._timestamps[0],
-            damage=damage,
-        )
+        self._chunks = chunks
         self._check_crcs = check_crcs
         # A column that does not exist is an error here, not in the middle.
         self._decoder(columns if isinstance(columns, str) else None)
+
+    @property
+    def skipped(self) -> tuple[LostRange, ...]:
+        """What the last pass over the range has left out, in its order, as far as it has come.
+
+        Empty unless ``on_damage="skip"`` was asked for. Each has the file, position and size of the
+        bytes that cannot be read, the offsets of their records, and the reason.
+        """
+        return tuple(self._chunks.skipped)
 
     # ---- records ---------------------------------------------------------------------------------
 
@@ -134,11 +131,14 @@ class LogScan:
                 partition=partition,
                 aborted=self._aborted,
             )
-            with chunk.naming_the_file():
+            try:
                 if everything:
                     yield from records
                 else:
                     yield from (one for one in records if low <= (one.timestamp or 0) < high)
+            except SegstoreError as error:
+                self._chunks.explain(error, chunk)
+                raise
 
     def tuples(self) -> list[tuple[int, int, bytes | None, bytes | None]]:
         """Return (offset, timestamp, key, value) of all records, without their headers."""
@@ -146,7 +146,7 @@ class LogScan:
         everything = low == MIN_LONG and high == MAX_LONG
         rows: list[tuple[int, int, bytes | None, bytes | None]] = []
         for chunk in self._chunks:
-            with chunk.naming_the_file():
+            try:
                 more = decode_tuples(
                     chunk.data,
                     self._codecs,
@@ -155,6 +155,9 @@ class LogScan:
                     check_crc=self._check_crcs,
                     aborted=self._aborted,
                 )
+            except SegstoreError as error:
+                self._chunks.explain(error, chunk)
+                raise
             rows += more if everything else [row for row in more if low <= row[1] < high]
         return rows
 
@@ -207,7 +210,7 @@ class LogScan:
         max_bytes : int
             At least 1.
         """
-        return list(split_offsets(self._chunks.spans(), positive("max_bytes", max_bytes)))
+        return self._chunks.cuts(positive("max_bytes", max_bytes))
 
     def batches(self) -> Iterator[RecordBatch]:
         """Yield the batches that reach into the range, control batches too.
@@ -280,7 +283,7 @@ class LogScan:
             yield from decode_to_batches(chunks_of_bytes(), decoder, rows, max_bytes)
         except SegstoreError as error:
             if current is not None:
-                error.locate(current.segment.path, current.position)
+                self._chunks.explain(error, current)
             raise
 
     def to_arrow(self) -> Any:
@@ -336,6 +339,21 @@ def timestamp_bounds(
     high = None if end is None else timestamp("end_timestamp", end)
     check_range(low, high, "timestamp")
     return low, high
+
+
+def skips_damage(on_damage: str, *, check_crcs: bool) -> bool:
+    """Whether a scan leaves out what is damaged; raises IllegalArgumentError."""
+    if on_damage not in _ON_DAMAGE:
+        raise IllegalArgumentError(
+            "on_damage must be 'raise' or 'skip'", found=repr(on_damage), expected="raise or skip"
+        )
+    if on_damage == "skip" and not check_crcs:
+        raise IllegalArgumentError(
+            "on_damage='skip' finds damage by checksums: it does not go with check_crcs=False",
+            found="check_crcs=False",
+            expected="check_crcs=True",
+        )
+    return on_damage == "skip"
 
 
 def check_range(start: int | None, end: int | None, what: str) -> None:

@@ -66,7 +66,7 @@ from segstore.log.producers.producer_append_info import UNKNOWN_TRANSACTION_VERS
 from segstore.log.producers.verification_state_entry import VerificationGuard
 from segstore.log.remote_tier import NOTHING_UPLOADED
 from segstore.log.retention import Retention
-from segstore.log.scan import check_range, timestamp_bounds
+from segstore.log.scan import check_range, skips_damage, timestamp_bounds
 from segstore.log.shutdown import suppress_repeated_error
 from segstore.log.topic_identity import TopicIdentity
 from segstore.log.truncation import Truncation
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
-    from typing import NoReturn, Self
+    from typing import Literal, NoReturn, Self
 
     from typing_extensions import Buffer
 
@@ -416,6 +416,7 @@ class Log:
         end_timestamp: int | datetime | None = None,
         isolation: Isolation | IsolationName = Isolation.LOG_END,
         check_crcs: bool = True,
+        on_damage: Literal["raise", "skip"] = "raise",
     ) -> LogScan:
         """Return a range of the log, to be read lazily.
 
@@ -433,13 +434,22 @@ class Log:
             Where visible data ends; ``read_committed`` leaves out aborted transactions.
         check_crcs : bool
             False trusts the bytes; bounds and order are checked all the same [DUR-79].
+        on_damage : str
+            ``raise``: the scan ends with an error where the log is damaged; its
+            ``next_readable_offset`` says where the next whole batch begins. ``skip``: the scan goes
+            on with the batches that `salvage` would keep, also where the log ends at damage for
+            this handle, and ``skipped`` of the scan says what it has left out. It searches each
+            file from its beginning. With ``read_committed`` the records of a transaction are left
+            out too when its end may be among what is damaged; the headers of all batches are read
+            when the scan is made.
 
         Raises
         ------
         OffsetOutOfRangeError
             *start_offset* is below the log start or above the log end.
         IllegalArgumentError
-            A reversed range, or a column that does not exist.
+            A reversed range, a column that does not exist, or ``on_damage="skip"`` with
+            ``check_crcs=False``: damage is found by checksums.
         """
         self._access.require_open()
         flag("check_crcs", check_crcs)
@@ -447,6 +457,16 @@ class Log:
         end = None if end_offset is None else integer("end_offset", end_offset)
         check_range(start, end, "offset")
         low, high = timestamp_bounds(start_timestamp, end_timestamp)
+        if skips_damage(on_damage, check_crcs=check_crcs):
+            return self._reader.scan_around_damage(
+                start,
+                end,
+                isolation_of(isolation),
+                beyond=self.report.damage is not None,
+                columns=columns,
+                start_timestamp=low,
+                end_timestamp=high,
+            )
         return self._reader.scan(
             start,
             end,

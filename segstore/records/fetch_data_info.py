@@ -28,7 +28,7 @@ from segstore.records.transferable_channel import TransferableRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import NoReturn
+    from typing import NoReturn, Protocol
 
     from typing_extensions import Buffer
 
@@ -36,6 +36,17 @@ if TYPE_CHECKING:
     from segstore.records.record_batch import RecordBatch
     from segstore.records.transferable_channel import TransferableChannel
     from segstore.types import LogOffsetMetadata
+
+    class FetchCheck(Protocol):
+        """What a fetch asks of the log that it is from."""
+
+        @property
+        def order(self) -> Callable[[FetchDataInfo], tuple[int, SegstoreError] | None]:
+            """Says what is not in order."""
+
+        def explain(self, error: SegstoreError, fetched: FetchDataInfo) -> None:
+            """Let an error say where a reader goes on."""
+
 
 __all__ = ["FetchDataInfo"]
 
@@ -69,9 +80,10 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
         How records are decoded, and what they say of where they are from.
     file : str or None
         What errors name, with the position in it; None: they are about the bytes.
-    check_order : callable or None
-        Called before records are shown: says up to which byte the batches are in the order in which
-        they were written, which no CRC covers, and what is raised behind.
+    check_order : FetchCheck or None
+        Asked before records are shown: says up to which byte the batches are in the order in which
+        they were written, which no CRC covers, and what is raised behind; and of an error where a
+        reader goes on.
     """
 
     __slots__ = ()
@@ -91,7 +103,7 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
         partition: int = -1,
         check_crcs: bool = True,
         file: str | None = None,
-        check_order: Callable[[FetchDataInfo], tuple[int, SegstoreError] | None] | None = None,
+        check_order: FetchCheck | None = None,
     ) -> None:
         super().__init__(
             records,
@@ -164,15 +176,19 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
             self._located(error)
             raise
         if misplaced is not None:
-            raise misplaced
+            raise self._located(misplaced)
 
     def _located(self, error: SegstoreError) -> SegstoreError:
         position = self.fetch_offset_metadata.relative_position_in_segment
-        return error if self.file is None else error.locate(self.file, position)
+        if self.file is not None:
+            error.locate(self.file, position)
+        if self._check_order is not None:
+            self._check_order.explain(error, self)
+        return error
 
     def _in_order(self) -> tuple[memoryview, SegstoreError | None]:
         """Return the bytes that may be shown, and what is to be told behind them."""
-        misplaced = None if self._check_order is None else self._check_order(self)
+        misplaced = None if self._check_order is None else self._check_order.order(self)
         if misplaced is None:
             return self.records, None
         end, error = misplaced

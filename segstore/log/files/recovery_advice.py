@@ -34,6 +34,28 @@ def recovery_advice(path: str) -> str:
     return f"read_only=True opens the log as it is, and {salvage_hint(path)}"
 
 
+def way_on(path: str, offset: int | None, *, committed: bool = False) -> str:
+    """Say where a reader of the log or file at *path* goes on behind damage, and how.
+
+    Parameters
+    ----------
+    offset : int or None
+        Of the next whole batch; None = there is none.
+    committed : bool
+        A reader of committed data cannot begin there: it would not know what is aborted.
+    """
+    if offset is None:
+        return "no whole batch follows"
+    command = f"`segstore cat --skip-damaged {shlex.quote(path)}`"
+    if not committed:
+        begin = f"`segstore cat -o {offset} {shlex.quote(path)}`, or scan({offset}), begins there"
+        command = f"{begin}; `--skip-damaged`"
+    return (
+        f"the next readable offset is {offset}: {command}, or scan(on_damage='skip'), leaves out"
+        " what is damaged and says what that was"
+    )
+
+
 def corrupt_log(error: SegstoreError, what: str) -> CorruptLogError:
     """Return what *error*, met where no record was asked for, says of the log: *what* is added."""
     return CorruptLogError(

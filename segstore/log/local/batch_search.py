@@ -245,7 +245,8 @@ class BatchSearch:
         at = at[high <= MAX_INT]  # not negative
         offsets = (_big_endian(data, at, 4) << 32) | _big_endian(data, at + 4, 4)
         base = self._segment.base_offset
-        at = at[(offsets >= base) & (offsets - base <= MAX_INT)]
+        if base is not None:
+            at = at[(offsets >= base) & (offsets - base <= MAX_INT)]
         return np.asarray(at)
 
     def _is_whole(self, position: int, end: int) -> bool:

@@ -1,0 +1,152 @@
+"""What an error of a read says of the way on: where the next whole batch begins behind damage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from segstore._core import scan_batches
+from segstore.config import MAX_LONG
+from segstore.errors import (
+    CodecError,
+    CorruptLogError,
+    CorruptRecordError,
+    InvalidRecordError,
+    LimitExceededError,
+    ReadIOError,
+    SegstoreError,
+    UnsupportedFormatError,
+)
+from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
+from segstore.log.files.recovery_advice import way_on
+from segstore.log.local.file_bytes import FileBytes
+from segstore.log.salvage.readable_batches import batch_of, next_readable_offset
+
+if TYPE_CHECKING:
+    from segstore._core import CodecTable
+    from segstore.log.local.batch_transactions import Damage
+    from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.segment import Segment
+    from segstore.records.fetch_data_info import FetchDataInfo
+
+DAMAGE: Final = (
+    CodecError,
+    CorruptLogError,
+    CorruptRecordError,
+    InvalidRecordError,
+    LimitExceededError,
+    ReadIOError,
+    UnsupportedFormatError,
+)
+"""What reading bytes fails with because of these bytes, not of the caller or of another process."""
+
+
+def explain(
+    error: SegstoreError,
+    local_log: LocalLog,
+    offset: int,
+    codecs: CodecTable,
+    *,
+    committed: bool = False,
+) -> None:
+    """Let an *error* of reading *offset* say where the next whole batch begins, if it is damage."""
+    if not isinstance(error, DAMAGE) or error.says_way_on:
+        return
+    files = files_of(local_log)
+    from_there = [
+        (file, behind)
+        for file, behind in zip(files, _next_bases(files), strict=True)
+        if behind > offset
+    ]
+    try:
+        found = next_readable_offset(from_there, local_log.written_order.state, offset, codecs)
+    except SegstoreError:
+        return  # the first error is the one to be told
+    if found is not None and found >= local_log.log_end.message_offset:
+        found = None
+    readable_from(error, local_log.directory.path, found, committed=committed)
+
+
+def undecided(damage: Damage, local_log: LocalLog, codecs: CodecTable) -> CorruptLogError:
+    """Return an error that says behind which *damage* nobody knows what is committed."""
+    error = damage.error()
+    explain(error, local_log, damage.offset, codecs, committed=True)
+    return error
+
+
+class FetchCheck:
+    """What a fetch asks of the log that it is from, when its records are shown.
+
+    Attributes
+    ----------
+    order : WrittenOrder
+        Says whether its batches are in the order in which they were written.
+    """
+
+    __slots__ = ("_codecs", "_local_log", "order")
+
+    def __init__(self, local_log: LocalLog, codecs: CodecTable) -> None:
+        self.order = local_log.written_order
+        self._local_log = local_log
+        self._codecs = codecs
+
+    def explain(self, error: SegstoreError, fetched: FetchDataInfo) -> None:
+        """Let an *error* about the batches of *fetched* say where the next one begins."""
+        headers, _ = scan_batches(fetched.records, check_crc=False)
+        place = fetched.fetch_offset_metadata.relative_position_in_segment
+        position = (error.position or 0) - place
+        row = max(int(np.searchsorted(headers["position"], position, "right")) - 1, 0)
+        offset = int(headers["base_offset"][row]) if len(headers) else fetched.start_offset
+        explain(error, self._local_log, offset, self._codecs)
+
+
+def readable_from(
+    error: SegstoreError, path: str, offset: int | None, *, committed: bool = False
+) -> SegstoreError:
+    """Let *error* say that *offset* is the next readable one; returns it."""
+    return error.go_on(offset, way_on(path, offset, committed=committed))
+
+
+def batch_behind_damage(
+    local_log: LocalLog, segment: Segment, offset: int, codecs: CodecTable
+) -> tuple[int, int] | None:
+    """Return first offset and first byte of the whole batch of *segment* that holds *offset*.
+
+    For a reader whose way there, from the last index entry on, leads through damage. None: there is
+    no such batch.
+    """
+    following = local_log.end_of_segment(segment.base_offset)
+    file = _bytes_of(local_log, segment)
+    try:
+        return batch_of(file, following, local_log.written_order.state, offset, codecs)
+    except SegstoreError:
+        return None
+
+
+def files_of(local_log: LocalLog, *, beyond: bool = False) -> list[FileBytes]:
+    """Return the ``.log`` files of a log as they are now.
+
+    Parameters
+    ----------
+    beyond : bool
+        Also the segments behind the damage that ends the log for this handle.
+    """
+    segments, directory = local_log.segments, local_log.directory
+    files = [_bytes_of(local_log, segment) for segment in segments]
+    if beyond:
+        last = segments.active_segment.base_offset
+        for base in directory.segment_listing().base_offsets(LOG_FILE_SUFFIX):
+            if base > last:
+                name = file_name(base, LOG_FILE_SUFFIX)
+                files.append(FileBytes(directory, name, directory.info(name).size, base))
+    return files
+
+
+def _bytes_of(local_log: LocalLog, segment: Segment) -> FileBytes:
+    name = f"{segment.name}{segment.suffix}"
+    return FileBytes(local_log.directory, name, segment.size_bytes, segment.base_offset)
+
+
+def _next_bases(files: list[FileBytes]) -> list[int]:
+    return [*(file.base_offset or 0 for file in files[1:]), MAX_LONG]

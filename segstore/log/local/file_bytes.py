@@ -1,0 +1,113 @@
+"""A file of batches under any name, gone through as a segment is: without its indexes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from segstore._core import ScanResult, scan_batches
+from segstore.errors import LogTruncatedError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from segstore._core import BatchHeaders, Directory
+
+_PIECE_BYTES: Final = 4 * 1024 * 1024
+_LENGTH_END: Final = 12
+
+
+class FileBytes:
+    """The bytes of one file; nothing of them is kept, and nothing is written.
+
+    Parameters
+    ----------
+    directory : Directory
+        That the file is in.
+    name : str
+        Of the file.
+    size_bytes : int
+        So much of it counts.
+    base_offset : int or None
+        No batch has a lower offset; None where nothing says so.
+    check_crcs : bool
+        False: a batch counts as whole whose length leads to the next one; behind damage the CRC
+        says all the same where one begins.
+    """
+
+    __slots__ = ("_check_crcs", "_directory", "base_offset", "name", "size_bytes")
+
+    def __init__(
+        self,
+        directory: Directory,
+        name: str,
+        size_bytes: int,
+        base_offset: int | None = None,
+        *,
+        check_crcs: bool = True,
+    ) -> None:
+        self._directory = directory
+        self._check_crcs = check_crcs
+        self.name = name
+        self.size_bytes = size_bytes
+        self.base_offset = base_offset
+
+    @property
+    def path(self) -> str:
+        """Path of the file, for messages."""
+        return f"{self._directory.path}/{self.name}"
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return *size* bytes from *position* on.
+
+        Raises
+        ------
+        LogTruncatedError
+            The file has become shorter.
+        """
+        data = self._directory.read_range(self.name, position, size)
+        if len(data) < size:
+            raise LogTruncatedError(
+                "the file became shorter while it was read",
+                file=self.path,
+                position=position,
+                found=f"{len(data)} bytes",
+                expected=f"{size} bytes",
+            )
+        return data
+
+    def read_range(self, _name: str, position: int, size: int) -> bytes:
+        """Do as `Directory.read_range` does, for the search."""
+        return self._directory.read_range(self.name, position, size)
+
+    def read_into(self, buffer: Buffer, position: int) -> None:
+        """Fill *buffer* from *position* on, as a segment does."""
+        view = memoryview(buffer)
+        view[:] = self.read(position, view.nbytes)
+
+    def is_zero(self, position: int, size: int) -> bool:
+        """Whether there is nothing but zeros, as in room that was allocated ahead."""
+        while size > 0:
+            piece = self.read(position, min(size, _PIECE_BYTES))
+            if piece.strip(b"\0"):
+                return False
+            position, size = position + len(piece), size - len(piece)
+        return True
+
+    def scan(
+        self, *, start_position: int, end_position: int, max_batches: int, table: bool = True
+    ) -> tuple[BatchHeaders, ScanResult]:
+        """Scan a piece, as `Segment.scan` does; it has one whole batch at least, if there is."""
+        left = end_position - start_position
+        data = self.read(start_position, min(_PIECE_BYTES, left))
+        first_bytes = _LENGTH_END + int.from_bytes(data[8:_LENGTH_END])
+        if _PIECE_BYTES < first_bytes <= left:
+            data = self.read(start_position, first_bytes)
+        headers, result = scan_batches(
+            data, check_crc=self._check_crcs or not table, max_batches=max_batches
+        )
+        stop = result.stop
+        if len(data) < left and len(headers) and stop in {"complete", "incomplete"}:
+            stop = "limit"
+        if table:
+            headers["position"] += start_position
+        return headers, result._replace(stop=stop, valid_bytes=start_position + result.valid_bytes)

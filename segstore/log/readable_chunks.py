@@ -1,0 +1,354 @@
+"""Chunks of what can be read of some files, and what was left out between them.
+
+It takes the place of `ChunkReader` where a reader goes on behind damage, and where a file is read
+without a log around it. No index is asked, and no length is believed that leads nowhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from segstore._core import AbortedTransactions, ColumnDecoder, iterate_raw_records, scan_batches
+from segstore.config import MAX_LONG
+from segstore.errors import CorruptRecordError, SegstoreError
+from segstore.log.chunk_reader import CHUNK_BYTES, Chunk
+from segstore.log.damage_errors import DAMAGE, readable_from
+from segstore.log.findings.finding import FindingCode
+from segstore.log.local.batch_search import NOT_WHOLE
+from segstore.log.recovery.salvage_report import LostRange
+from segstore.log.salvage.readable_batches import (
+    first_offset_of,
+    next_readable_offset,
+    stretches_of,
+)
+from segstore.records.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, decode_to_batches
+from segstore.records.control_record import ControlRecordType, parse_control_key
+from segstore.types import CONTROL_FLAG, CURRENT_MAGIC, TRANSACTIONAL_FLAG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
+    from segstore._core import CodecTable
+    from segstore.log.files.checkpoints import LogState
+    from segstore.log.local.file_bytes import FileBytes
+
+_NEVER_FOUND: Final = "these offsets had been given out, and no file holds their records"
+_ENDS_WITHIN: Final = "the file ends inside a batch: it was cut, or its writer had not finished"
+_UNDECIDED: Final = "the end of their transaction may be among what was left out"
+
+
+class ReadableChunks:
+    """Whole batches of offsets ``[start_offset, end_offset)``, also those behind damage.
+
+    Parameters
+    ----------
+    files : sequence of FileBytes
+        In the order of their offsets.
+    codecs : CodecTable
+        A batch that no reader can decode is left out too.
+    start_offset, end_offset : int
+        The range; an end of 2^63-1 = the last whole batch.
+    state : LogState or None
+        From where on the log has no gap, where that is known.
+    raises : bool
+        Raise what is found instead of leaving it out.
+    require_as_it_was : callable or None
+        Called with the offset that was reached before a chunk is handed out; raises when the log
+        was cut since the range was taken.
+    known_end : int
+        Offsets below it had been given out, as a checkpoint says; where the batches end before it,
+        the others are left out.
+    stands_alone : bool
+        The one file may end inside a batch, and nothing else says whether it did: that is told too.
+    undecided : sequence of LostRange
+        For `skipped`: transactions that are left out by who decodes the chunks.
+
+    Attributes
+    ----------
+    skipped : list of LostRange
+        What the last pass has left out so far, in its order.
+    """
+
+    def __init__(  # noqa: PLR0913 - the parts of a range
+        self,
+        files: Sequence[FileBytes],
+        codecs: CodecTable,
+        *,
+        start_offset: int,
+        end_offset: int,
+        state: LogState | None = None,
+        raises: bool = False,
+        require_as_it_was: Callable[[int], object] | None = None,
+        known_end: int = 0,
+        stands_alone: bool = False,
+        undecided: Sequence[LostRange] = (),
+    ) -> None:
+        self.skipped: list[LostRange] = []
+        self._files = files
+        self._codecs = codecs
+        self._start_offset = start_offset
+        self._end_offset = end_offset
+        self._state = state
+        self._raises = raises
+        self._require_as_it_was = require_as_it_was
+        self._known_end = known_end
+        self._stands_alone = stands_alone
+        self._undecided = undecided
+
+    def __iter__(self) -> Iterator[Chunk]:
+        """Yield whole batches, each chunk of one file."""
+        skipped = self.skipped = list(self._undecided)
+        for file, rows in self._readable(skipped):
+            ends = np.cumsum(rows["size"])
+            first = 0
+            while first < len(rows):
+                before = int(ends[first - 1]) if first else 0
+                behind = int(np.searchsorted(ends, before + CHUNK_BYTES, "right"))
+                behind = max(behind, first + 1)
+                position, size = int(rows["position"][first]), int(ends[behind - 1]) - before
+                data = memoryview(file.read(position, size))
+                headers, _ = scan_batches(data, check_crc=False)
+                if self._require_as_it_was is not None:
+                    reached = int(rows["last_offset"][behind - 1]) + 1
+                    self._require_as_it_was(min(reached, self._end_offset))
+                segment = cast("Any", file)
+                yield from self._decodable(Chunk(data, headers, segment, position), skipped)
+                first = behind
+
+    def headers_only(self) -> Iterator[Chunk]:
+        """Yield the headers of the same batches, with their positions in the file."""
+        for chunk in self:
+            headers = chunk.headers.copy()
+            headers["position"] += chunk.position
+            yield Chunk(memoryview(b""), headers, chunk.segment, 0)
+
+    def cuts(self, max_bytes: int) -> list[int]:
+        """Return base offsets that split the range into parts of *max_bytes* bytes."""
+        cuts, used = [], 0
+        for chunk in self.headers_only():
+            rows = zip(
+                chunk.headers["base_offset"].tolist(),
+                chunk.headers["size_bytes"].tolist(),
+                strict=True,
+            )
+            for offset, size in rows:
+                if used and used + size > max_bytes:
+                    cuts.append(offset)
+                    used = 0
+                used += size
+        return cuts
+
+    def explain(self, error: SegstoreError, chunk: Chunk) -> None:
+        """Name the file of an error about the bytes of *chunk*, and where the next batch begins."""
+        error.locate(chunk.segment.path, chunk.position)
+        if isinstance(error, DAMAGE) and not error.says_way_on:
+            files = [(file, self._next_base_offset(n)) for n, file in enumerate(self._files)]
+            offset = chunk.offset_at(error.position)
+            found = next_readable_offset(files, self._state, offset, self._codecs)
+            readable_from(error, chunk.segment.path, found)
+
+    # ---- what can be read, and what not ----------------------------------------------------------
+
+    def _readable(self, skipped: list[LostRange]) -> Iterator[tuple[FileBytes, np.ndarray]]:
+        """Yield the batches of the range in stretches; note what lies between them."""
+        reached = self._start_offset
+        for number, file in enumerate(self._files):
+            following = self._next_base_offset(number)
+            if following > reached:
+                reached = yield from self._readable_in(file, following, reached, skipped)
+            if reached >= self._end_offset:
+                return
+
+    def _readable_in(
+        self, file: FileBytes, following: int, reached: int, skipped: list[LostRange]
+    ) -> Generator[tuple[FileBytes, np.ndarray], None, int]:
+        """Do the same for one file; returns the offset that is reached with it."""
+        end, codecs = self._end_offset, self._codecs
+        pending: LostRange | None = None
+        for stretch in stretches_of(file, following, self._state):
+            if stretch.lost is not None:
+                pending = _joined(pending, stretch.lost)
+                continue
+            rows = stretch.rows[stretch.rows["last_offset"] >= reached]
+            if len(rows):
+                first = first_offset_of(file, rows[0], codecs)
+                self._leave_out(pending, reached, min(first, end), skipped, next_offset=first)
+                if first >= end:
+                    return end
+                reached = int(rows["last_offset"][-1]) + 1
+                count = int(np.searchsorted(rows["base_offset"], end))
+                if count < len(rows) and first_offset_of(file, rows[count], codecs) < end:
+                    count += 1  # an old compressed one is known by its last offset
+                yield file, rows[:count]
+            pending = None
+        if following == MAX_LONG:
+            self._end_in(file, pending, reached, skipped)
+            return reached
+        self._leave_out(pending, reached, min(following, end), skipped)
+        return max(reached, following)
+
+    def _next_base_offset(self, number: int) -> int:
+        following = self._files[number + 1].base_offset if self._files[number + 1 :] else None
+        return MAX_LONG if following is None else following
+
+    def _end_in(
+        self, file: FileBytes, pending: LostRange | None, reached: int, skipped: list[LostRange]
+    ) -> None:
+        """Note what ends the last file, but for a write that was not finished, and zeros."""
+        if self._end_offset < MAX_LONG:
+            self._leave_out(pending, reached, self._end_offset, skipped)
+        elif reached < self._known_end:
+            lost = pending or LostRange(
+                file.name, file.size_bytes, 0, 0, None, _NEVER_FOUND, FindingCode.RECORDS_MISSING
+            )
+            self._leave_out(lost, reached, self._known_end, skipped)
+        elif pending is not None and not file.is_zero(pending.position, pending.size_bytes):
+            lost = pending._replace(first_offset=reached)
+            if pending.reason != NOT_WHOLE:
+                self._note(lost, skipped, None)
+            elif self._stands_alone:
+                skipped.append(
+                    lost._replace(reason=_ENDS_WITHIN, code=FindingCode.BATCH_INCOMPLETE)
+                )
+
+    def _leave_out(
+        self,
+        lost: LostRange | None,
+        first: int,
+        behind: int,
+        skipped: list[LostRange],
+        *,
+        next_offset: int | None = None,
+    ) -> None:
+        """Note that the records from *first* to below *behind* are left out, if there are any."""
+        if lost is None:
+            if self._state is None:
+                return  # compaction may have taken them
+            first = max(first, self._state.contiguous_from)
+            lost = LostRange("", 0, 0, first, behind, _NEVER_FOUND, FindingCode.RECORDS_MISSING)
+        if first < behind:
+            lost = lost._replace(first_offset=first, next_offset=behind)
+            self._note(lost, skipped, next_offset)
+
+    def _note(self, lost: LostRange, skipped: list[LostRange], next_offset: int | None) -> None:
+        if self._raises:
+            error = CorruptRecordError(
+                lost.reason,
+                file=self._files[0].path,
+                position=lost.position,
+                found="bytes that are no whole batch",
+                expected=f"a batch from offset {lost.first_offset} on",
+            )
+            raise readable_from(error, self._files[0].path, next_offset)
+        skipped.append(lost)
+
+    def _decodable(self, chunk: Chunk, skipped: list[LostRange]) -> Iterator[Chunk]:
+        """Hand out the batches that can be decoded: a right checksum says nothing of that."""
+        while len(chunk.headers):
+            decoder = ColumnDecoder(self._codecs, ("offset",), check_crc=False)
+            try:
+                for _ in decode_to_batches([chunk.data], decoder, MAX_BATCH_ROWS, MAX_BATCH_BYTES):
+                    pass
+            except DAMAGE as error:
+                if self._raises:
+                    yield chunk  # the records before come out, then the error
+                    return
+                row = chunk.row_at(error.position)
+                before, bad, chunk = chunk.around(row)
+                if row:
+                    yield before
+                skipped.append(self._undecodable(bad, error))
+            else:
+                yield chunk
+                return
+
+    def _undecodable(self, batch: Chunk, error: SegstoreError) -> LostRange:
+        return LostRange(
+            batch.segment.name,
+            batch.position,
+            batch.data.nbytes,
+            max(int(batch.headers["base_offset"][0]), self._start_offset),
+            min(int(batch.headers["last_offset"][0]) + 1, self._end_offset),
+            error.message,
+            FindingCode.RECORDS_CORRUPT,
+        )
+
+
+def _joined(pending: LostRange | None, lost: LostRange) -> LostRange:
+    """Return what is lost since the last batch that could be read."""
+    if pending is None:
+        return lost
+    return pending._replace(size_bytes=lost.position + lost.size_bytes - pending.position)
+
+
+# ---- committed data ------------------------------------------------------------------------------
+
+
+class Settled(NamedTuple):
+    """What is known of the transactions of a damaged range."""
+
+    aborted: AbortedTransactions
+    """Those without records for a reader: aborted ones, and those of which nothing is known."""
+    end_offset: int
+    """The last stable offset."""
+    undecided: list[LostRange]
+    """The transactions whose end may be among what was left out."""
+
+
+def settle_transactions(chunks: ReadableChunks, codecs: CodecTable, end_offset: int) -> Settled:
+    """Decide each transaction by the next marker of its producer, unless something is missing.
+
+    Records are left out whose transaction was open where the log is damaged: their marker may be
+    what is lost. Records behind the damage are decided by the markers behind it.
+
+    Parameters
+    ----------
+    chunks : ReadableChunks
+        All from the first offset of the reader to the end of the log.
+    end_offset : int
+        Where visible data ends in any case.
+    """
+    under_way: dict[int, tuple[int, int]] = {}
+    left_out: list[tuple[int, int, int]] = []
+    undecided: list[LostRange] = []
+    known_losses = 0
+
+    def give_up() -> None:
+        for producer_id, (first, last) in under_way.items():
+            left_out.append((producer_id, first, last))
+            undecided.append(
+                LostRange("", 0, 0, first, last + 1, _UNDECIDED, FindingCode.RECORDS_MAYBE_MISSING)
+            )
+        under_way.clear()
+
+    for chunk in chunks:
+        if len(chunks.skipped) > known_losses:
+            known_losses = len(chunks.skipped)
+            give_up()
+        headers = chunk.headers
+        is_of_one = (headers["attributes"] & TRANSACTIONAL_FLAG != 0) & (
+            headers["magic"] >= CURRENT_MAGIC
+        )
+        for row in headers[is_of_one]:
+            producer_id, first = int(row["producer_id"]), int(row["base_offset"])
+            if not row["attributes"] & CONTROL_FLAG:
+                begin = under_way.get(producer_id, (first, first))[0]
+                under_way[producer_id] = begin, int(row["last_offset"])
+                continue
+            position = int(row["position"])
+            kind = _kind_of_marker(chunk.data[position : position + int(row["size_bytes"])], codecs)
+            begun = under_way.pop(producer_id, None)
+            if kind is ControlRecordType.ABORT and begun is not None:
+                left_out.append((producer_id, begun[0], first))
+    if len(chunks.skipped) > known_losses:
+        give_up()
+    stable = min([end_offset, *(first for first, _ in under_way.values())])
+    return Settled(AbortedTransactions(left_out), stable, undecided)
+
+
+def _kind_of_marker(batch: memoryview, codecs: CodecTable) -> ControlRecordType:
+    for record in iterate_raw_records(batch, codecs):
+        return parse_control_key(record.key).type
+    return ControlRecordType.UNKNOWN  # compaction can leave a batch without its record

@@ -1,0 +1,118 @@
+"""Which batches of a damaged file can be read: those that a salvage would keep.
+
+Readers ask it after the usual way, by index and lengths, has failed, or where they are told to
+leave out what is damaged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from segstore._core import base_offset_of
+from segstore.config import MAX_LONG
+from segstore.errors import SegstoreError
+from segstore.log.findings.finding import FindingCode
+from segstore.log.local.batch_search import BatchSearch
+from segstore.log.recovery.salvage_report import LostRange
+from segstore.log.salvage.batch_chain import choose_batches
+from segstore.types import CURRENT_MAGIC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from segstore._core import CodecTable
+    from segstore.log.files.checkpoints import LogState
+    from segstore.log.local.batch_search import NoBatch
+    from segstore.log.local.file_bytes import FileBytes
+
+_MAGIC_AT: Final = 16
+_UNFIT: Final = "a whole batch whose offsets do not fit those around it"
+
+
+class Stretch(NamedTuple):
+    """Bytes of a file from its beginning to its end: batches that can be read, or none."""
+
+    rows: np.ndarray
+    """Of `ROW`, one behind the other, without a hole between them."""
+    lost: LostRange | None
+    """Why they cannot be read, without the offsets that are lost; None: they can."""
+
+
+def stretches_of(
+    file: FileBytes, next_base_offset: int, state: LogState | None
+) -> Iterator[Stretch]:
+    """Yield all bytes of *file*, the readable and the others in turns.
+
+    Parameters
+    ----------
+    next_base_offset : int
+        Where the next file begins; 2^63-1 = there is none.
+    state : LogState or None
+        From where on the log has no gap, where that is known.
+    """
+    reasons: dict[tuple[int, int], NoBatch] = {}
+    bytes_there = cast("Any", file)
+    search = BatchSearch(bytes_there, bytes_there, file.name, 0, reasons, lambda _: None)
+    known_end = -1 if next_base_offset == MAX_LONG else next_base_offset
+    gapless_from = None if state is None else state.contiguous_from
+    for rows, chosen, _ in choose_batches(
+        search.rows(), [file.base_offset or 0], gapless_from, end_offset=known_end
+    ):
+        kept = chosen & (rows["last_offset"] < next_base_offset)
+        borders = np.flatnonzero(kept[1:] != kept[:-1]) + 1
+        for piece in np.split(np.arange(len(rows)), borders):
+            is_kept = bool(kept[piece[0]])
+            yield Stretch(rows[piece], None if is_kept else _lost(file, rows[piece], reasons))
+
+
+def _lost(file: FileBytes, rows: np.ndarray, reasons: dict[tuple[int, int], NoBatch]) -> LostRange:
+    position = int(rows["position"][0])
+    size = int(rows["position"][-1] + rows["size"][-1]) - position
+    reason, os_error = reasons.get((0, position), (_UNFIT, None))
+    code = FindingCode.BATCH_OUT_OF_ORDER if reason == _UNFIT else FindingCode.BATCH_CORRUPT
+    if os_error is not None:
+        code = FindingCode.FILE_UNREADABLE
+    return LostRange(file.name, position, size, 0, None, reason, code, os_error)
+
+
+def first_offset_of(file: FileBytes, row: np.void, codecs: CodecTable) -> int:
+    """Return the first offset of a whole batch; an old compressed one is opened for it."""
+    offset = int(row["base_offset"])
+    if file.read(int(row["position"]) + _MAGIC_AT, 1)[0] >= CURRENT_MAGIC:
+        return offset
+    try:
+        return base_offset_of(file.read(int(row["position"]), int(row["size"])), codecs)
+    except SegstoreError:  # told by who reads it
+        return offset
+
+
+def batch_of(
+    file: FileBytes, next_base_offset: int, state: LogState | None, offset: int, codecs: CodecTable
+) -> tuple[int, int] | None:
+    """Return first offset and first byte of the whole batch that holds *offset*; None without."""
+    for stretch in stretches_of(file, next_base_offset, state):
+        reaching = stretch.rows[stretch.rows["last_offset"] >= offset]
+        if stretch.lost is None and len(reaching):
+            first = first_offset_of(file, reaching[0], codecs)
+            return (first, int(reaching["position"][0])) if first <= offset else None
+    return None
+
+
+def next_readable_offset(
+    files: Iterable[tuple[FileBytes, int]], state: LogState | None, offset: int, codecs: CodecTable
+) -> int | None:
+    """Return the first offset of the first whole batch that begins above *offset*.
+
+    Parameters
+    ----------
+    files : iterable of (FileBytes, int)
+        From the one that holds *offset* on, each with the base offset of the next one.
+    """
+    for file, next_base_offset in files:
+        for stretch in stretches_of(file, next_base_offset, state):
+            above = stretch.rows[stretch.rows["base_offset"] > offset]
+            if stretch.lost is None and len(above):
+                return max(first_offset_of(file, above[0], codecs), offset + 1)
+    return None
