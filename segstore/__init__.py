@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
     from segstore.log.log_offsets import LogOffsetSnapshot
     from segstore.log.log_salvage import salvage
+    from segstore.log.lone_segment import LoneSegment, open_segment
     from segstore.log.open_log import open
     from segstore.log.open_transaction import OpenTransaction
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
@@ -84,6 +85,7 @@ _HOMES = {
     "LogOffsetMetadata": "segstore.types",
     "LogOffsetSnapshot": "segstore.log.log_offsets",
     "LogScan": "segstore.log.scan",
+    "LoneSegment": "segstore.log.lone_segment",
     "LostRange": "segstore.log.recovery.salvage_report",
     "MemoryRecords": "segstore.records.memory_records",
     "MessageSet": "segstore.records.message_set_receive",
@@ -109,6 +111,7 @@ _HOMES = {
     "VerifyReport": "segstore.log.check.verify_report",
     "open": "segstore.log.open_log",
     "open_dir": "segstore.manager.log_manager",
+    "open_segment": "segstore.log.lone_segment",
     "partition_for_key": "segstore.records.partitioner",
     "salvage": "segstore.log.log_salvage",
 }
@@ -129,6 +132,7 @@ __all__ = [
     "LogOffsetMetadata",
     "LogOffsetSnapshot",
     "LogScan",
+    "LoneSegment",
     "LostRange",
     "MemoryRecords",
     "MessageSet",
@@ -154,6 +158,7 @@ __all__ = [
     "VerifyReport",
     "open",
     "open_dir",
+    "open_segment",
     "partition_for_key",
     "salvage",
 ]

@@ -7,29 +7,36 @@ from typing import TYPE_CHECKING
 
 from segstore.cli.offset_range import add_offset_argument, combined, out_of_range
 from segstore.cli.output import say, say_warnings, write
-from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
+from segstore.cli.partition_paths import (
+    add_as_argument,
+    add_partition_arguments,
+    open_to_read,
+    readable_paths,
+)
 from segstore.cli.record_format import add_format_arguments, formatter_of
 from segstore.cli.transaction_text import say_committed_end
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from segstore._core import Record
     from segstore.cli.offset_range import OffsetRange
+    from segstore.log.lone_segment import LoneSegment
+    from segstore.log.scan import LogScan
     from segstore.log.unified_log import Log
-    from segstore.types import IsolationName
 
 OUTPUT_RECORDS = 1000
+MOST_RANGES = 20
+"""So many ranges that were left out are named."""
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "Print the records of a partition up to its end as of now. Nothing is written "
-        "to it and no lock is taken: it may be a broker's or another process's. Exit code 1 when "
-        "the log ends at damage and records may follow."
+        "to it and no lock is taken: it may be a broker's or another process's. PATH may be one "
+        ".log file alone, under any name. Exit code 1 when the log ends at damage and records may "
+        "follow, or when something was left out."
     )
     add_partition_arguments(parser)
+    add_as_argument(parser)
     add_offset_argument(parser)
     parser.add_argument(
         "-c", dest="count", type=record_count, metavar="N", help="stop after N records"
@@ -41,37 +48,36 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-check-crcs", action="store_true", help="trust the bytes: read without checking CRCs"
     )
+    parser.add_argument(
+        "--skip-damaged",
+        action="store_true",
+        help="go on behind damage; stderr says which offsets were left out",
+    )
     add_isolation_argument(parser)
     add_format_arguments(parser, "-f")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the records of the selected partitions, one after the other."""
-    import segstore
-
     to_text = formatter_of(arguments)
     span = combined(arguments.offsets)
     left: int | None = arguments.count
     logs = printed_nothing_of = code = 0
-    for path in selected_partitions(arguments.path, arguments.topic, arguments.partition):
+    for path in readable_paths(arguments.path, arguments.topic, arguments.partition):
         if left == 0:
             break
-        with segstore.open(path, read_only=True) as log:
+        with open_to_read(path, arguments.as_) as log:
             logs += 1
             say_warnings(log, quiet=arguments.quiet)
-            problem = out_of_range(span, log)
+            goes_on = arguments.skip_damaged and log.report.damage is not None
+            problem = None if goes_on else out_of_range(span, log)
             if problem is not None and not arguments.quiet:
                 say(f"segstore: {problem}")
             printed_nothing_of += problem is not None and span.resolve(log)[0] == log.log_end_offset
             printed = 0
             chunk = []
+            shown = scan_of(log, span, arguments)
             try:
-                shown = records(
-                    log,
-                    span,
-                    check_crcs=not arguments.no_check_crcs,
-                    isolation=arguments.isolation,
-                )
                 for record in shown:
                     if printed == left:
                         break
@@ -84,16 +90,18 @@ def run(arguments: argparse.Namespace) -> int:
                 write(b"".join(chunk))  # what is good comes out, also before damage
             if left is not None:
                 left -= printed
-            if left != 0 and hides_records(log, span):
-                code = 1
+            if left != 0:
+                code = max(code, say_what_is_hidden(log, span, shown))
             if left != 0 and not arguments.quiet:
                 _say_end(log, arguments, span)
     return 1 if 0 < logs == printed_nothing_of else code
 
 
-def _say_end(log: Log, arguments: argparse.Namespace, span: OffsetRange) -> None:
+def _say_end(log: Log | LoneSegment, arguments: argparse.Namespace, span: OffsetRange) -> None:
+    import segstore
+
     is_committed = arguments.isolation == "read_committed"
-    if is_committed:
+    if is_committed and isinstance(log, segstore.Log):
         say_committed_end(log, span.resolve(log)[1])
     if arguments.say_end:
         topic, partition = log.topic_partition
@@ -101,25 +109,35 @@ def _say_end(log: Log, arguments: argparse.Namespace, span: OffsetRange) -> None
         say(f"% Reached end of topic {topic} [{partition}] at offset {end}")
 
 
-def hides_records(log: Log, span: OffsetRange) -> bool:
-    """Say on stderr that *log* ends at damage, when *span* reaches that far; returns whether."""
-    damage = log.report.damage
+def say_what_is_hidden(log: Log | LoneSegment, span: OffsetRange, shown: LogScan) -> int:
+    """Say on stderr what *shown* has left out, or that *log* ends at damage; return the code."""
+    skipped, damage = shown.skipped, log.report.damage
+    for lost in skipped[:MOST_RANGES]:
+        say(f"segstore: {log.path}: left out: {lost}")
+    if skipped[MOST_RANGES:]:
+        say(f"segstore: {log.path}: left out: {len(skipped) - MOST_RANGES} more ranges")
+    if skipped:
+        return 1
     if damage is None or span.resolve(log)[1] < log.log_end_offset:
-        return False
-    say(f"segstore: {log.path}: {damage}")
-    return True
+        return 0
+    way_on = "" if shown.end_offset > log.log_end_offset else "; --skip-damaged goes on behind it"
+    say(f"segstore: {log.path}: {damage}{way_on}")
+    return 1
 
 
-def records(
-    log: Log,
-    span: OffsetRange,
-    *,
-    check_crcs: bool,
-    isolation: IsolationName = "read_uncommitted",
-) -> Iterator[Record]:
-    """Iterate over the records of *log* within *span*."""
+def scan_of(log: Log | LoneSegment, span: OffsetRange, arguments: argparse.Namespace) -> LogScan:
+    """Return the records of *log* within *span*."""
     start, end = span.resolve(log)
-    return iter(log.scan(start, end, check_crcs=check_crcs, isolation=isolation))
+    is_to_end = end == log.log_end_offset
+    if arguments.skip_damaged and log.report.damage is not None and isinstance(span.start, int):
+        start = max(start, span.start)  # which may be behind where the log ends for this handle
+    return log.scan(
+        start,
+        None if is_to_end else max(start, end),
+        check_crcs=not arguments.no_check_crcs,
+        isolation=arguments.isolation,
+        on_damage="skip" if arguments.skip_damaged else "raise",
+    )
 
 
 def add_isolation_argument(parser: argparse.ArgumentParser) -> None:

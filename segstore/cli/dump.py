@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Without the others Kafka goes on with the next file [format.md 18.5].
 NEEDED = (".log", ".checkpoint", ".index", ".timeindex")
+KINDS = (*NEEDED, ".snapshot", ".txnindex")
 
 STRING_DECODER = "StringDecoder"
 
@@ -33,10 +34,14 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "Print .log, .checkpoint, .index, .timeindex, .snapshot and .txnindex files "
-        "with the options and the text of kafka-dump-log. The files are only read."
+        "with the options and the text of kafka-dump-log. The files are only read; an index is "
+        "compared with the .log beside it, and printed without one."
     )
     parser.add_argument("--version", action="version", version=f"segstore {__version__}")
-    parser.add_argument("--files", metavar="A,B,...", help="files to dump, in order; required")
+    parser.add_argument("--files", metavar="A,B,...", help="files to dump, in order")
+    parser.add_argument(
+        "paths", metavar="FILE", nargs="*", help="more files, which may have any name"
+    )
     parser.add_argument(
         "--format",
         choices=("text", "json", "csv", "arrow", "parquet"),
@@ -86,16 +91,18 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Dump the files in order, then print what was found."""
-    if arguments.files is None:
+    if arguments.files is None and not arguments.paths:
         return _say_what_is_missing(arguments)
     options = options_of(arguments)
     findings = Findings()
-    paths = [re.sub("/+", "/", path) for path in arguments.files.split(",")]
+    given = [] if arguments.files is None else arguments.files.split(",")
+    files = [(path, suffix_of(path)) for path in (re.sub("/+", "/", path) for path in given)]
+    files += [(path, likely_suffix_of(path)) for path in arguments.paths]
     if arguments.format == "text":
-        for path in paths:
-            dump_file(path, options, findings)
+        for path, suffix in files:
+            dump_file(path, suffix, options, findings)
     else:
-        dump_rows(arguments.format, paths, options, findings)
+        dump_rows(arguments.format, files, options, findings)
     print_findings(findings)
     return 0  # as Kafka's: the text is the answer; `verify` is the command that judges
 
@@ -109,7 +116,21 @@ def _say_what_is_missing(arguments: argparse.Namespace) -> int:
     return 1
 
 
-def dump_rows(form: str, paths: list[str], options: DumpOptions, findings: Findings) -> None:
+def suffix_of(path: str) -> str:
+    """Return what Kafka's tool knows the kind of a file by."""
+    name = path.rpartition("/")[2]
+    return f".{name.rpartition('.')[2]}" if "." in name else ""
+
+
+def likely_suffix_of(path: str) -> str:
+    """Return the kind of a file under any name, as of ``0.log.deleted``; else it is a log."""
+    name = path.rpartition("/")[2]
+    return next((one for one in KINDS if one in {f".{part}" for part in name.split(".")}), ".log")
+
+
+def dump_rows(
+    form: str, files: list[tuple[str, str]], options: DumpOptions, findings: Findings
+) -> None:
     """Print the rows of logs and snapshots in another format than text, all in one table.
 
     Raises
@@ -120,10 +141,10 @@ def dump_rows(form: str, paths: list[str], options: DumpOptions, findings: Findi
     from segstore.cli.dump_rows import columns_of, log_rows
     from segstore.cli.dump_table import print_rows
 
-    for path in paths:
-        if not path.endswith((".log", ".checkpoint")):
+    for path, suffix in files:
+        if suffix not in {".log", ".checkpoint"}:
             raise UsageError(f"--format {form}: {path} is no .log and no .checkpoint file")
-    rows = (row for path in paths for row in log_rows(path, options, findings))
+    rows = (row for path, _ in files for row in log_rows(path, options, findings))
     print_rows(form, columns_of(options), rows)
 
 
@@ -165,13 +186,12 @@ def decoder_of(arguments: argparse.Namespace) -> RecordDecoder | None:
     return None
 
 
-def dump_file(path: str, options: DumpOptions, findings: Findings) -> None:
-    """Dump one file by its suffix; add what was found to *findings*."""
-    if path.endswith(NEEDED) and not Path(path).exists():
+def dump_file(path: str, suffix: str, options: DumpOptions, findings: Findings) -> None:
+    """Dump one file of the kind that *suffix* says; add what was found to *findings*."""
+    if suffix in NEEDED and not Path(path).exists():
         raise LogNotFoundError("there is no such file", file=path)
     write_line(f"Dumping {path}")
-    name = path.rpartition("/")[2]
-    match f".{name.rpartition('.')[2]}" if "." in name else "":
+    match suffix:
         case ".log" | ".checkpoint":
             from segstore.cli.dump_log import dump_log
 

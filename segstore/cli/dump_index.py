@@ -5,17 +5,19 @@ from __future__ import annotations
 import bisect
 import os
 import struct
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.cli.batch_file import BatchFile, open_for_reading
-from segstore.cli.dump_log import batch_records, segment_base_offset
+from segstore.cli.dump_log import batch_records, named_base_offset
 from segstore.cli.dump_report import IndexFindings, absolute_path
-from segstore.cli.output import write, write_line
+from segstore.cli.output import say, write, write_line
 from segstore.errors import CorruptIndexError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from segstore.cli.dump_report import DumpOptions, Findings
 
@@ -35,8 +37,8 @@ class IndexEntry(NamedTuple):
 
 def dump_offset_index(path: str, options: DumpOptions, findings: Findings) -> None:
     """Print the entries of the offset index at *path*; compare each with the batch it names."""
-    base_offset = segment_base_offset(Path(path).name)
-    with BatchFile(_beside(path, ".log")) as log:
+    base_offset = _base_offset_of(path)
+    with _log_beside(path) as log:
         size_bytes = _file_size(path)
         if size_bytes < OFFSET_ENTRY.size:
             write_line(f"{path} is empty.")
@@ -46,19 +48,20 @@ def dump_offset_index(path: str, options: DumpOptions, findings: Findings) -> No
             write_line(f"{path} passed sanity check.")
             return
         for entry in used_entries(path, base_offset, OFFSET_ENTRY):
-            last_offset = _last_offset_at(log, entry, options.max_message_size, path)
-            if last_offset != entry.offset:
-                absolute = absolute_path(path)
-                findings.offset_mismatches.setdefault(absolute, {})[entry.offset] = last_offset
+            if log is not None:
+                last_offset = _last_offset_at(log, entry, options.max_message_size, path)
+                if last_offset != entry.offset:
+                    absolute = absolute_path(path)
+                    findings.offset_mismatches.setdefault(absolute, {})[entry.offset] = last_offset
             if not options.verify_index_only:
                 write(f"offset: {entry.offset} position: {entry.value}\n".encode())
 
 
 def dump_time_index(path: str, options: DumpOptions, findings: Findings) -> None:
     """Print the entries of the time index at *path* and compare each with the log."""
-    base_offset = segment_base_offset(Path(path).name)
+    base_offset = _base_offset_of(path)
     index_path = _beside(path, ".index")
-    with BatchFile(_beside(path, ".log")) as log:
+    with _log_beside(path) as log:
         _file_size(path)
         lookup = PositionLookup(index_path, base_offset)
         if options.index_sanity_check:
@@ -69,20 +72,26 @@ def dump_time_index(path: str, options: DumpOptions, findings: Findings) -> None
         findings.time_indexes.append(noted)
         previous = -1
         for entry in used_entries(path, base_offset, TIME_ENTRY):
-            timestamp = entry.value
-            last_offset, max_timestamp = _batch_with(
-                log, entry.offset, lookup.position(entry.offset)
-            )
-            if last_offset != entry.offset:
-                noted.not_found.append((entry.offset, last_offset))
-            else:
-                if max_timestamp != timestamp:
-                    noted.mismatches.append((timestamp, max_timestamp))
-                if previous >= timestamp:
-                    noted.out_of_order.append((timestamp, previous))
+            if log is not None:
+                _compare(entry, previous, log, lookup.position(entry.offset), noted)
             if not options.verify_index_only:
-                write(f"timestamp: {timestamp} offset: {entry.offset}\n".encode())
-            previous = timestamp
+                write(f"timestamp: {entry.value} offset: {entry.offset}\n".encode())
+            previous = entry.value
+
+
+def _compare(
+    entry: IndexEntry, previous: int, log: BatchFile, position: int, noted: IndexFindings
+) -> None:
+    """Note what is wrong with an entry of a time index, behind one with timestamp *previous*."""
+    timestamp = entry.value
+    last_offset, max_timestamp = _batch_with(log, entry.offset, position)
+    if last_offset != entry.offset:
+        noted.not_found.append((entry.offset, last_offset))
+        return
+    if max_timestamp != timestamp:
+        noted.mismatches.append((timestamp, max_timestamp))
+    if previous >= timestamp:
+        noted.out_of_order.append((timestamp, previous))
 
 
 class PositionLookup:
@@ -92,6 +101,8 @@ class PositionLookup:
         self._offsets: list[int] = []
         self._positions: list[int] = []
         previous = -1
+        if not Path(path).exists():
+            return
         for entry in used_entries(path, base_offset, OFFSET_ENTRY):
             if entry.offset <= previous:
                 break  # what does not increase is padding or damage [DUR-80]
@@ -122,6 +133,22 @@ def used_entries(path: str, base_offset: int, layout: struct.Struct) -> Iterator
                     return
                 yield IndexEntry(number, base_offset + relative, value)
                 number += 1
+
+
+def _base_offset_of(path: str) -> int:
+    base_offset = named_base_offset(Path(path).name)
+    if base_offset is None:
+        say(f"{path}: its name is no base offset: the offsets count from the segment's first one")
+    return base_offset or 0
+
+
+def _log_beside(path: str) -> AbstractContextManager[BatchFile | None]:
+    """Open the log of an index; None where the index is alone."""
+    beside = _beside(path, ".log")
+    if Path(beside).exists():
+        return BatchFile(beside)
+    say(f"{path}: there is no {Path(beside).name} beside it: its entries are not compared")
+    return nullcontext()
 
 
 def _beside(path: str, suffix: str) -> str:

@@ -23,8 +23,8 @@ OUTPUT_CHUNK_BYTES = 256 * 1024
 
 def dump_log(path: str, options: DumpOptions, findings: Findings) -> None:
     """Print the batches and, if asked for, the records of the file at *path*."""
-    write(f"{first_line(Path(path).name)}\n".encode())
     with BatchFile(path) as file:
+        write(f"{first_line(Path(path).name, file)}\n".encode())
         chunk: list[bytes] = []
         chunk_bytes = 0
         try:
@@ -40,29 +40,21 @@ def dump_log(path: str, options: DumpOptions, findings: Findings) -> None:
             write(b"".join(chunk))  # also what comes before an error: that is what a dump is for
 
 
-def segment_base_offset(name: str) -> int:
-    """Return the number that a file's name begins with.
-
-    Raises
-    ------
-    UsageError
-        The name begins with none.
-    """
+def named_base_offset(name: str) -> int | None:
+    """Return the number that a file's name begins with, None without one."""
     number = name.partition(".")[0]
-    if not re.fullmatch(r"[0-9]{1,20}", number):
-        raise UsageError(
-            f"{name}: the name of a segment's file is its base offset, as in {0:020d}.log"
-        )
-    return int(number)
+    return int(number) if re.fullmatch(r"[0-9]{1,20}", number) else None
 
 
-def first_line(name: str) -> str:
+def first_line(name: str, file: BatchFile) -> str:
     """Return what the dump of a file of this name begins with.
 
+    A log under another name begins with the base offset of its first batch.
+
     Raises
     ------
     UsageError
-        It is no name of a log or a snapshot.
+        It is no name of a snapshot.
     """
     if name == "bootstrap.checkpoint":
         return "KRaft bootstrap snapshot"
@@ -73,7 +65,10 @@ def first_line(name: str) -> str:
         raise UsageError(
             f"{name}: a snapshot's name is its end offset and epoch, <20 digits>-<10 digits>"
         )
-    return f"Log starting offset: {segment_base_offset(name)}"
+    base_offset = named_base_offset(name)
+    if base_offset is None:
+        base_offset = next((batch.base_offset for batch in file.batches()), 0)
+    return f"Log starting offset: {base_offset}"
 
 
 def _lines(file: BatchFile, options: DumpOptions, findings: Findings) -> Iterator[str]:

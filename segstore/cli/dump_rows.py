@@ -82,10 +82,10 @@ def columns_of(options: DumpOptions) -> dict[str, str]:
 
 def log_rows(path: str, options: DumpOptions, findings: Findings) -> Iterator[dict[str, Any]]:
     """Yield the rows of the .log or .checkpoint at *path*, each with all columns."""
-    first_line(Path(path).name)  # a name that is none of a log is refused as in the text
     valid_bytes = 0
     last_offset = -1
     with BatchFile(path) as file:
+        first_line(Path(path).name, file)  # a name of no snapshot is refused as in the text
         for batch in file.batches(0, options.max_bytes):
             if options.deep:
                 for record in batch_records(batch, path):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segstore.cli.output import human_bytes, human_time, print_table, say, say_warnings, write_line
-from segstore.cli.partition_paths import all_partitions
+from segstore.cli.partition_paths import all_partitions, is_partition, unlisted_directories
 from segstore.cli.transaction_text import transaction_fields, transaction_text
 from segstore.errors import SegstoreError
 from segstore.types import SpecialTimestamp
@@ -83,6 +83,13 @@ def run(arguments: argparse.Namespace) -> int:
         except SegstoreError as error:
             say(f"segstore: {path}: {type(error).__name__}: {error}")
             code = 1
+    left_out = [] if is_partition(arguments.path) else unlisted_directories(arguments.path)
+    if left_out:
+        say(
+            f"segstore: {arguments.path}: not listed, for their names are of no partition:"
+            f" {', '.join(left_out)}; `segstore cat` and `salvage` read each by its path, a copy"
+            " with --as"
+        )
     if arguments.json:
         for summary in summaries:
             write_line(json.dumps(asdict(summary)))

@@ -13,6 +13,7 @@ from segstore.errors import ArgumentTypeError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from segstore.log.lone_segment import LoneSegment
     from segstore.log.unified_log import Log
 
 
@@ -25,7 +26,7 @@ class OffsetRange:
     start_timestamp: int | None = None
     end_timestamp: int | None = None
 
-    def resolve(self, log: Log) -> tuple[int, int]:
+    def resolve(self, log: Log | LoneSegment) -> tuple[int, int]:
         """Return first offset and (exclusive) end offset in *log*, within what it holds.
 
         An offset outside the log moves to its nearest end, as kcat's consumer does by default.
@@ -47,7 +48,7 @@ class OffsetRange:
         return start, max(start, stop)
 
 
-def out_of_range(span: OffsetRange, log: Log) -> str | None:
+def out_of_range(span: OffsetRange, log: Log | LoneSegment) -> str | None:
     """Return what is to be said of a first offset that *log* does not hold, None when it does."""
     if span.start_timestamp is not None or not isinstance(span.start, int) or span.start < 0:
         return None

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import TracebackType
 
+    from segstore.log.lone_segment import LoneSegment
     from segstore.log.unified_log import Log
 
 PLAIN_PROGRESS_SECONDS = 2.0
@@ -29,7 +30,7 @@ def say(text: str) -> None:
     sys.stderr.buffer.flush()
 
 
-def say_warnings(log: Log, *, quiet: bool = False) -> None:
+def say_warnings(log: Log | LoneSegment, *, quiet: bool = False) -> None:
     """Say on stderr what an open to read has found, but for damage, which whoever meets it says."""
     if quiet:
         return

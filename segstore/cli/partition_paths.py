@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from segstore.cli.output import UsageError
 from segstore.errors import LogNotFoundError, NotALogError, UnknownTopicOrPartitionError
+
+if TYPE_CHECKING:
+    from segstore.log.lone_segment import LoneSegment
+    from segstore.log.unified_log import Log
 
 
 def add_partition_arguments(parser: Any) -> None:
@@ -23,6 +27,32 @@ def add_partition_arguments(parser: Any) -> None:
     parser.add_argument(
         "-p", "--partition", type=partition_number, help="partition (default: all of the topic)"
     )
+
+
+def add_as_argument(parser: Any) -> None:
+    """Add ``--as``, for a directory or a file whose name is that of no partition."""
+    parser.add_argument(
+        "--as",
+        dest="as_",
+        metavar="TOPIC-N",
+        help="read PATH as this partition, whatever its own name is, as of a copy orders-0.bak",
+    )
+
+
+def readable_paths(path: str, topic: str | None, partition: int | None) -> list[str]:
+    """Do as `selected_partitions`; one file alone can be read too."""
+    if topic is None and partition is None and Path(path).is_file():
+        return [path]
+    return selected_partitions(path, topic, partition)
+
+
+def open_to_read(path: str, as_: str | None) -> Log | LoneSegment:
+    """Open a partition's directory, or one file alone, to read it."""
+    import segstore
+
+    if Path(path).is_file():
+        return segstore.open_segment(path, as_=as_)
+    return segstore.open(path, read_only=True, as_=as_)
 
 
 def partition_number(text: str) -> int:
@@ -110,6 +140,24 @@ def partitions_of(path: str) -> list[tuple[str, int, str]]:
     return [one for one in found if one[0] not in hidden]
 
 
+def unlisted_directories(path: str) -> list[str]:
+    """Return the directories in a log directory that hold a log under a name of no partition.
+
+    A broker deletes or moves them, or somebody has copied them.
+    """
+    from segstore.log.files.partition_directory import has_unique_id, is_partition_directory_name
+
+    found = []
+    with suppress(OSError), os.scandir(path) as entries:
+        for entry in entries:
+            if is_partition_directory_name(entry.name) or not entry.is_dir(follow_symlinks=False):
+                continue
+            with suppress(OSError):  # of what may not be looked into nothing is known
+                if has_unique_id(entry.name) or is_partition(entry.path):
+                    found.append(entry.name)
+    return sorted(found)
+
+
 def is_partition(path: str) -> bool:
     """Whether *path* is a directory that holds segments, whatever its name.
 
@@ -128,7 +176,11 @@ def is_partition(path: str) -> bool:
     except FileNotFoundError as error:
         raise LogNotFoundError("there is no such directory", file=path) from error
     except NotADirectoryError as error:
-        raise NotALogError("this is a file, not a log's directory", file=path) from error
+        raise NotALogError(
+            "this is a file: give the directory <topic>-<partition> that holds it; `segstore cat`"
+            " and `segstore dump` read one file alone",
+            file=path,
+        ) from error
     except OSError:
         if is_partition_directory_name(Path(path).absolute().name):
             return True

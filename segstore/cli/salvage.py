@@ -6,8 +6,8 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from segstore.cli.output import Progress, say, write_line
-from segstore.cli.partition_paths import all_partitions
+from segstore.cli.output import Progress, UsageError, say, write_line
+from segstore.cli.partition_paths import add_as_argument, all_partitions
 from segstore.errors import SegstoreError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="TARGET",
         help="the new partition's directory, or the log directory for the new partitions",
     )
+    add_as_argument(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 
@@ -35,13 +36,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Salvage one partition, or all of a log directory one after the other."""
     paths = all_partitions(arguments.path)
     is_one = paths == [arguments.path]
+    if arguments.as_ is not None and not is_one:
+        raise UsageError("--as is for one partition: PATH is a directory of several")
     code = 0
     with Progress(quiet=arguments.quiet) as progress:
         for path in paths:
             name = os.path.basename(path)  # noqa: PTH119 - the path as it was given
             target = arguments.target if is_one else f"{arguments.target}/{name}"
             try:
-                code = max(code, _salvage(path, target, progress, as_json=arguments.json))
+                code = max(code, _salvage(path, target, progress, arguments))
             except (SegstoreError, OSError) as error:
                 if is_one:
                     raise
@@ -50,11 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _salvage(path: str, target: str, progress: Progress, *, as_json: bool) -> int:
+def _salvage(path: str, target: str, progress: Progress, arguments: argparse.Namespace) -> int:
     import segstore
 
-    report = segstore.salvage(path, target, progress=progress)
-    if as_json:
+    report = segstore.salvage(path, target, progress=progress, as_=arguments.as_)
+    if arguments.json:
         write_line(json.dumps({"path": path, **report.to_dict()}))
     else:
         write_line("\n  ".join([f"{path} -> {target}:", *str(report).splitlines()]))

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 
 from segstore.cli.cat import add_isolation_argument, record_count
 from segstore.cli.output import say, say_warnings, write
-from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
+from segstore.cli.partition_paths import (
+    add_as_argument,
+    add_partition_arguments,
+    selected_partitions,
+)
 from segstore.cli.record_format import add_format_arguments, formatter_of
 from segstore.cli.transaction_text import say_committed_end
 from segstore.errors import LogTruncatedError, OffsetOutOfRangeError
@@ -34,6 +38,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "process appends from now on. Nothing is written and no lock is taken."
     )
     add_partition_arguments(parser)
+    add_as_argument(parser)
     parser.add_argument("-F", "-f", dest="follow", action="store_true", help="follow until Ctrl-C")
     parser.add_argument(
         "-n",
@@ -59,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     isolation = Isolation(arguments.isolation)
     with ExitStack() as stack:
         logs = [
-            stack.enter_context(segstore.open(path, read_only=True))
+            stack.enter_context(segstore.open(path, read_only=True, as_=arguments.as_))
             for path in selected_partitions(arguments.path, arguments.topic, arguments.partition)
         ]
         next_offsets = []

@@ -70,7 +70,9 @@ def open_partition(
     directory = open_handles.directory
     report = RecoveryReport(mode=options.profile.value)
     try:
-        parent = open_handles.parent = open_parent_directory(full_path, environment)
+        parent = open_handles.parent = open_parent_directory(
+            full_path, environment, topic_partition if read_only else None
+        )
         is_kafka = options.profile is Profile.KAFKA
         home = open_handles.home if is_kafka else directory
         if not read_only:
@@ -217,6 +219,7 @@ def _open_directories(
             environment=environment,
             as_broker=options.profile is Profile.KAFKA,
             before_making=partial(_forget_older, path, options, log_environment),
+            as_=options.as_,
         )
     except BaseException:
         if home is not None:

@@ -17,6 +17,7 @@ from segstore.arguments import path_text
 from segstore.errors import (
     AlreadyExistsError,
     IllegalArgumentError,
+    InvalidTopicError,
     NotALogError,
     SegstoreError,
 )
@@ -33,7 +34,12 @@ from segstore.log.files.partition_directory import (
     parse_directory_name,
 )
 from segstore.log.files.partition_lock import PartitionLock
-from segstore.log.files.partition_path import absolute_path, check_file_system, make_directory
+from segstore.log.files.partition_path import (
+    absolute_path,
+    check_file_system,
+    likely_name,
+    make_directory,
+)
 from segstore.log.files.stored_state import StoredState
 from segstore.log.files.unknown_log_state import write_unknown_state
 from segstore.log.log_environment import STANDALONE, LogEnvironment
@@ -51,13 +57,14 @@ if TYPE_CHECKING:
     from segstore.types import TopicPartition
 
 
-def salvage(
+def salvage(  # noqa: PLR0913 - each by its name
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
     *,
     config: LogConfig | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     allow_network_fs: bool = False,
+    as_: str | None = None,
     **settings: Any,
 ) -> SalvageReport:
     """Copy every batch of a damaged log that can be proven into a new log [DUR-62].
@@ -72,14 +79,17 @@ def salvage(
     Parameters
     ----------
     source, target : path
-        Directories ``<topic>-<partition>``. *target* must not exist; whatever happens, it comes
-        into being whole or not at all.
+        *target* is a directory ``<topic>-<partition>`` and must not exist; whatever happens, it
+        comes into being whole or not at all.
     config : LogConfig or None
         Kafka's topic settings, for the indexes of the new log.
     progress : callable or None
         Called with a phase, the work done and the work to do; what it raises ends the salvage.
     allow_network_fs : bool
         Write on NFS, CIFS or FUSE.
+    as_ : str or None
+        Read *source* as the directory of that partition, as `open` does. None = by its own name,
+        and by that of *target* where its own is no partition's.
     **settings
         Fields of `LogConfig`.
 
@@ -98,7 +108,7 @@ def salvage(
         No batch at all can be proven, or *source* was changed while it was read.
     """
     options = open_options(
-        config=config, progress=progress, allow_network_fs=allow_network_fs, **settings
+        config=config, progress=progress, allow_network_fs=allow_network_fs, as_=as_, **settings
     )
     log, report = salvage_and_open(source, target, options)
     log.close()
@@ -120,13 +130,15 @@ def salvage_and_open(
     report = SalvageReport(source=source_path, target=target_path)
     above, name = os.path.split(target_path)
     with contextlib.ExitStack() as stack:
-        found = SalvageSource(source_path, report, options.progress, environment)
+        as_ = options.as_ or _name_of_copy(source_path, topic_partition)
+        found = SalvageSource(source_path, report, options.progress, environment, as_)
         stack.callback(found.close)
         parent = make_directory(above, environment)
         stack.callback(parent.close)
         if parent.exists(name):
             raise AlreadyExistsError(
-                "a salvage makes a new log, and there is something here already",
+                "a salvage makes a new log, and there is something here already: give a path where"
+                " there is nothing",
                 file=target_path,
                 found="a file or directory",
                 expected="nothing",
@@ -164,9 +176,27 @@ def salvage_and_open(
     return log, report
 
 
+def _name_of_copy(source: str, target: TopicPartition) -> TopicPartition | None:
+    """Return what partition a directory is salvaged as whose name is of none: the target's."""
+    try:
+        parse_directory_name(os.path.split(source)[1])
+    except (NotALogError, InvalidTopicError):
+        return target
+    return None
+
+
 def _check_target(source: str, target: str) -> TopicPartition:
     above, name = os.path.split(target)
-    topic_partition = parse_directory_name(name)
+    try:
+        topic_partition = parse_directory_name(name)
+    except (NotALogError, InvalidTopicError) as error:
+        below = f"{target}/{likely_name(os.path.split(source)[1])}"
+        raise NotALogError(
+            f"the new log is a directory <topic>-<partition>, which {name!r} is not; give {below}",
+            file=target,
+            found=repr(name),
+            expected="<topic>-<partition>",
+        ) from error
     if has_unique_id(name):
         raise NotALogError(
             f"{name} is no name for a log that stays: its ending says what is done with it",

@@ -42,6 +42,7 @@ def open(  # noqa: PLR0913 - the front door
     checksum_sidecar: bool = False,
     index_mode: Literal["heap", "mmap"] | None = None,
     target: str | os.PathLike[str] | None = None,
+    as_: str | None = None,
     **settings: Unpack[LogSettings],
 ) -> UnifiedLog:
     """Open the log of one partition, and make it when it is not there.
@@ -96,6 +97,11 @@ def open(  # noqa: PLR0913 - the front door
         in any case. A reader's indexes are in memory [DUR-25].
     target : path or None
         With ``recovery="salvage"``: where the new log is made; there must be nothing.
+    as_ : str or None
+        With *read_only* or ``recovery="salvage"``: read the directory as that of the partition
+        ``<topic>-<partition>``, whatever its own name is, as of a copy ``orders-0.bak``. Where the
+        directory of that name is beside it, the checkpoints above speak of that one, and are not
+        read.
     **settings
         Fields of `LogConfig`: ``segment_bytes=64 * 1024 * 1024``.
 
@@ -127,6 +133,12 @@ def open(  # noqa: PLR0913 - the front door
             found=f"recovery={recovery!r}, target={target!r}, read_only={read_only!r}",
             expected="recovery='salvage' with a target",
         )
+    if as_ is not None and not (read_only or is_salvage):
+        raise IllegalArgumentError(
+            "as_ is for reading: a log is written under the name of its directory",
+            found=f"as_={as_!r}, read_only=False",
+            expected="read_only=True",
+        )
     options = open_options(
         durability=durability,
         recovery=Profile.SAFE.value if is_salvage else recovery,
@@ -141,6 +153,7 @@ def open(  # noqa: PLR0913 - the front door
         remote_offset_reader=remote_offset_reader,
         checksum_sidecar=checksum_sidecar,
         index_mode=index_mode,
+        as_=as_,
         **settings,
     )
     if target is not None:

@@ -8,6 +8,7 @@ from segstore.arguments import callback, flag, instance, path_text
 from segstore.config import LogConfig, LogSettings, refuse_unknown
 from segstore.errors import IllegalArgumentError
 from segstore.log.durability import Durability
+from segstore.log.files.partition_directory import parse_directory_name
 from segstore.log.files.partition_metadata_file import check_topic_id
 from segstore.log.files.partition_path import absolute_path
 from segstore.log.files.profile import Profile
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     import os
     import uuid
     from collections.abc import Callable
+
+    from segstore.types import TopicPartition
 
 _DEFAULTS: Final = LogConfig()
 INDEX_MODES: Final = ("heap", "mmap")
@@ -39,6 +42,7 @@ class OpenOptions(NamedTuple):
     remote_offset_reader: RemoteOffsetReader | None = None
     checksum_sidecar: bool = False
     index_mode: Literal["heap", "mmap"] = "heap"
+    as_: TopicPartition | None = None
 
 
 class OpenKeywords(LogSettings, total=False):
@@ -58,7 +62,7 @@ class OpenKeywords(LogSettings, total=False):
     index_mode: Literal["heap", "mmap"] | None
 
 
-_KNOWN: Final = frozenset({*OpenKeywords.__annotations__, "read_only", "target"})
+_KNOWN: Final = frozenset({*OpenKeywords.__annotations__, "as_", "read_only", "target"})
 
 
 def open_options(  # noqa: PLR0913 - those of `open`
@@ -76,6 +80,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
     remote_offset_reader: RemoteOffsetReader | None = None,
     checksum_sidecar: bool = False,
     index_mode: Literal["heap", "mmap"] | None = None,
+    as_: str | None = None,
     **settings: Unpack[LogSettings],
 ) -> OpenOptions:
     """Check the arguments of `open`; for one log or for many."""
@@ -126,6 +131,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
         remote_offset_reader=remote_offset_reader,
         checksum_sidecar=checksum_sidecar,
         index_mode=_index_mode(index_mode, profile),
+        as_=None if as_ is None else parse_directory_name(as_),
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import segstore._core as _core
 from segstore.errors import (
     IllegalArgumentError,
+    InvalidTopicError,
     LogNotFoundError,
     LogPermissionError,
     NotALogError,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from segstore.types import TopicPartition
 
+_LIKELY_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+?-(?:0|[1-9][0-9]{0,9})(?![0-9])", re.ASCII)
 _IS_OURS = re.compile(r"[0-9]{20}\.(?:quarantine-.*|snapshot\.tmp)", re.ASCII | re.DOTALL)
 """What recovery set aside, and a snapshot that was not finished."""
 
@@ -70,18 +72,20 @@ def absolute_path(path: str | os.PathLike[str]) -> str:
     return os.path.realpath(full_path) if os.path.islink(full_path) else full_path  # noqa: PTH114
 
 
-def open_partition_directory(
+def open_partition_directory(  # noqa: PLR0913 - each by its name
     path: str,
     *,
     read_only: bool,
     environment: _core.Environment | None = None,
     as_broker: bool = False,
     before_making: Callable[[TopicPartition], None] | None = None,
+    as_: TopicPartition | None = None,
 ) -> tuple[_core.Directory, TopicPartition]:
     """Open the partition's directory, or make it; say what is wrong with it otherwise.
 
     *as_broker* opens for writing also what a broker has begun to delete or to move, and what holds
     other files than a log's [DUR-62]. *before_making* is called where there is no directory yet.
+    With *as_* the directory is that partition's, whatever its name is.
     """
     name = os.path.basename(path)  # noqa: PTH119 - the path as it was given
     try:
@@ -97,13 +101,14 @@ def open_partition_directory(
         return make_directory(path, environment), topic_partition
     except NotALogError as error:
         raise NotALogError(
-            "this is a file: give the directory <topic>-<partition> that holds the .log files",
+            "this is a file: give the directory <topic>-<partition> that holds the .log files;"
+            " segstore.open_segment, or `segstore cat` and `segstore dump`, reads one file alone",
             file=path,
             found="a file",
             expected="a directory",
         ) from error
     try:
-        topic_partition = _parse_name(name, path, directory)
+        topic_partition = as_ or _parse_name(name, path, directory)
         if not read_only:
             if not (as_broker or directory.exists(LOG_STATE) or directory.has_segments()):
                 _check_may_become_a_log(path, directory.names(ordered=False))
@@ -118,7 +123,7 @@ def open_partition_directory(
 def _parse_name(name: str, path: str, directory: _core.Directory | None = None) -> TopicPartition:
     try:
         return parse_directory_name(name)
-    except NotALogError as error:
+    except (NotALogError, InvalidTopicError) as error:
         names = [] if directory is None else directory.names(ordered=False)
         partitions = [entry for entry in names if is_partition_directory_name(entry)]
         hint = ""
@@ -127,9 +132,23 @@ def _parse_name(name: str, path: str, directory: _core.Directory | None = None) 
                 f"; it holds the partitions {_some(partitions)}: open one of them, or all with"
                 " segstore.open_dir"
             )
-        raise NotALogError(
+        elif directory is not None and directory.has_segments():
+            hint = (
+                f"; as_={likely_name(name)!r} of segstore.open with read_only=True, or --as"
+                f" {likely_name(name)} of `segstore cat`, `tail` and `salvage`, reads it as that"
+                " partition"
+            )
+        raise type(error)(
             f"{error.message}{hint}", file=path, found=error.found, expected=error.expected
         ) from error
+
+
+def likely_name(name: str) -> str:
+    """Return the partition that a directory of another name may be a copy of."""
+    found = _LIKELY_NAME.search(name)
+    if found is not None and is_partition_directory_name(found[0]):
+        return found[0]
+    return f"{name}-0" if is_partition_directory_name(f"{name}-0") else "orders-0"
 
 
 def _check_may_become_a_log(path: str, names: list[str]) -> None:
@@ -195,13 +214,24 @@ def make_directory(path: str, environment: _core.Environment | None = None) -> _
 
 
 def open_parent_directory(
-    path: str, environment: _core.Environment | None = None
+    path: str,
+    environment: _core.Environment | None = None,
+    topic_partition: TopicPartition | None = None,
 ) -> _core.Directory | None:
-    """Open the directory above, where that is permitted."""
+    """Open the directory above, where that is permitted.
+
+    None too where a directory of another name is read as that of *topic_partition*, and the one of
+    that name is beside it: the checkpoints above speak of that one.
+    """
     try:
-        return _core.Directory(_above(path), environment)
+        parent = _core.Directory(_above(path), environment)
     except LogPermissionError:
         return None
+    name = str(topic_partition)
+    if topic_partition is None or path.endswith(f"/{name}") or not parent.exists(name):
+        return parent
+    parent.close()
+    return None
 
 
 def is_of_an_empty_log(name: str) -> bool:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from segstore.log.files.stored_state import StoredState
     from segstore.log.recovery.salvage_report import SalvageReport
     from segstore.log.salvage.batch_chain import ChosenBatches
-    from segstore.types import EpochEntry
+    from segstore.types import EpochEntry, TopicPartition
 
 
 class SalvageSource:
@@ -60,6 +60,8 @@ class SalvageSource:
         Called with ``"salvage"``, bytes checked, bytes to check.
     environment : Environment or None
         None = the system's.
+    as_ : TopicPartition or None
+        What partition the directory is a copy of, whose name says something else.
 
     Attributes
     ----------
@@ -85,16 +87,17 @@ class SalvageSource:
         report: SalvageReport,
         progress: Callable[[str, int, int], None] | None,
         environment: Environment | None,
+        as_: TopicPartition | None = None,
     ) -> None:
         self._report = report
         self._progress = progress
         self._done = 0
         self.reasons: dict[tuple[int, int], NoBatch] = {}
         self.directory, topic_partition = open_partition_directory(
-            path, read_only=True, environment=environment
+            path, read_only=True, environment=environment, as_=as_
         )
         try:
-            parent = open_parent_directory(path, environment)
+            parent = open_parent_directory(path, environment, topic_partition)
             try:
                 found = CheckpointStore(self.directory, parent, topic_partition).read()
             finally:
