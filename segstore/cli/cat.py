@@ -118,7 +118,7 @@ def say_what_is_hidden(log: Log | LoneSegment, span: OffsetRange, shown: LogScan
         say(f"segstore: {log.path}: left out: {len(skipped) - MOST_RANGES} more ranges")
     if skipped:
         return 1
-    if damage is None or span.resolve(log)[1] < log.log_end_offset:
+    if damage is None or (span.end_timestamp is not None and shown.end_offset < log.log_end_offset):
         return 0
     way_on = "" if shown.end_offset > log.log_end_offset else "; --skip-damaged goes on behind it"
     say(f"segstore: {log.path}: {damage}{way_on}")
@@ -127,10 +127,8 @@ def say_what_is_hidden(log: Log | LoneSegment, span: OffsetRange, shown: LogScan
 
 def scan_of(log: Log | LoneSegment, span: OffsetRange, arguments: argparse.Namespace) -> LogScan:
     """Return the records of *log* within *span*."""
-    start, end = span.resolve(log)
-    is_to_end = end == log.log_end_offset
-    if arguments.skip_damaged and log.report.damage is not None and isinstance(span.start, int):
-        start = max(start, span.start)  # which may be behind where the log ends for this handle
+    start, end = span.resolve(log, skips=arguments.skip_damaged)
+    is_to_end = span.end_timestamp is None or end == log.log_end_offset
     return log.scan(
         start,
         None if is_to_end else max(start, end),

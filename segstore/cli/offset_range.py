@@ -26,15 +26,21 @@ class OffsetRange:
     start_timestamp: int | None = None
     end_timestamp: int | None = None
 
-    def resolve(self, log: Log | LoneSegment) -> tuple[int, int]:
+    def resolve(self, log: Log | LoneSegment, *, skips: bool = False) -> tuple[int, int]:
         """Return first offset and (exclusive) end offset in *log*, within what it holds.
 
         An offset outside the log moves to its nearest end, as kcat's consumer does by default.
+
+        Parameters
+        ----------
+        skips : bool
+            Damage is left out: times are looked up around it, and where the log ends at damage the
+            offsets behind that count.
         """
         first, end = log.log_start_offset, log.log_end_offset
         start = first
         if self.start_timestamp is not None:
-            found = log.offset_for_timestamp(self.start_timestamp)
+            found = _offset_for(log, self.start_timestamp, skips=skips)
             start = end if found is None else found
         elif self.start == "end":
             start = end
@@ -42,10 +48,19 @@ class OffsetRange:
             start = end + self.start if self.start < 0 else self.start
         stop = end
         if self.end_timestamp is not None:
-            found = log.offset_for_timestamp(self.end_timestamp)
+            found = _offset_for(log, self.end_timestamp, skips=skips)
             stop = end if found is None else found
-        start = min(max(start, first), end)
+        start = max(start, first)
+        if not skips or log.report.damage is None:
+            start = min(start, end)
         return start, max(start, stop)
+
+
+def _offset_for(log: Log | LoneSegment, timestamp: int, *, skips: bool) -> int | None:
+    if not skips:
+        return log.offset_for_timestamp(timestamp)
+    records = iter(log.scan(start_timestamp=timestamp, on_damage="skip"))
+    return next((record.offset for record in records), None)
 
 
 def out_of_range(span: OffsetRange, log: Log | LoneSegment) -> str | None:

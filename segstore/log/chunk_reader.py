@@ -228,11 +228,14 @@ class ChunkReader:
         low = self._start_timestamp
         if low == MIN_LONG or segment.size_bytes == 0:
             return offset
-        if segment.largest_record_timestamp() < low:
-            return None
         max_position = self._local_log.max_position(segment, self._bound)
         first = max(offset, segment.base_offset)
-        found = segment.find_offset_by_timestamp(low, first, max_position)
+        try:
+            if segment.largest_record_timestamp() < low:
+                return None
+            found = segment.find_offset_by_timestamp(low, first, max_position)
+        except (CorruptRecordError, CorruptLogError):
+            return offset  # who reads on comes to the damage, or behind it
         return None if found is None else max(found.offset, offset)
 
     def _end_position(self, segment: Segment) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,7 +22,7 @@ from segstore.errors import (
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.files.recovery_advice import way_on
 from segstore.log.local.file_bytes import FileBytes
-from segstore.log.salvage.readable_batches import batch_of, next_readable_offset
+from segstore.log.salvage.readable_batches import batch_of, next_readable_offset, stretches_of
 
 if TYPE_CHECKING:
     from segstore._core import CodecTable
@@ -45,15 +46,20 @@ DAMAGE: Final = (
 def explain(
     error: SegstoreError,
     local_log: LocalLog,
-    offset: int,
+    offset: int | None,
     codecs: CodecTable,
     *,
     committed: bool = False,
 ) -> None:
-    """Let an *error* of reading *offset* say where the next whole batch begins, if it is damage."""
+    """Let an *error* of reading *offset* say where the next whole batch begins, if it is damage.
+
+    Without an offset, as of a look-up by time, it is the place of the error that counts.
+    """
     if not isinstance(error, DAMAGE) or error.says_way_on:
         return
     files = files_of(local_log)
+    if offset is None:
+        offset = _offset_before(error, files, local_log)
     from_there = [
         (file, behind)
         for file, behind in zip(files, _next_bases(files), strict=True)
@@ -146,6 +152,24 @@ def files_of(local_log: LocalLog, *, beyond: bool = False) -> list[FileBytes]:
 def _bytes_of(local_log: LocalLog, segment: Segment) -> FileBytes:
     name = f"{segment.name}{segment.suffix}"
     return FileBytes(local_log.directory, name, segment.size_bytes, segment.base_offset)
+
+
+def _offset_before(error: SegstoreError, files: list[FileBytes], local_log: LocalLog) -> int:
+    """Return the last offset before the byte that *error* names, or before the first damage."""
+    reached = -1
+    for file, following in zip(files, _next_bases(files), strict=True):
+        if file.path == error.file and file.base_offset is not None:
+            reached = file.base_offset - 1
+            with suppress(SegstoreError):
+                for stretch in stretches_of(file, following, local_log.written_order.state):
+                    rows, position = stretch.rows, error.position
+                    if position is not None:
+                        rows = rows[rows["position"] < position]
+                    elif stretch.lost is not None:
+                        break
+                    if stretch.lost is None and len(rows):
+                        reached = int(rows["last_offset"][-1])
+    return reached
 
 
 def _next_bases(files: list[FileBytes]) -> list[int]:

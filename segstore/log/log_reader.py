@@ -638,7 +638,11 @@ class LogReader:
                 remote, lambda start: find_offset_by_timestamp(local_log, start, timestamp)
             )
         else:
-            found = find_offset_by_timestamp(local_log, log_start, timestamp)
+            try:
+                found = find_offset_by_timestamp(local_log, log_start, timestamp)
+            except SegstoreError as error:
+                explain(error, local_log, None, self._codecs)
+                raise
         _teach_lane(segments)
         return None if found is None else found.offset
 

@@ -27,6 +27,7 @@ from tests.log_kit import at, batch
 from tests.unit.log.damaged_logs import (
     RECORDS_COUNT,
     SETTINGS,
+    TIME,
     LogDirectory,
     batches_of,
     build,
@@ -149,6 +150,23 @@ def test_a_scan_that_skips_says_what_it_has_left_out(directory: LogDirectory):
         part = log.scan(behind, on_damage="skip")
         assert values_of_scan(part) == expected_values(behind, RECORDS_COUNT)
         assert part.skipped == ()
+
+
+def test_times_are_looked_up_around_damage(directory: LogDirectory):
+    """Case 36: a look-up that comes to zeros names the way on, a scan from that time on goes it."""
+    gone = zero_batches(directory, directory.bases[1], 1, 3)
+    behind = gone[-1] + 1
+    for index in (*directory.path.glob("*.index"), *directory.path.glob("*.timeindex")):
+        index.unlink()
+    with directory.open(read_only=True) as log:
+        with pytest.raises((CorruptLogError, CorruptRecordError)) as caught:
+            log.offset_for_timestamp(TIME + behind)
+        assert caught.value.next_readable_offset == behind
+        with pytest.raises((CorruptLogError, CorruptRecordError)) as caught:
+            log.scan(start_timestamp=TIME + gone[0] - 1).tuples()
+        assert caught.value.next_readable_offset == behind
+        scan = log.scan(start_timestamp=TIME + gone[0], on_damage="skip")
+        assert values_of_scan(scan) == expected_values(behind, RECORDS_COUNT)
 
 
 @pytest.mark.parametrize("marker_is_there", [True, False])

@@ -11,7 +11,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore.errors import IllegalArgumentError, InvalidTopicError, NotALogError
-from tests.unit.log.damaged_logs import batches_of, build
+from tests.unit.log.damaged_logs import TIME, batches_of, build
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -213,6 +213,9 @@ def test_cat_leaves_out_what_is_damaged(
     assert b"offsets %d to %d" % (first, behind - 1) in err
     assert run("cat", directory.path, *options, "-o", behind)[1] == lines(behind)
     assert run("cat", directory.path, *options, "-c", first)[:2] == (0, lines(0, first))
+    assert run("cat", directory.path, *options, "-o", f"s@{TIME + behind}")[1] == lines(behind)
+    until = run("cat", directory.path, *options, "-o", f"e@{TIME + behind + 1}")
+    assert until[:2] == (1, lines(0, first) + lines(behind, behind + 1))
     code, out, _ = run("cat", directory.path, *options, "--no-check-crcs")
     assert (code, out) == (2, b"")
 
