@@ -432,10 +432,13 @@ class LogManager:
                 pending.errors.append(error)
         may_mark, self._may_mark = self._may_mark, False  # once: the lock is there yet
         try:
-            if may_mark and self._owned is not None and not pending.errors:
-                self._failures.check(self.path)  # those opened behind it are well
-                self._logs.note_new_names()
-                self._owned.mark_clean(broker_epoch)
+            if may_mark and self._owned is not None:
+                if pending.errors or self._failures.has_offline_log_dir(self.path):
+                    self._owned.unmark()
+                if not pending.errors:
+                    self._failures.check(self.path)  # those opened behind it are well
+                    self._logs.note_new_names()
+                    self._owned.mark_clean(broker_epoch)
         finally:
             self._release()
         pending.raise_errors()

@@ -6,10 +6,11 @@ closed. Where no log has changed it is left as it is. Source: [DUR-24, DUR-65].
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from segstore._core import FileBarrier
-from segstore.errors import LogLockedError
+from segstore.errors import LogLockedError, SegstoreError
 from segstore.log.files.checkpoints import (
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
@@ -106,6 +107,11 @@ class OwnedLogDirectory:
         asked = self.checkpoints.changed if self._was_clean else self._opened
         if all(was_closed_cleanly(self._directory, key) for key in asked & here):
             self._marker.write(broker_epoch)
+
+    def unmark(self) -> None:
+        """Remove a marker that still stands: the disk has failed, or a log could not be closed."""
+        with suppress(SegstoreError):  # the caller has an error to raise
+            self._marker.delete()
 
     def release(self) -> None:
         """Let somebody else write."""
