@@ -74,7 +74,8 @@ def test_the_records_are_missed(tmp_path, numbers, epoch, missing, how, is_close
     kept = [offset for offset in range(RECORDS) if offset not in lost]
 
     assert main(["verify", str(path)]) == 1
-    assert missing in printed(capsys)
+    verified = printed(capsys)
+    assert all(f"{number * 4} to {number * 4 + 3}" in verified for number in numbers)
     if how is not os.remove and (numbers, epoch) == ((0,), 3):  # which no broker does
         with pytest.raises(CorruptLogError, match=missing):
             segstore.open(path)
@@ -85,13 +86,22 @@ def test_the_records_are_missed(tmp_path, numbers, epoch, missing, how, is_close
         assert missing in str(log.report.maybe_missing)
         assert missing in " ".join(log.report.warnings)
         assert log.report.rebuilt == [LEADER_EPOCH_CHECKPOINT]
-        assert [record.offset for record in log] == kept
+        check_read(log, kept, is_proven=how is not os.remove)
     assert main(["salvage", str(path), str(tmp_path / "saved" / "o-0")]) == 1
     salvaged = printed(capsys)
     assert all(f"offsets {number * 4} to {number * 4 + 3}" in salvaged for number in numbers)
     assert main(["recover", str(path)]) == 1
     assert missing in printed(capsys)
     with segstore.open(path) as log:
+        check_read(log, kept, is_proven=how is not os.remove)
+
+
+def check_read(log, kept, *, is_proven):
+    """An index names records that its empty ``.log`` has lost: a read does not pass them over."""
+    if is_proven:
+        with pytest.raises(CorruptLogError, match="missing"):
+            list(log)
+    else:
         assert [record.offset for record in log] == kept
 
 
