@@ -154,10 +154,10 @@ def test_entries_of_batches_that_came_during_the_check(tmp_path, monkeypatch):
     with segstore.open(tmp_path / "orders-0", index_interval_bytes=0) as log:
         log.append(ONE)
 
-        def append(*arguments):
+        def append(*arguments, **how):
             for _ in range(3):
                 log.append(ONE)
-            return real(*arguments)
+            return real(*arguments, **how)
 
         real = partition_check.index_findings
         monkeypatch.setattr(partition_check, "index_findings", append)
