@@ -225,11 +225,13 @@ def look_at(name: str) -> Trial:
 
 
 def quarantined(log: UnifiedLog) -> object:
-    return [str(each) for each in log.verify().quarantined]
+    report = log.verify()
+    return [*map(str, report.quarantined), *report.problems, *report.notes]
 
 
 def tells_what_is_unread(answer: object) -> bool:
-    return "the disk cannot read" in str(answer)
+    said = ("the disk cannot read", "cannot be read", "cannot be opened", "not compared")
+    return any(text in str(answer) for text in said)
 
 
 def with_quarantine() -> SimulatedDisk:

@@ -138,16 +138,16 @@ def latest(log: UnifiedLog) -> object:
 def finding_lost_records() -> Trial:
     """Of what the disk does not give out all counts as lost."""
     image = disk_with({name_of(0): records(0, 3) + b"?" * 70 + records(4, 6)})
-    answers: list[object] = []
+    answers: list[list[tuple[int, int]]] = []
 
     def run() -> None:
         directory = Directory(PATH, image)
         context = SegmentContext(directory, codec_table(), writable=False, heap_indexes=True)
         found = damaged_ranges(directory, context, 0, None, 0, 6).ranges
-        answers.append([(one.first_offset, one.next_offset) for one in found])
+        answers.append([(one.first_offset, one.next_offset or 6) for one in found])
 
     def check(error: SegstoreError | None) -> str:
-        assert error is not None or answers[0] in ([(3, 4)], [(0, 6)])
+        assert error is not None or any(first <= 3 < end for first, end in answers[0])
         run()
         assert answers[-1] == [(3, 4)]
         return GOES_ON

@@ -229,7 +229,8 @@ class _Look:
                 directory, context, bases, report.log_start_offset
             )
         except UNREADABLE_ERRORS as error:
-            report.notes.append(f"the quarantine files were not looked at: {error}")
+            name = os.path.basename(error.file or ".")  # noqa: PTH119 - a name
+            self._add(unreadable_file(directory, name, error))
         leftovers = [file.name for file in segment_files(names) if file.suffix]
         leftovers += [name for name in names if name.endswith(".tmp")]
         report.notes += [f"{name}: left over from an interrupted operation" for name in leftovers]

@@ -158,7 +158,9 @@ class SegmentExamination:
         try:
             return *self._scan_segment(segment, **how), False
         except ReadIOError:
-            readable = first_unreadable(self._directory, segment.name) or 0
+            readable = first_unreadable(self._directory, segment.name)
+            if readable is None:  # the disk gave these bytes when it was asked again
+                return *self._scan_segment(segment, **how), False
             return *segment.scan(**{**how, "end_position": readable}), True
 
     # ---- between batches -------------------------------------------------------------------------

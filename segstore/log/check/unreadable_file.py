@@ -39,6 +39,13 @@ def is_derived(name: str) -> bool:
     return is_of_segment or sidecar_base_offset(name) is not None
 
 
+def holds_records(name: str) -> bool:
+    """Whether *name* is of a ``.log``, or of what an open took out of one."""
+    parsed = parse_file_name(name)
+    is_log = parsed is not None and parsed.kind == "log" and not parsed.suffix
+    return is_log or ".quarantine-" in name
+
+
 def files_that_are_none(directory: Directory, names: Iterable[str]) -> Iterator[Finding]:
     """Yield a finding for each of *names* that is no regular file; none of them is opened."""
     for name in names:
@@ -52,14 +59,12 @@ def no_file(directory: Directory, name: str) -> Finding:
     found = None
     with suppress(OSError):  # on a simulated disk there is no such path
         found = _KINDS.get(stat.S_IFMT(os.lstat(f"{directory.path}/{name}").st_mode))
-    parsed = parse_file_name(name)
-    holds_records = parsed is not None and parsed.kind == "log"
     return Finding(
         code=FindingCode.FILE_IS_NO_FILE,
         file=name,
         found=found or "no regular file",
         expected="a regular file",
-        records=Records.UNREADABLE if holds_records else Records.NONE,
+        records=Records.UNREADABLE if holds_records(name) else Records.NONE,
         action=Action.MOVE_AWAY,
     )
 
@@ -84,6 +89,7 @@ def unreadable_file(
             code=FindingCode.FILE_UNREADABLE,
             file=name,
             position=None if is_forbidden else first_unreadable(directory, name),
+            records=Records.UNREADABLE if holds_records(name) else Records.NONE,
             action=Action.GRANT_ACCESS if is_forbidden else action,
             repaired=repaired,
             **facts_of(error),
