@@ -230,7 +230,7 @@ def quarantined(log: UnifiedLog) -> object:
 
 
 def tells_what_is_unread(answer: object) -> bool:
-    said = ("the disk cannot read", "[FILE_", "cannot be opened", "not compared")
+    said = ("the disk cannot read", "_UNREADABLE]", "[FILE_", "not compared")
     return any(text in str(answer) for text in said)
 
 
