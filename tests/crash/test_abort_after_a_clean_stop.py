@@ -1,6 +1,6 @@
 """The first aborted transaction behind a clean stop: its entry follows those that are there.
 
-Nothing has to be written, or synced, between the open and the marker of the abort.
+Behind the first change nothing has to be written, or synced, before the marker of an abort.
 """
 
 from __future__ import annotations
@@ -61,8 +61,14 @@ def test_stops_and_aborts_in_turn(few_or_many: Callable[[int, int], int]):
 
 
 def test_nothing_is_synced_under_the_append_lock():
-    """[DUR-22, DUR-29, DUR-69] Without a durability that asks for it, behind any of the two."""
-    run = run_script([*STOPPED, ABORT, Operation("transactional", 1), Operation("abort", 1)], LARGE)
+    """[DUR-22, DUR-29, DUR-69] Without a durability that asks for it, behind any of the two.
+
+    The first change after a clean stop is another one: it removes the clean marker [DUR-24].
+    """
+    first = Operation("transactional", 1)
+    run = run_script(
+        [*STOPPED, first, ABORT, Operation("transactional", 1), Operation("abort", 1)], LARGE
+    )
     calls = [
         run.disk.event(number).call
         for step in run.steps
