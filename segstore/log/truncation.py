@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from segstore.errors import DiskFullError, FsyncFailedError, SegstoreError
-from segstore.log.files.missing_records_file import forget_ranges_from
+from segstore.log.files.missing_records_file import forget_ranges_from, prepare_forgetting
 from segstore.log.files.profile import Profile
 from segstore.log.retention import delete_snapshots_of
 
@@ -100,7 +100,7 @@ class Truncation:
             epochs = _or_discard(undo, metadata.epochs.prepare_truncation(offset))
             log_start = self._checkpoint_store.prepare_log_start(offset) if goes_back else None
             _or_discard(undo, log_start)
-            forget_ranges_from(local_log.directory, offset)
+            ranges = _or_discard(undo, prepare_forgetting(local_log.directory, offset))
             local_log.begin_truncation(offset)
             undo.pop_all()  # nothing was changed yet, and no full disk can refuse the rest
         with self._failure_mark.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
@@ -108,6 +108,7 @@ class Truncation:
             removed = local_log.truncate_to(offset)
             delete_snapshots_of(removed, self._producers, local_log)
             metadata.epochs.finish_truncation(offset, epochs)
+            forget_ranges_from(local_log.directory, offset, ranges)
             with suppress(DiskFullError):  # it says less than it could until the next that is
                 metadata.save_state(contiguous_from)
             if goes_back:
@@ -161,7 +162,6 @@ class Truncation:
             epochs = _or_discard(undo, metadata.epochs.prepare_truncation(epochs_end))
             log_start = checkpoint_store.prepare_log_start(log_start_offset)
             _or_discard(undo, log_start)
-            forget_ranges_from(self._local_log.directory, 0)
             self._local_log.begin_truncation(None)
             if log_start is None and not goes_back:
                 checkpoint_store.write_log_start(log_start_offset)
@@ -173,6 +173,7 @@ class Truncation:
             if goes_back:  # not before the files are gone: deleted records would come back [DUR-5]
                 checkpoint_store.write_log_start(log_start_offset, log_start)
             metadata.epochs.finish_truncation(epochs_end, epochs)
+            forget_ranges_from(self._local_log.directory, 0)  # it removes the file
             if epochs is None and not (keeps_epochs or self._is_safe):
                 metadata.epochs.clear_and_flush()  # a broker writes that there are none, again
             self._producers.truncate_fully_and_start_at(offset)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from segstore._core import Barrier, FileBarrier, crc32c
 from segstore.config import MAX_LONG
 from segstore.log.files.checkpoints import MISSING_RECORDS, UNREADABLE
+from segstore.log.files.prepared_file import PreparedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,14 +79,36 @@ def note_ranges(directory: Directory, ranges: Iterable[Range]) -> None:
         _write(directory, noted)
 
 
-def forget_ranges_from(directory: Directory, offset: int) -> None:
-    """Take out all from *offset* on, durably: a truncation takes the records around them away."""
-    if not directory.exists(MISSING_RECORDS):
+def prepare_forgetting(directory: Directory, offset: int) -> PreparedFile | None:
+    """Write the file as `forget_ranges_from` will leave it, beside the one that counts.
+
+    None where no content is to be written: nothing changes, or the file will be removed.
+    """
+    before, left = _cut(directory, offset)
+    if not left or left == before:
+        return None
+    return PreparedFile(directory, MISSING_RECORDS, format_ranges(left), FileBarrier.LOG_STATE)
+
+
+def forget_ranges_from(
+    directory: Directory, offset: int, prepared: PreparedFile | None = None
+) -> None:
+    """Take out all from *offset* on, durably, after the records around it were removed.
+
+    *prepared* is what `prepare_forgetting` returned: a full disk cannot refuse it any more.
+    """
+    if prepared is not None:
+        prepared.publish()
         return
-    before = read_ranges(directory) or []
-    left = [(first, min(behind, offset)) for first, behind in before if first < offset]
+    before, left = _cut(directory, offset)
     if left != before:
         _write(directory, left)
+
+
+def _cut(directory: Directory, offset: int) -> tuple[list[Range], list[Range]]:
+    """Return what is noted, and what of it lies below *offset*."""
+    before = read_ranges(directory) or []
+    return before, [(first, min(behind, offset)) for first, behind in before if first < offset]
 
 
 def _write(directory: Directory, ranges: list[Range]) -> None:

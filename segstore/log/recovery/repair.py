@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier
 from segstore.errors import CorruptLogError
-from segstore.log.files.checkpoints import SYNC_FAILED_MARK
+from segstore.log.files.checkpoints import MISSING_RECORDS, SYNC_FAILED_MARK
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.files.log_state_file import LogStateFile, allow_gaps_below, state_after_open
-from segstore.log.files.missing_records_file import note_ranges
+from segstore.log.files.missing_records_file import forget_ranges_from, note_ranges
 from segstore.log.files.partition_directory import SWAP_FILE_SUFFIX
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
@@ -140,6 +140,9 @@ class Repair:
         self._unlink(plan.lone_indexes)
         self._rebuild_lost_indexes(plan)
         segments = self._end_deletions(survey, plan)
+        if missing or MISSING_RECORDS in survey.listing.others:
+            # a truncation removes records first, then the ranges among them: it may have died
+            forget_ranges_from(self._directory, plan.log_end_offset)
         return self._load(survey, plan, segments)
 
     def _repair_tail(self, plan: Plan, tail: Tail) -> None:
