@@ -1880,6 +1880,8 @@ class UnifiedLog(Log):
             return False
         if not self._producers.is_empty:  # without a snapshot a broker knows no producers [PSM-71]
             self._take_last_snapshot()
+        # a log that was moved here, or closed before the files above were made, has no lines there
+        self._checkpoint_store.note_close(self.log_start_offset, self.log_end_offset)
         return True
 
     def _take_last_snapshot(self) -> None:

@@ -196,3 +196,50 @@ def test_recover_in_a_directory_that_is_no_brokers_makes_nothing_there(tmp_path)
 
     assert cli.main(["recover", "-q", str(tmp_path / "orders-0")]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["orders-0"]
+
+
+# ---- a stop that stays clean has its lines above -------------------------------------------------
+
+
+@pytest.fixture
+def moved_in(tmp_path):
+    """Return a broker's directory with a log that was closed cleanly elsewhere, without a line."""
+    with segstore.open(tmp_path / "elsewhere" / "orders-0") as log:
+        for _ in range(9):
+            log.append([(None, b"value")])
+        log.delete_records(5)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "meta.properties").write_text("version=1\n")
+    (tmp_path / "elsewhere" / "orders-0").rename(tmp_path / "logs" / "orders-0")
+    return tmp_path / "logs"
+
+
+def lines_of(directory):
+    names = ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint")
+    return [(directory / name).read_text().splitlines()[2:] for name in names]
+
+
+def open_with_a_manager(directory):
+    with segstore.open_dir(directory) as manager:
+        assert manager.log("orders", 0).report.clean
+
+
+def open_alone(directory):
+    for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint"):
+        (directory / name).write_text("0\n0\n")
+    with segstore.open(directory / "orders-0") as log:
+        assert log.report.clean
+
+
+def recover_all(directory):
+    assert cli.main(["recover", "-q", str(directory)]) == 0
+
+
+@pytest.mark.parametrize("open_it", [open_with_a_manager, open_alone, recover_all])
+def test_a_close_without_a_change_merges_lines_that_are_missing_above(moved_in, open_it):
+    """[DUR-24, DUR-65] A broker that believed the marker alone brought deleted records back."""
+    open_it(moved_in)
+
+    assert lines_of(moved_in) == [["orders 0 9"], ["orders 0 5"]]
+    if open_it is not open_alone:
+        assert (moved_in / MARKER).exists()

@@ -396,9 +396,17 @@ class CheckpointStore:
             self.write_recovery_point(marker.log_end_offset)
         if log_start_offset > 0 or home.exists(LOG_START_OFFSET_CHECKPOINT):
             self.write_log_start(log_start_offset)
-        if self._is_safe and self._above is not None:  # for a broker that comes later
-            self._above.note_close(self.topic_partition, log_start_offset, marker.log_end_offset)
+        if self._is_safe:
+            self.note_close(log_start_offset, marker.log_end_offset)
         home.create_file(CLEAN_SHUTDOWN_MARKER, marker.format(), FileBarrier.CLEAN_MARKER)
+
+    def note_close(self, log_start_offset: int, log_end_offset: int) -> None:
+        """Merge the lines of a log that is closed into the log directory's, where they differ.
+
+        A broker that opens the log later reads these lines [DUR-65].
+        """
+        if self._above is not None:
+            self._above.note_close(self.topic_partition, log_start_offset, log_end_offset)
 
     def _says_so(self, home: Directory, name: str, offset: int) -> bool:
         """Whether a checkpoint, always written whole and synced, has these very bytes.

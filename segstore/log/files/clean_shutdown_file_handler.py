@@ -59,7 +59,10 @@ class CleanShutdownFileHandler:
         return self._directory.exists(CLEAN_SHUTDOWN_MARKER)
 
     def delete(self) -> None:
-        """Remove the file, if it is there, and have that on stable storage."""
+        """Remove the file, if it is there; when this returns, it is durably gone.
+
+        A process that was killed after the unlink may have left a removal that is not durable.
+        """
         if self.exists:
             self._directory.unlink(CLEAN_SHUTDOWN_MARKER, missing_ok=True)
-            self._directory.sync(Barrier.CLEAN_MARKER_GONE)
+        self._directory.sync(Barrier.CLEAN_MARKER_GONE)

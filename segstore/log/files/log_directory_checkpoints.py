@@ -72,15 +72,24 @@ class LogDirectoryCheckpoints:
     def note_close(
         self, topic_partition: TopicPartition, log_start_offset: int, recovery_point: int
     ) -> None:
-        """Take over what a log was closed with, where there are such files."""
+        """Take over what a log was closed with, where there are such files.
+
+        Where the lines say so already, nothing is written, not even the lock of the merge.
+        """
         offsets = {
             RECOVERY_POINT_CHECKPOINT: recovery_point,
             LOG_START_OFFSET_CHECKPOINT: log_start_offset,
         }
-        there = [name for name in offsets if self._directory.exists(name)]
-        if there:
+        differing = [
+            name
+            for name, offset in offsets.items()
+            if self._directory.exists(name)
+            and (lines := self._lines(name)) is not None
+            and lines.get(topic_partition, 0) != offset
+        ]
+        if differing:
             with merge_lock(self._directory):
-                for name in there:
+                for name in differing:
                     self._merge(name, {topic_partition: offsets[name]})
 
     def has_lines_of(self, topic_partition: TopicPartition) -> bool:
@@ -136,6 +145,7 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         self._known: dict[str, dict[TopicPartition, int] | SegstoreError] = {}
         self._changed: set[str] = set()
         self._gathers = False
+        self._marker_is_gone = False
         self._mutex = AppendLock()  # a handler that comes here in its midst is told
 
     def offset(self, name: str, topic_partition: TopicPartition) -> int | None:
@@ -147,7 +157,9 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         """See `LogDirectoryCheckpoints`; by the threads of all its logs."""
         with self._mutex:
             self.changed.add(topic_partition)
-            super().begin_change(topic_partition)
+            if not self._marker_is_gone:  # the directory is synced once, not for each log
+                super().begin_change(topic_partition)
+                self._marker_is_gone = True
 
     def lower(self, name: str, topic_partition: TopicPartition, offset: int) -> None:
         """See `LogDirectoryCheckpoints`."""
