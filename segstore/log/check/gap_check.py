@@ -49,17 +49,18 @@ def gap_finding(  # noqa: PLR0913 - two segments, and what is known of the log
     if state is not None and first >= state.contiguous_from:
         return None  # the finding about the next segment says so
     missing = missing_between(directory, base_offset, first, next_base_offset)
-    if missing is not None:
+    if missing:
+        last = missing[-1]
         return Finding(
             code=FindingCode.RECORDS_MISSING,
             file=file_name(base_offset, "log"),
             position=size_bytes,
-            first_offset=missing.first_offset,
-            last_offset=missing.next_offset - 1,
+            first_offset=missing[0].first_offset,
+            last_offset=last.next_offset - 1,
             found=f"{size_bytes} bytes, with records below offset {end_offset}",
-            expected=f"records below offset {missing.next_offset}, as {missing.shown_by} shows",
+            expected=f"records below offset {last.next_offset}, as {last.shown_by} shows",
             records=Records.MISSING,
-            lost=((missing.first_offset, missing.next_offset - 1),),
+            lost=tuple((one.first_offset, one.next_offset - 1) for one in missing),
             action=Action.RESTORE,
         )
     if size_bytes == 0 and state is None:

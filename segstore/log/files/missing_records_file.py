@@ -7,16 +7,19 @@ reports them. A range counts only where the log has a gap; see `segstore.log.loc
 The file is text in ASCII, one item a line. docs/formats.md describes it::
 
     version 0
-    missing 479 615
-    crc 2074610709
+    missing 479 615 3
+    crc 1476316798
 
-The records from offset 479 to 614 are missing. The last line has the CRC-32C of all bytes before
+The records from offset 479 to 614 are missing, and the batch before them has the leader epoch 3.
+Where that batch has a later epoch now, another leader has written it again, and what lies behind
+it too: the range does not count any more. The last line has the CRC-32C of all bytes before
 it. A broker, and earlier versions of this library, do not look at the file.
 """
 
 from __future__ import annotations
 
 import re
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, FileBarrier, crc32c
@@ -29,19 +32,19 @@ if TYPE_CHECKING:
 
     from segstore._core import Directory
 
-    Range = tuple[int, int]
-    """First offset, and the one behind the last."""
+    Range = tuple[int, ...]
+    """First offset, the one behind the last and, where known, the leader epoch before them."""
 
 MAX_RANGES: Final = 1000
 """Of more the last ones become one range; gaps of the log decide what of it is missing."""
 _MAX_BYTES: Final = 65536
-_LINE: Final = re.compile(rb"missing ([0-9]{1,19}) ([0-9]{1,19})", re.ASCII)
+_LINE: Final = re.compile(rb"missing ([0-9]{1,19}) ([0-9]{1,19})(?: (-1|[0-9]{1,10}))?", re.ASCII)
 _FIRST_LINE: Final = b"version 0"
 
 
 def format_ranges(ranges: Iterable[Range]) -> bytes:
     """Return the file's bytes."""
-    lines = [_FIRST_LINE, *(b"missing %d %d" % one for one in ranges), b""]
+    lines = [_FIRST_LINE, *(b"missing %b" % _text(one) for one in ranges), b""]
     text = b"\n".join(lines)
     return b"%scrc %d\n" % (text, crc32c(text))
 
@@ -55,8 +58,9 @@ def parse_ranges(data: bytes) -> list[Range] | None:
     matches = [_LINE.fullmatch(line) for line in lines[1:]]
     if lines[:1] != [_FIRST_LINE] or len(matches) > MAX_RANGES:
         return None
-    ranges = [(int(match[1]), int(match[2])) for match in matches if match is not None]
-    if len(ranges) != len(matches) or not all(a < b <= MAX_LONG for a, b in ranges):
+    groups = [match.groups() for match in matches if match is not None]
+    ranges = [tuple(int(number) for number in found if number is not None) for found in groups]
+    if len(ranges) != len(matches) or not all(one[0] < one[1] <= MAX_LONG for one in ranges):
         return None
     return ranges
 
@@ -108,7 +112,8 @@ def forget_ranges_from(
 def _cut(directory: Directory, offset: int) -> tuple[list[Range], list[Range]]:
     """Return what is noted, and what of it lies below *offset*."""
     before = read_ranges(directory) or []
-    return before, [(first, min(behind, offset)) for first, behind in before if first < offset]
+    left = [(one[0], min(one[1], offset), *one[2:]) for one in before if one[0] < offset]
+    return before, left
 
 
 def _write(directory: Directory, ranges: list[Range]) -> None:
@@ -124,10 +129,20 @@ def _write(directory: Directory, ranges: list[Range]) -> None:
 def _united(ranges: list[Range]) -> list[Range]:
     """Return *ranges* ascending; those that touch are one, and no more than `MAX_RANGES`."""
     united: list[Range] = []
-    for first, behind in sorted(ranges):
-        if united and first <= united[-1][1]:
-            united[-1] = (united[-1][0], max(united[-1][1], behind))
+    for one in sorted(map(tuple, ranges)):
+        if united and one[0] <= united[-1][1]:
+            united[-1] = _joined(united[-1], one)
         else:
-            united.append((first, behind))
+            united.append(one)
     kept, rest = united[: MAX_RANGES - 1], united[MAX_RANGES - 1 :]
-    return [*kept, (rest[0][0], rest[-1][1])] if rest else kept
+    return [*kept, reduce(_joined, rest)] if rest else kept
+
+
+def _joined(one: Range, other: Range) -> Range:
+    """Return one range for two, with the later epoch: it counts as long as one of them does."""
+    epoch = max(one[2:], other[2:]) if one[2:] and other[2:] else ()
+    return (one[0], max(one[1], other[1]), *epoch)
+
+
+def _text(numbers: Range) -> bytes:
+    return b" ".join(b"%d" % number for number in numbers)

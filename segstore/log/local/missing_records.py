@@ -6,11 +6,13 @@ indexes of what it keeps, so an index never names an offset in such a gap. When 
 ``.log`` had these records.
 
 An index is rebuilt from the ``.log`` that is there, and then proves nothing any more. So the range
-is noted in ``.segstore.missing`` before that.
+is noted in ``.segstore.missing`` before that, with the leader epoch of the batch before it.
+Compaction can only leave an earlier epoch there; a later one says that the log was written again.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from segstore._core import Directory
+    from segstore._core import Directory, ScanResult
 
 MAX_INDEX_BYTES: Final = 2**31 - 1
 
@@ -64,8 +66,8 @@ def missing_between(
     end_offset: int,
     next_base_offset: int,
     contiguous_from: int | None = None,
-) -> MissingRecords | None:
-    """Return what is proven to be missing between a segment and the next one; None without proof.
+) -> list[MissingRecords]:
+    """Return what is proven to be missing between a segment and the next one; empty without proof.
 
     Parameters
     ----------
@@ -79,20 +81,25 @@ def missing_between(
         From there on the log was written without a gap, where its writer says so.
     """
     if end_offset >= next_base_offset:
-        return None
+        return []
     if contiguous_from is not None and end_offset >= contiguous_from:
-        return MissingRecords(end_offset, next_base_offset, LOG_STATE)
+        return [MissingRecords(end_offset, next_base_offset, LOG_STATE)]
     for kind in INDEX_ENTRIES:
         name = file_name(base_offset, kind)
         last = _last_offset(directory, base_offset, kind)
         if last is not None and end_offset <= last < next_base_offset:
-            return MissingRecords(end_offset, next_base_offset, name)
-    for first, behind in read_ranges(directory) or ():
-        if first < next_base_offset and behind > end_offset:
-            return MissingRecords(
-                max(first, end_offset), min(behind, next_base_offset), MISSING_RECORDS
-            )
-    return None
+            return [MissingRecords(end_offset, next_base_offset, name)]
+    noted = [
+        (max(first, end_offset), min(behind, next_base_offset), epoch)
+        for first, behind, *epoch in read_ranges(directory) or ()
+        if first < next_base_offset and behind > end_offset
+    ]
+    latest = _last_epoch(directory, base_offset) if any(epoch for _, _, epoch in noted) else ()
+    return [
+        MissingRecords(first, behind, MISSING_RECORDS)
+        for first, behind, epoch in noted
+        if not epoch or tuple(epoch) >= latest
+    ]
 
 
 def missing_of(
@@ -105,20 +112,18 @@ def missing_of(
 
     A segment that cannot be read is left out: whoever reads it reports that.
     """
-    missing = []
+    missing: list[MissingRecords] = []
     for segment, following in pairwise(segments):
         base, next_base = segment.base_offset, following.base_offset
         if next_base <= log_start_offset:
             continue
         try:
             end = max(_end_of(directory, segment), base, log_start_offset)
-            found = missing_between(directory, base, end, next_base, contiguous_from)
+            missing += missing_between(directory, base, end, next_base, contiguous_from)
         except ResourceError:
             raise
         except SegstoreError:
             continue
-        if found is not None:
-            missing.append(found)
     return missing
 
 
@@ -128,9 +133,21 @@ def note_missing(directory: Directory, segments: Sequence[Segment]) -> list[Miss
     To be called before an index of one of them is built again.
     """
     found = missing_of(directory, segments)
-    if found:
-        note_ranges(directory, [(one.first_offset, one.next_offset) for one in found])
+    note(directory, found)
     return found
+
+
+def note(directory: Directory, found: Sequence[MissingRecords]) -> None:
+    """Note *found*, durably, each with the leader epoch of the batch before it."""
+    if not found:
+        return
+    bases = directory.segment_listing().base_offsets(LOG_FILE_SUFFIX)
+    ranges = []
+    for first, behind, _ in found:
+        before = bases[: bisect_right(bases, first)][-1:]
+        epoch = _last_epoch(directory, before[0]) if before else ()
+        ranges.append((first, behind, *epoch))
+    note_ranges(directory, ranges)
 
 
 def missing_in(directory: Directory, *, is_noted: bool = False) -> list[MissingRecords]:
@@ -164,6 +181,25 @@ def is_all_zero(entries: NDArray[np.void]) -> bool:
 
 def _end_of(directory: Directory, segment: Segment) -> int:
     """Return the offset behind the last batch of a sealed segment, without loading its index."""
+    scan = _scan_by_index(directory, segment)
+    return segment.read_next_offset()[0] if scan is None else scan.next_offset
+
+
+def _last_epoch(directory: Directory, base_offset: int) -> tuple[int, ...]:
+    """Return the leader epoch of the last batch of a sealed segment; nothing without a batch."""
+    context = SegmentContext(directory, codec_table(), writable=False, heap_indexes=True)
+    segment = Segment(context, base_offset)
+    try:
+        scan = _scan_by_index(directory, segment)
+        if scan is None:
+            _, scan = segment.scan(check_crc=False, table=False)
+        return (scan.last_epoch,) if scan.batches_count else ()
+    finally:
+        segment.close_quietly()
+
+
+def _scan_by_index(directory: Directory, segment: Segment) -> ScanResult | None:
+    """Scan a segment from its last index entry on; None where that is of no use."""
     name, entry_bytes = file_name(segment.base_offset, "index"), OFFSET_ENTRY.itemsize
     try:
         size = directory.info(name).size
@@ -172,9 +208,9 @@ def _end_of(directory: Directory, segment: Segment) -> int:
         entry = b""
     position = int.from_bytes(entry[4:], "big")
     if not 0 < position < segment.size_bytes:
-        return segment.read_next_offset()[0]
+        return None
     _, scan = segment.scan(start_position=position, check_crc=False, table=False)
-    return scan.next_offset if scan.batches_count else segment.read_next_offset()[0]
+    return scan if scan.batches_count else None
 
 
 def _last_offset(directory: Directory, base_offset: int, kind: str) -> int | None:

@@ -14,8 +14,9 @@ from segstore.errors import CorruptLogError
 from segstore.log.files.checkpoints import MISSING_RECORDS, SYNC_FAILED_MARK
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.files.log_state_file import LogStateFile, allow_gaps_below, state_after_open
-from segstore.log.files.missing_records_file import forget_ranges_from, note_ranges
+from segstore.log.files.missing_records_file import forget_ranges_from
 from segstore.log.files.partition_directory import SWAP_FILE_SUFFIX
+from segstore.log.local.missing_records import note
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
 from segstore.log.local.tail_rewrite import rewrite_from
@@ -130,9 +131,8 @@ class Repair:
     def carry_out(self, survey: Survey, plan: Plan) -> LoadedLog:
         """Do all of it, and return the log, all of it synced."""
         self._unlink_durably(plan.stale_sidecars)
-        if missing := plan.judgement.missing:
-            ranges = [(one.first_offset, one.next_offset) for one in missing]
-            note_ranges(self._directory, ranges)
+        missing = plan.judgement.missing
+        note(self._directory, missing)
         self._remove_segments(plan.tail.deleted)
         self._unlink_durably(plan.tail.sidecars)
         if plan.judgement.tail is not None:

@@ -283,7 +283,7 @@ class Survey:
 
     def missing_between(self, segments: Sequence[Segment]) -> list[MissingRecords]:
         """Return what the indexes of *segments*, or what was noted, prove to be missing."""
-        missing = []
+        missing: list[MissingRecords] = []
         for segment, following in pairwise(segments):
             try:
                 end, _ = self.end_of(segment)
@@ -292,8 +292,7 @@ class Survey:
             except SegstoreError:
                 continue  # its reader reports it
             base = segment.base_offset
-            found = missing_between(self._directory, base, max(end, base), following.base_offset)
-            missing += [] if found is None else [found]
+            missing += missing_between(self._directory, base, max(end, base), following.base_offset)
         return missing
 
     # ---- epochs ----------------------------------------------------------------------------------

@@ -19,11 +19,11 @@ NAME = ".segstore.missing"
 
 def test_the_file_is_as_documented(directory, tmp_path):
     """docs/formats.md has these bytes."""
-    note_ranges(directory, [(479, 615)])
+    note_ranges(directory, [(479, 615, 3)])
 
-    text = b"version 0\nmissing 479 615\n"
+    text = b"version 0\nmissing 479 615 3\n"
     assert (tmp_path / NAME).read_bytes() == text + b"crc %d\n" % crc32c(text)
-    assert read_ranges(directory) == [(479, 615)]
+    assert read_ranges(directory) == [(479, 615, 3)]
 
 
 def test_ranges_that_touch_become_one(directory):
@@ -31,6 +31,22 @@ def test_ranges_that_touch_become_one(directory):
     note_ranges(directory, [(20, 30), (55, 70)])
 
     assert read_ranges(directory) == [(10, 30), (50, 70)]
+
+
+@pytest.mark.parametrize(
+    ("noted", "united"),
+    [
+        ([(10, 20, 3), (20, 30, 5)], [(10, 30, 5)]),
+        ([(10, 20, 5), (15, 30, 3)], [(10, 30, 5)]),
+        ([(10, 20, 3), (15, 30)], [(10, 30)]),
+        ([(10, 20, -1), (50, 60)], [(10, 20, -1), (50, 60)]),
+    ],
+)
+def test_ranges_that_become_one_have_the_later_epoch(directory, noted, united):
+    """[DUR-7] A stale range does not take the proof of a new one away."""
+    note_ranges(directory, noted)
+
+    assert read_ranges(directory) == united
 
 
 def test_what_is_noted_already_is_not_written_again(directory, tmp_path):
@@ -87,6 +103,8 @@ def sealed(text: bytes) -> bytes:
         sealed(b"version 0\nmissing 2 2\n"),
         sealed(b"version 0\nmissing -1 2\n"),
         sealed(b"version 0\nmissing 1\n"),
+        sealed(b"version 0\nmissing 1 2 -2\n"),
+        sealed(b"version 0\nmissing 1 2 3 4\n"),
         sealed(b"version 0\nlost 1 2\n"),
         sealed(b"version 0\nmissing 1 99999999999999999999\n"),
         sealed(b"version 0\n" + b"missing 1 2\n" * (MAX_RANGES + 1)),

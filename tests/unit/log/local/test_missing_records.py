@@ -22,7 +22,9 @@ def times(*entries: tuple[int, int]) -> bytes:
 
 
 def found(directory, end=END, following=NEXT):
-    return missing_between(directory, BASE, end, following)
+    missing = missing_between(directory, BASE, end, following)
+    assert len(missing) <= 1
+    return missing[0] if missing else None
 
 
 @pytest.mark.parametrize(
@@ -86,6 +88,14 @@ def test_a_note_counts_where_the_log_has_a_gap(directory, noted, missing):
     note_ranges(directory, noted)
 
     assert found(directory) == (None if missing is None else MissingRecords(*missing, NOTE))
+
+
+def test_each_range_in_a_gap_is_reported(directory):
+    """[DUR-7] Not the first one alone."""
+    note_ranges(directory, [(120, 132), (134, 135), (138, 150)])
+
+    missing = missing_between(directory, BASE, END, NEXT)
+    assert [one[:2] for one in missing] == [(130, 132), (134, 135), (138, 140)]
 
 
 def test_an_index_that_cannot_be_read_proves_nothing(directory, tmp_path):
