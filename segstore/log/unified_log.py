@@ -437,11 +437,12 @@ class Log:
         on_damage : str
             ``raise``: the scan ends with an error where the log is damaged; its
             ``next_readable_offset`` says where the next whole batch begins. ``skip``: the scan goes
-            on with the batches that `salvage` would keep, also where the log ends at damage for
-            this handle, and ``skipped`` of the scan says what it has left out. It searches each
-            file from its beginning. With ``read_committed`` the records of a transaction are left
-            out too when its end may be among what is damaged; the headers of all batches are read
-            when the scan is made.
+            on with the whole batches whose offsets fit those around them, also where the log ends
+            at damage for this handle. ``skipped`` of the scan says what it has left out. `salvage`
+            leaves out more: a batch whose leader epoch is older than that of a batch before it.
+            The scan searches each file from its beginning. With ``read_committed`` the records of a
+            transaction are left out too when its end may be among what is damaged; the headers of
+            all batches are read when the scan is made.
 
         Raises
         ------

@@ -1,5 +1,6 @@
-"""Which batches of a damaged file can be read: those that a salvage would keep.
+"""Which batches of a damaged file can be read: those whose offsets fit those around them.
 
+A salvage leaves out more: batches whose leader epoch is older than that of a batch before them.
 Readers ask it after the usual way, by index and lengths, has failed, or where they are told to
 leave out what is damaged.
 """
