@@ -546,6 +546,7 @@ class LogReader:
             start_offset=start,
             state=local_log.written_order.state,
             known_end=self._known_end() if beyond else 0,
+            missing=local_log.missing_records(start),
             require_as_it_was=partial(local_log.check_not_truncated, local_log.truncations.done),
         )
         settled = None

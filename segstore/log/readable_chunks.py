@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from segstore._core import CodecTable
     from segstore.log.files.checkpoints import LogState
     from segstore.log.local.file_bytes import FileBytes
+    from segstore.log.local.missing_records import MissingRecords
 
 _NEVER_FOUND: Final = "these offsets had been given out, and no file holds their records"
 _ENDS_WITHIN: Final = "the file ends inside a batch: it was cut, or its writer had not finished"
@@ -63,7 +64,10 @@ class ReadableChunks:
     stands_alone : bool
         The one file may end inside a batch, and nothing else says whether it did: that is told too.
     undecided : sequence of LostRange
-        For `skipped`: transactions that are left out by who decodes the chunks.
+        For `skipped`: transactions that are left out by who decodes the chunks. Only what of them
+        lies in the range is noted.
+    missing : sequence of MissingRecords
+        What is proven to be missing between the files, whatever *state* says.
 
     Attributes
     ----------
@@ -84,6 +88,7 @@ class ReadableChunks:
         known_end: int = 0,
         stands_alone: bool = False,
         undecided: Sequence[LostRange] = (),
+        missing: Sequence[MissingRecords] = (),
     ) -> None:
         self.skipped: list[LostRange] = []
         self._files = files
@@ -95,11 +100,12 @@ class ReadableChunks:
         self._require_as_it_was = require_as_it_was
         self._known_end = known_end
         self._stands_alone = stands_alone
-        self._undecided = undecided
+        self._undecided = [clipped for one in undecided if (clipped := self._clipped(one))]
+        self._missing = missing
 
     def __iter__(self) -> Iterator[Chunk]:
         """Yield whole batches, each chunk of one file."""
-        skipped = self.skipped = list(self._undecided)
+        skipped = self.skipped = [*self._undecided]
         for file, rows in self._readable(skipped):
             ends = np.cumsum(rows["size"])
             first = 0
@@ -223,14 +229,29 @@ class ReadableChunks:
         next_offset: int | None = None,
     ) -> None:
         """Note that the records from *first* to below *behind* are left out, if there are any."""
-        if lost is None:
-            if self._state is None:
-                return  # compaction may have taken them
-            first = max(first, self._state.contiguous_from)
-            lost = LostRange("", 0, 0, first, behind, _NEVER_FOUND, FindingCode.RECORDS_MISSING)
-        if first < behind:
-            lost = lost._replace(first_offset=first, next_offset=behind)
-            self._note(lost, skipped, next_offset)
+        ranges = [(first, behind)] if lost is not None else self._proven(first, behind)
+        lost = lost or LostRange("", 0, 0, 0, None, _NEVER_FOUND, FindingCode.RECORDS_MISSING)
+        for start, end in ranges:
+            if start < end:
+                found = lost._replace(first_offset=start, next_offset=end)
+                self._note(found, skipped, next_offset)
+
+    def _proven(self, first: int, behind: int) -> list[tuple[int, int]]:
+        """Return which offsets of a gap had records; compaction may have taken the others."""
+        gapless_from = behind if self._state is None else self._state.contiguous_from
+        ranges = [
+            (max(first, one.first_offset), min(behind, one.next_offset, gapless_from))
+            for one in self._missing
+        ]
+        return [*ranges, (max(first, gapless_from), behind)]
+
+    def _clipped(self, lost: LostRange) -> LostRange | None:
+        """Return what of *lost* lies in the range; None without any."""
+        first = max(lost.first_offset, self._start_offset)
+        behind = self._end_offset
+        if lost.next_offset is not None:
+            behind = min(behind, lost.next_offset)
+        return lost._replace(first_offset=first, next_offset=behind) if first < behind else None
 
     def _note(self, lost: LostRange, skipped: list[LostRange], next_offset: int | None) -> None:
         if self._raises:
