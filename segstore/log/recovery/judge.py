@@ -73,6 +73,8 @@ class Judgement:
         What index files prove that are rebuilt: it is noted before.
     split : Segment or None
         To be split first: what comes then is another survey.
+    synced_end : int or None
+        The end of a log that was closed cleanly: every record below it is durable.
     """
 
     stored: StoredState
@@ -87,6 +89,7 @@ class Judgement:
     lost_indexes: tuple[tuple[Segment, tuple[str, ...]], ...] = ()
     missing: tuple[MissingRecords, ...] = ()
     split: Segment | None = None
+    synced_end: int | None = None
 
     @property
     def were_deleted(self) -> bool:
@@ -161,7 +164,8 @@ def judge(
     try:
         return _judge_end(survey, found, report, progress)
     except OverflowedSegmentError as overflow:
-        return replace(found, split=overflow.segment)
+        end = survey.end_of(found.live[-1])[0] if report.clean else None
+        return replace(found, split=overflow.segment, synced_end=end)
 
 
 def _settled(survey: Survey, report: RecoveryReport) -> StoredState:
@@ -339,7 +343,13 @@ def _judge_end(
     if end is not None:
         lost = _lost_indexes_of_clean_log(survey, live)
         missing = _missing_beside(survey, live, lost)
-        return replace(found, log_end_offset=end, lost_indexes=tuple(lost), missing=tuple(missing))
+        return replace(
+            found,
+            log_end_offset=end,
+            lost_indexes=tuple(lost),
+            missing=tuple(missing),
+            synced_end=end,
+        )
     below = live[: floor_index(live, stored.safe_below)]
     lost = [(segment, (*names,)) for segment in below if (names := survey.lost_indexes(segment))]
     overflowed = [one for one, _ in lost if survey.whole_scan(one).is_overflowed]
@@ -429,6 +439,19 @@ def clean_end(
         return None
     report.clean = True
     return end
+
+
+def synced_end_beside_swaps(survey: Survey, stored: StoredState) -> int | None:
+    """Return where a log ends that a broker closed cleanly, before its ``.swap`` files count.
+
+    None where a ``.swap`` file takes the place of the last segment: the end may be another one.
+    """
+    segments = survey.segments
+    if not (stored.parent_is_clean and segments):
+        return None
+    if any(end > segments[-1].base_offset for _, end in survey.leftovers.ranges):
+        return None
+    return clean_end(survey, stored, segments, RecoveryReport(), is_as_marked=False)
 
 
 def _lost_indexes_of_clean_log(

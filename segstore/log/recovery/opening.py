@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore.log.recovery.judge import judge, judge_start
+from segstore.log.recovery.judge import judge, judge_start, synced_end_beside_swaps
 from segstore.log.recovery.plan import plan_leftovers, plan_of, plan_split
 from segstore.log.recovery.repair import Repair
 from segstore.log.recovery.survey import survey_log
@@ -61,7 +61,8 @@ def load_to_write(  # noqa: PLR0913 - what an open brings along
             stored = start.stored
             leftovers = plan_leftovers(survey, report)
             if survey.leftovers.has_swaps:
-                repair.begin(start, changes_log=True)
+                synced_end = synced_end_beside_swaps(survey, stored)
+                repair.begin(start, synced_end, changes_log=True)
                 repair.clear_leftovers(survey, leftovers)
                 survey.close()
                 continue
@@ -69,11 +70,11 @@ def load_to_write(  # noqa: PLR0913 - what an open brings along
             survey.release()
             if judgement.split is None:
                 plan = plan_of(survey, judgement, report, remote)
-                repair.begin(start, changes_log=plan.changes_log)
+                repair.begin(start, judgement.synced_end, changes_log=plan.changes_log)
                 repair.clear_leftovers(survey, leftovers)
                 return repair.carry_out(survey, plan)
             sidecars = plan_split(survey, judgement.split, report)
-            repair.begin(start, changes_log=True)
+            repair.begin(start, judgement.synced_end, changes_log=True)
             repair.clear_leftovers(survey, leftovers)
             repair.split(survey, judgement.split, sidecars)
             is_split = True

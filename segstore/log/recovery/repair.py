@@ -72,8 +72,18 @@ class Repair:
 
     # ---- what comes first ------------------------------------------------------------------------
 
-    def begin(self, start: Start, *, changes_log: bool) -> None:
+    def begin(self, start: Start, synced_end: int | None, *, changes_log: bool) -> None:
         """Remove the clean markers if the log changes [DUR-24]; what only they say comes before.
+
+        Parameters
+        ----------
+        start : Start
+            What the small files say.
+        synced_end : int or None
+            The end of a log that was closed cleanly. Without the markers only the recovery point
+            says that the records below it are durable.
+        changes_log : bool
+            The repair changes segments, indexes or the log start.
 
         Raises
         ------
@@ -84,11 +94,15 @@ class Repair:
         stored = start.stored
         if start.writes_log_start:
             self._checkpoint_store.write_log_start(stored.log_start_offset)
+        # a mapped index is longer than its entries [DUR-25]
+        removes_markers = changes_log or not self._context.heap_indexes
+        point = stored.recovery_point
         is_lost = start.writes_recovery_point or (changes_log and stored.recovery_point_is_shown)
-        if is_lost and stored.recovery_point is not None:
-            self._checkpoint_store.write_recovery_point(stored.recovery_point)
-        if changes_log or not self._context.heap_indexes:
-            # a mapped index is longer than its entries [DUR-25]
+        if removes_markers and synced_end is not None and synced_end > (point or 0):
+            point, is_lost = synced_end, True
+        if is_lost and point is not None:
+            self._checkpoint_store.write_recovery_point(point)
+        if removes_markers:
             self._checkpoint_store.remove_clean_markers()
 
     def clear_leftovers(self, survey: Survey, plan: LeftoversPlan) -> None:
