@@ -287,7 +287,7 @@ class LogManager:
             with self._failures.guard(self.path):
                 log = cast("UnifiedLog", open_partition(path, options, log_environment))
         except CorruptLogError:  # the marker is not true of it: a broker has to look at it
-            self._owned.checkpoints.begin_change(topic_partition)
+            self._owned.note_refused(topic_partition)
             raise
         self._owned.note_opened(topic_partition)
         return log

@@ -22,7 +22,11 @@ from segstore.log.files.clean_shutdown_file_handler import (
     CleanShutdownFileHandler,
 )
 from segstore.log.files.log_directory_checkpoints import OwnedCheckpoints
-from segstore.manager.partition_directories import list_partition_directories, was_closed_cleanly
+from segstore.manager.partition_directories import (
+    has_unopened_logs,
+    list_partition_directories,
+    was_closed_cleanly,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,6 +61,7 @@ class OwnedLogDirectory:
         self._marker = CleanShutdownFileHandler(directory)
         self.checkpoints = OwnedCheckpoints(directory)
         self._opened: set[TopicPartition] = set()
+        self._refused: set[TopicPartition] = set()
         try:
             self._lock = directory.lock(LOCK, exclusive=True)
         except LogLockedError as error:
@@ -85,6 +90,12 @@ class OwnedLogDirectory:
     def note_opened(self, topic_partition: TopicPartition) -> None:
         """Note a log that could be opened."""
         self._opened.add(topic_partition)
+        self._refused.discard(topic_partition)
+
+    def note_refused(self, topic_partition: TopicPartition) -> None:
+        """Note a log that is damaged: no clean marker may speak of it, so a broker looks at it."""
+        self._refused.add(topic_partition)
+        self.checkpoints.begin_change(topic_partition)
 
     def note_new_names(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Note logs that were opened here, under the names that they have by now."""
@@ -96,11 +107,17 @@ class OwnedLogDirectory:
         """Leave the marker, unless the next who opens the directory may have a log to recover.
 
         That is one that was never opened here, in a directory that was not clean, or one that could
-        not be opened or closed. A marker that is still there stays as it is, unless there is a new
-        broker epoch.
+        not be opened or closed. In a directory that was not clean it may also be one that a broker
+        moves (``-future``) or has found to be a stray (``-stray``): no writer here opens these. A
+        marker that is still there stays as it is, unless there is a new broker epoch.
         """
         here = {*list_partition_directories(self._directory)}
-        if not self._was_clean and not self._opened.issuperset(here):
+        if self._refused & here:
+            self._marker.delete()
+            return
+        if not self._was_clean and not (
+            self._opened.issuperset(here) and not has_unopened_logs(self._directory)
+        ):
             return
         if self._marker.exists and broker_epoch == NO_BROKER_EPOCH:
             return

@@ -17,6 +17,8 @@ from segstore.errors import (
 )
 from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
 from segstore.log.files.partition_directory import (
+    FUTURE_DIRECTORY_SUFFIX,
+    STRAY_DIRECTORY_SUFFIX,
     directory_name,
     has_indexes,
     is_partition_directory_name,
@@ -114,6 +116,12 @@ def list_partition_directories(directory: Directory) -> list[TopicPartition]:
     names = directory.names(ordered=False)
     found = (partition_of(directory, name) for name in names)
     return sorted(one for one in found if one is not None)
+
+
+def has_unopened_logs(directory: Directory) -> bool:
+    """Whether there are logs that a broker opens, and nothing here does: moved or stray ones."""
+    suffixes = (FUTURE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX)
+    return any(name.endswith(suffixes) for name in directory.names(ordered=False))
 
 
 def partition_of(directory: Directory, name: str) -> TopicPartition | None:

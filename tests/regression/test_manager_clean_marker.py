@@ -243,3 +243,58 @@ def test_a_close_without_a_change_merges_lines_that_are_missing_above(moved_in, 
     assert lines_of(moved_in) == [["orders 0 9"], ["orders 0 5"]]
     if open_it is not open_alone:
         assert (moved_in / MARKER).exists()
+
+
+# ---- logs that are not as the marker would say ---------------------------------------------------
+
+
+def damage_a_log(directory):
+    """Damage a sealed part of one log, and take an index: its open has to read it."""
+    with segstore.open_dir(directory) as manager:
+        for _ in range(60):
+            manager.append("orders", [(None, b"value" * 60)], partition=0)
+    (log_file,) = (directory / "orders-0").glob("*.log")
+    data = bytearray(log_file.read_bytes())
+    data[6000:6400] = b"\xff" * 400
+    log_file.write_bytes(data)
+    log_file.with_suffix(".timeindex").unlink()
+
+
+def test_a_manager_leaves_no_marker_over_a_log_that_it_refused(brokers_directory):
+    """[DUR-24] The refusal leaves the log's own marker, so that alone does not decide."""
+    damage_a_log(brokers_directory)
+    assert (brokers_directory / MARKER).exists()
+
+    with segstore.open_dir(brokers_directory) as manager, pytest.raises(CorruptLogError):
+        manager.log("orders", 0)
+
+    assert not (brokers_directory / MARKER).exists()
+
+
+@pytest.mark.parametrize("named", ["orders-0", "."])
+def test_recover_leaves_no_marker_over_a_log_that_it_refused(brokers_directory, named):
+    """[DUR-24, DUR-123] A broker that believes the marker would never look at the damage."""
+    damage_a_log(brokers_directory)
+
+    assert cli.main(["recover", "-q", str(brokers_directory / named)]) == 1
+
+    assert not (brokers_directory / MARKER).exists()
+
+
+@pytest.mark.parametrize("suffix", ["future", "stray"])
+def test_no_marker_is_made_beside_logs_that_are_not_opened(brokers_directory, suffix):
+    """[DUR-24] A broker opens them too, and after a crash they are to be recovered."""
+    (brokers_directory / MARKER).unlink()
+    (brokers_directory / f"moved-0.{'0' * 32}-{suffix}").mkdir()
+
+    assert cli.main(["recover", "-q", str(brokers_directory)]) == 0
+    assert not (brokers_directory / MARKER).exists()
+
+
+def test_a_marker_that_spoke_of_such_logs_comes_back(brokers_directory):
+    """[DUR-24] They have not changed since the clean stop."""
+    (brokers_directory / f"moved-0.{'0' * 32}-future").mkdir()
+    with segstore.open_dir(brokers_directory) as manager:
+        manager.append("orders", [(None, b"value")], partition=0)
+
+    assert (brokers_directory / MARKER).exists()
