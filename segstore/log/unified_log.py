@@ -1696,8 +1696,9 @@ class UnifiedLog(Log):
         """Write a lost ``partition.metadata`` again, by the topic's other partitions [UNI-5].
 
         One that is missing, or cannot be read. The id comes from the partitions of the topic in the
-        same log directory, and from ``topics.json`` there: all that can be read must agree. Returns
-        whether the file was written: False where the log has an id, or nothing beside it has one.
+        same log directory. All of these that can be read must agree, and ``topics.json`` too; alone
+        that is no source. Returns whether the file was written: False where the log has an id, or
+        no other partition has one.
 
         Raises
         ------

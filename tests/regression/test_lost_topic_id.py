@@ -6,6 +6,7 @@ was to delete the file.
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from typing import TYPE_CHECKING
 
@@ -78,16 +79,41 @@ def test_the_id_comes_from_the_other_partitions(data: Path, content: bytes | Non
 
 
 @lost
-def test_the_id_comes_from_topics_json(tmp_path: Path, content: bytes | None):
-    """[UNI-5] Of a topic with one partition nothing else has it."""
+def test_topics_json_alone_is_no_source(tmp_path: Path, content: bytes | None):
+    """[UNI-5] A broker removes a topic and makes it again: the file still has the old id."""
+    path = tmp_path / "orders-0"
     with segstore.open_dir(tmp_path) as logs:
         logs.create_topic("orders", 1)
+    shutil.rmtree(path)
+    with segstore.open(path, topic_id=OTHER_ID) as log:
+        log.append([(None, b"value")])
+    lose(path, content)
+
+    with segstore.open(path) as log:
+        assert not log.restore_topic_id()
+        assert log.topic_id is None
+    assert found(path) == [(FindingCode.TOPIC_ID_MISSING, Action.WRITE_TOPIC_ID, False)]
+    assert cli.main(["recover", "-q", str(path)]) == 1
+    assert (path / METADATA).exists() == (content is not None)
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_topics_json_may_contradict_the_other_partitions(tmp_path: Path, *, is_same: bool):
+    """[UNI-5] Then nothing shows which id is right."""
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("orders", 2)
         topic_id = logs.log("orders", 0).topic_id
-    lose(tmp_path / "orders-0", content)
+    lose(tmp_path / "orders-0", None)
+    if not is_same:
+        (tmp_path / "orders-1" / METADATA).write_bytes(format_partition_metadata(OTHER_ID))
 
     with segstore.open(tmp_path / "orders-0") as log:
-        assert log.restore_topic_id()
-        assert log.topic_id == topic_id
+        if is_same:
+            assert log.restore_topic_id()
+            assert log.topic_id == topic_id
+        else:
+            with pytest.raises(InconsistentTopicIdError):
+                log.restore_topic_id()
 
 
 @lost

@@ -21,7 +21,7 @@ from segstore.log.files.leader_epoch_file_cache import require_whole
 from segstore.log.files.partition_directory import parse_directory_name
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.files.partition_path import absolute_path, open_parent_directory
-from segstore.log.files.sibling_topic_ids import topic_id_of_siblings
+from segstore.log.files.sibling_topic_ids import topic_id_in_topics_file, topic_id_of_siblings
 from segstore.log.findings.finding import Action, Finding, FindingCode, facts_of
 
 if TYPE_CHECKING:
@@ -151,18 +151,24 @@ class _StateReading:
                 return
         except _NOT_PARSED as error:
             lost = error
-        known, contradiction = None, None
+        known, unsure, contradiction = None, None, None
         if self._parent is not None and state.topic_partition is not None:
             try:
                 known = topic_id_of_siblings(self._parent, state.topic_partition)
+                unsure = topic_id_in_topics_file(self._parent, state.topic_partition)
             except InconsistentTopicIdError as error:
                 contradiction = error
         cause = lost or contradiction
-        if cause is None and known is None:
+        if cause is None and known is None and unsure is None:
             return  # a log without a topic id: the others have none either
         facts = {"found": "no such file"} if cause is None else facts_of(cause)
         if known is not None:
             facts["expected"] = f"topic id {topic_id_text(known)}"
+        elif unsure is not None:
+            facts["expected"] = (
+                f"a topic id; topics.json alone has {topic_id_text(unsure)}, which may be that of"
+                " an older topic of this name"
+            )
         state.findings.append(
             Finding(
                 code=FindingCode.TOPIC_ID_MISSING,

@@ -1,4 +1,7 @@
-"""The id of a topic by what lies beside a partition: its other partitions, and ``topics.json``.
+"""The id of a topic by what lies beside a partition: its other partitions.
+
+``topics.json`` may contradict them. Alone it is no source: a broker that removes a topic and makes
+it again, with another id, leaves the file as it is.
 
 A broker takes a log without a topic id for a stray one: it renames the directory, and begins an
 empty log. So an id that is lost is never made up, and never left out where it is known [UNI-5].
@@ -30,16 +33,19 @@ if TYPE_CHECKING:
 def topic_id_of_siblings(
     log_directory: Directory, topic_partition: TopicPartition
 ) -> uuid.UUID | None:
-    """Return the id that the other partitions of a topic have, and ``topics.json``.
+    """Return the id that the other partitions of a topic have.
 
     None where none of them has one that can be read.
 
     Raises
     ------
     InconsistentTopicIdError
-        They have different ids: nothing tells which is that of this partition.
+        They, or ``topics.json``, have different ids: nothing shows which is that of this partition.
     """
-    known = dict(_known_ids(log_directory, topic_partition))
+    known = dict(_ids_of_siblings(log_directory, topic_partition))
+    in_topics_file = topic_id_in_topics_file(log_directory, topic_partition)
+    if known and in_topics_file is not None:
+        known[TOPICS_FILE] = in_topics_file
     ids = {*known.values()}
     if len(ids) > 1:
         raise InconsistentTopicIdError(
@@ -52,14 +58,20 @@ def topic_id_of_siblings(
     return ids.pop() if ids else None
 
 
-def _known_ids(
+def topic_id_in_topics_file(
+    log_directory: Directory, topic_partition: TopicPartition
+) -> uuid.UUID | None:
+    """Return the id that ``topics.json`` has; it may be that of an older topic of this name."""
+    with suppress(SegstoreError):  # a file that cannot be read says nothing
+        entry = read_topics(log_directory).get(topic_partition.topic)
+        return None if entry is None else entry.topic_id
+    return None
+
+
+def _ids_of_siblings(
     log_directory: Directory, topic_partition: TopicPartition
 ) -> Iterator[tuple[str, uuid.UUID]]:
-    """Yield each file beside the partition that has an id of its topic."""
-    with suppress(SegstoreError):  # what cannot be read says nothing
-        entry = read_topics(log_directory).get(topic_partition.topic)
-        if entry is not None:
-            yield TOPICS_FILE, entry.topic_id
+    """Yield each ``partition.metadata`` of another partition that has an id of the topic."""
     own = directory_name(topic_partition)
     for name in log_directory.names():
         if name == own or not is_partition_directory_name(name):
