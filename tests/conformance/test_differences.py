@@ -69,8 +69,9 @@ def test_a_close_closes_everything_and_tells_the_first_failure():
     errors = [None, CloseError("first"), None, CloseError("second"), None]
     segments = [ClosesBadly(error=error, closed=False) for error in errors]
     nothing = SimpleNamespace(unlink_now=lambda: None)
+    log = SimpleNamespace(segments=segments, _deletion=nothing, _note_missing=lambda: None)
     with pytest.raises(CloseError, match="first"):
-        LocalLog.close(SimpleNamespace(segments=segments, _deletion=nothing))
+        LocalLog.close(log)
     assert all(segment.closed for segment in segments)
 
 

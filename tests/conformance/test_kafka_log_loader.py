@@ -42,8 +42,9 @@ def test_log_recovery_is_called_upon_broker_crash(tmp_path):
     assert (tmp_path / MARKER).exists()
 
     with segstore.open_dir(tmp_path) as manager:
-        assert not (tmp_path / MARKER).exists()
         assert [manager.log("orders", number).report.clean for number in (0, 1)] == [True, True]
+        manager.log("orders", 0).append([(None, b"the first change")])
+        assert not (tmp_path / MARKER).exists()
     for marker in (tmp_path, tmp_path / "orders-0", tmp_path / "orders-1"):
         (marker / MARKER).unlink()
     with segstore.open_dir(tmp_path) as manager:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from segstore._core import Barrier, Directory
+from segstore._core import Barrier, DataFile, Directory
 from segstore.errors import DiskFullError
 from segstore.log.findings.finding import Records
 from tests.crash.barrier_scene import (
@@ -60,13 +60,19 @@ def _finds(disk: SimulatedDisk, expected: list[int], settings: dict) -> Callable
     return check
 
 
-def names_of_a_killed_log() -> Scene:
-    """The disk is full: nothing is written, and so no name synced, but by recovery itself."""
-    disk = run_script(operations(("append", 2), "roll", ("append", 2)), LAZY).disk
-    disk.set_room(0)
-    scene = opening(disk, LAZY)
-    disk.set_room(None)
-    return scene
+def names_of_a_copy() -> Scene:
+    """A copy of a log that was closed cleanly: its names are not durable, and nothing is repaired.
+
+    A repair begins by removing the clean markers, and that syncs the names too.
+    """
+    source = Directory(PATH, run_script(operations(("append", 2), "close"), LAZY).disk)
+    disk = disk_with({})
+    copy = Directory(PATH, disk)
+    for name in source.names():
+        with DataFile(copy, name, create=True) as file:
+            file.write(0, source.read_file(name))
+            file.sync(Barrier.APPENDED_RECORDS)
+    return opening(disk, LAZY)
 
 
 def segments_behind_a_torn_one() -> Scene:
@@ -238,7 +244,7 @@ OPEN_SCENES: dict[str, Callable[[], Scene]] = {
     "REBUILT_TRANSACTION_INDEX_NAME": lost_transaction_index,
     "CLOSED_NAMES": snapshot_of_a_broker,
     "RECOVERY_CUT": a_tail_that_was_cut,
-    "RECOVERY_NAMES": names_of_a_killed_log,
+    "RECOVERY_NAMES": names_of_a_copy,
     "RECOVERY_SET_ASIDE": segments_behind_a_torn_one,
     "LEFTOVERS_INCOMPLETE": incomplete,
     "LEFTOVERS_GONE": replaced_by_three,

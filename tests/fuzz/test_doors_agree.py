@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 DAMAGES = int(os.environ.get("SEGSTORE_DAMAGES", "120"))
 FIRST_SEED = int(os.environ.get("SEGSTORE_SEED", "0"))
 MOST_BYTES = 300_000
-GOLDEN = ("plain-many-segments", "transactions-tv1", "leader-epochs", "idempotent", "compacted")
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +40,17 @@ def originals(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Pa
         for _ in range(60):
             log.append([(b"k", b"v" * 50)])
     found.append(place / "sums-0")
-    for case in GOLDEN:
+    cases = (
+        packed / "plain-many-segments",
+        packed / "transactions-tv1",
+        packed / "leader-epochs",
+        packed / "idempotent",
+        packed / "compacted",
+    )
+    for case in cases:
         found += [
             path
-            for path in sorted((packed / case / "data").glob("*-*"))
+            for path in sorted((case / "data").glob("*-*"))
             if path.is_dir() and sum(file.stat().st_size for file in path.iterdir()) < MOST_BYTES
         ][:2]
     return found

@@ -28,7 +28,6 @@ from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.recovery import repair
-from segstore.log.recovery.repair import Repair
 from segstore.types import TopicPartition
 from tests.crash.barrier_scene import new_disk
 from tests.log_kit import at, offsets
@@ -155,24 +154,17 @@ def test_an_open_ends_while_all_is_set_aside(path, monkeypatch, number):
     assert {file.read_bytes() for file in path.glob("*.quarantine-*")} == before
 
 
-def test_a_lost_recovery_point_is_written_down_while_the_marker_stands(own_path, monkeypatch):
-    """[DUR-24, DUR-63] A copy that broke off was refused, and opened behind one Ctrl-C."""
+def test_a_copy_that_broke_off_is_refused_each_time(own_path):
+    """[DUR-24, DUR-63] The clean marker says that records are missing: a refusal leaves it."""
     (own_path.parent / LOG_START_OFFSET_CHECKPOINT).write_text("0\n0\n")
     (own_path.parent / RECOVERY_POINT_CHECKPOINT).write_text("0\n0\n")
     for name in (RECOVERY_POINT_CHECKPOINT, LEADER_EPOCH_CHECKPOINT):
         (own_path / name).unlink()
     (own_path / f"{BASES[-1]:020d}.log").unlink()
-    with monkeypatch.context() as patched:
-        patched.setattr(Repair, "carry_out", interrupted)
-        with pytest.raises(KeyboardInterrupt):
+
+    for _ in range(2):
+        with pytest.raises(CorruptLogError, match="had been synced"):
             segstore.open(own_path)
-
-    with pytest.raises(CorruptLogError, match="had been synced"):
-        segstore.open(own_path)
-
-
-def interrupted(*_, **__) -> None:
-    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("call", ["rename", "open_file", "file_info_at", "sync_directory"])
