@@ -158,3 +158,13 @@ def test_epochs_that_are_no_file_are_no_sign_of_a_new_log(tmp_path):
     with pytest.raises(segstore.NotALogError):
         segstore.open(path)
     assert not (path / LOG).exists()
+
+
+def test_epochs_that_are_no_file_hide_no_loss(path):
+    """[DUR-54] What else shows that there were records is told first."""
+    (path / LOG).unlink()
+    (path / CHECKPOINT).unlink()
+    (path / CHECKPOINT).mkdir()
+
+    with pytest.raises(segstore.CorruptLogError, match="shows that there were records"):
+        segstore.open(path)

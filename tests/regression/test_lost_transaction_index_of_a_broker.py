@@ -168,17 +168,20 @@ def make_pipe(index: Path) -> None:
 def test_something_else_in_place_of_an_index_costs_no_record(
     partition: Path, replace: Callable[[Path], None]
 ):
-    """[DUR-7, DUR-8] Fetches failed, and `recover` stopped at it. A directory is the user's."""
+    """[DUR-7, DUR-8] Fetches failed. `recover` leaves it to the user, who moves it away."""
     whole = {index.name: index.read_bytes() for index in partition.glob("*.txnindex")}
-    replace(partition / f"{5:020d}.txnindex")
+    index = partition / f"{5:020d}.txnindex"
+    replace(index)
+    there = index.lstat()
 
     with segstore.open(partition, read_only=True) as log:
         assert offsets_of(log, 0) == [COMMITTED] * 3
     assert cli.main(["verify", "-q", str(partition)]) == 1
-    is_left = replace is make_directory
-    assert cli.main(["recover", "-q", str(partition)]) == is_left
-    if not is_left:
-        assert {each.name: each.read_bytes() for each in partition.glob("*.txnindex")} == whole
+    assert cli.main(["recover", "-q", str(partition)]) == 1
+    assert os.path.samestat(index.lstat(), there)
+    index.rename(partition.parent / "moved")
+    assert cli.main(["recover", "-q", str(partition)]) == 0
+    assert {each.name: each.read_bytes() for each in partition.glob("*.txnindex")} == whole
 
 
 def test_kafkas_profile_loads_a_version_that_it_does_not_read(partition: Path):

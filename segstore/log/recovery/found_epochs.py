@@ -102,11 +102,21 @@ def find_epochs(  # noqa: PLR0913 - where it looks, and what decides
     return FoundEpochs(entries, latest, None, batches, why, is_rebuilt=has_bytes)
 
 
-def read_checkpoint(directory: Directory) -> tuple[tuple[EpochEntry, ...] | None, str | None]:
-    """Return the entries of the checkpoint, or None and why it cannot be read, if it is there."""
+def read_checkpoint(
+    directory: Directory, *, must_be_file: bool = False
+) -> tuple[tuple[EpochEntry, ...] | None, str | None]:
+    """Return the entries of the checkpoint, or None and why it cannot be read, if it is there.
+
+    Raises
+    ------
+    NotALogError
+        *must_be_file*, and something else stands in its place.
+    """
     try:
         cache = LeaderEpochFileCache.read(directory, writable=False, is_strict=True)
     except UNREADABLE_EPOCHS as error:
+        if must_be_file and isinstance(error, NotALogError):
+            raise
         return None, f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}"
     return None if cache is None else cache.entries, None
 

@@ -237,6 +237,8 @@ def require_log_file(survey: Survey) -> None:
     ------
     CorruptLogError
         All ``.log`` files are missing.
+    NotALogError
+        The leader-epoch checkpoint is no file: what it said is unknown, and no log begins with it.
     """
     state = survey.small.state
     if survey.segments or not survey.small.has_state or survey.mark.stands:
@@ -252,10 +254,10 @@ def require_log_file(survey: Survey) -> None:
             " else restore the directory from a copy",
         )
     shown_by = lost.shown_by
-    if survey.checkpoint_entries():
-        shown_by = LEADER_EPOCH_CHECKPOINT
     if state is not None and state.latest_epoch is not None:
         shown_by = LOG_STATE
+    elif survey.checkpoint_entries(must_be_file=shown_by is None):
+        shown_by = LEADER_EPOCH_CHECKPOINT
     if shown_by is not None:
         raise _no_log_file(survey, f"{shown_by} shows that there were records", _WAYS_OUT)
 

@@ -315,9 +315,15 @@ class Survey:
             is_for_writing=is_for_writing,
         )
 
-    def checkpoint_entries(self) -> tuple[EpochEntry, ...] | None:
-        """Return the leader-epoch checkpoint's, None where it is lost."""
-        return read_checkpoint(self._directory)[0]
+    def checkpoint_entries(self, *, must_be_file: bool = False) -> tuple[EpochEntry, ...] | None:
+        """Return the leader-epoch checkpoint's, None where it is lost.
+
+        Raises
+        ------
+        NotALogError
+            *must_be_file*, and something else stands in its place.
+        """
+        return read_checkpoint(self._directory, must_be_file=must_be_file)[0]
 
     # ---- from the recovery point on --------------------------------------------------------------
 
