@@ -137,7 +137,7 @@ class SalvageSource:
             missing = self._begin_in_doubt(f"{LOG_STATE} {lost}", found, told)
         if doubt is not None:
             missing = self._begin_in_doubt(doubt, found, ())
-        if missing is not None and self._segments[0][0] == 0:
+        if missing is not None and self._segments and self._segments[0][0] == 0:
             self.first_offset = missing
         self._size_bytes = sum(segment.size_bytes for _, segment in self._segments)
 
