@@ -9,7 +9,6 @@ Source: [TXX-1, DUR-7, DUR-52].
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import FileBarrier
@@ -90,9 +89,18 @@ def rebuild_wrong_indexes(local_log: LocalLog, log_start_offset: int) -> list[st
     names = []
     for base_offset, _, content in wrong_indexes(local_log, log_start_offset, may_grow=False):
         if content is not None:
-            with suppress(NotALogError):  # of a directory in its place the user disposes
+            try:
                 names.append(write_index(local_log.directory, base_offset, content))
+            except NotALogError:
+                name = file_name(base_offset, "txnindex")
+                if not _is_something_else(local_log.directory, name):
+                    raise  # it is about the file beside it
     return names
+
+
+def _is_something_else(directory: Directory, name: str) -> bool:
+    """Whether there is no file in the place of an index: of that the user disposes."""
+    return directory.exists(name) and not directory.info(name).is_regular
 
 
 def check_indexes(local_log: LocalLog, offset: int, log_start_offset: int) -> None:
