@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from segstore.errors import NotALogError, SegstoreError
-from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT
+from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, require_unreadable
 from segstore.log.files.leader_epoch_file_cache import UNREADABLE_EPOCHS, LeaderEpochFileCache
 from segstore.log.files.recovery_advice import MOST_NAMES
 from segstore.log.recovery.contradicted_epochs import contradiction_of_epochs
@@ -110,13 +110,14 @@ def read_checkpoint(
     Raises
     ------
     NotALogError
-        *must_be_file*, and something else stands in its place.
+        *must_be_file*, and something else stands in its place; or a file was called none.
     """
     try:
         cache = LeaderEpochFileCache.read(directory, writable=False, is_strict=True)
     except UNREADABLE_EPOCHS as error:
         if must_be_file and isinstance(error, NotALogError):
             raise
+        require_unreadable(directory, LEADER_EPOCH_CHECKPOINT, error)
         return None, f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}"
     return None if cache is None else cache.entries, None
 
