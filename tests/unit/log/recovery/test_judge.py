@@ -148,16 +148,16 @@ def test_a_log_start_that_cannot_be_true_is_written_over():
 # ---- a directory without a .log ------------------------------------------------------------------
 
 EMPTY = {"segments": (), "state": replace(STATE, latest_epoch=None)}
-EMPTY["checkpoint_entries"] = lambda: None
+EMPTY["checkpoint_entries"] = lambda **_: None
 
 
 @pytest.mark.parametrize(
     ("what", "shown"),
     [
         ({**EMPTY}, None),
-        ({**EMPTY, "has_state": False, "checkpoint_entries": lambda: (EPOCH,)}, None),
+        ({**EMPTY, "has_state": False, "checkpoint_entries": lambda **_: (EPOCH,)}, None),
         ({**EMPTY, "state": STATE}, ".segstore"),
-        ({**EMPTY, "checkpoint_entries": lambda: (EPOCH,)}, "leader-epoch-checkpoint"),
+        ({**EMPTY, "checkpoint_entries": lambda **_: (EPOCH,)}, "leader-epoch-checkpoint"),
         ({**EMPTY, "lost_logs": lambda: LostLogs(None, "5.index")}, "5.index"),
         ({**EMPTY, "lost_logs": lambda: LostLogs("5.log.deleted", None)}, "5.log.deleted"),
         ({**EMPTY, "state": replace(STATE, is_being_emptied=True)}, None),
