@@ -14,7 +14,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore.log.files.partition_directory import file_name
-from segstore.log.recovery import quarantined_file
+from segstore.log.local import file_bytes
 from tests.log_kit import at
 from tests.unit.log.damaged_logs import (
     RECORDS_COUNT,
@@ -152,7 +152,7 @@ def test_files_of_any_size_are_read_in_pieces(shortened, monkeypatch):
     with shortened.open(read_only=True) as log:
         expected = log.verify().quarantined
         for piece_bytes in (17, 61, 100, 400):
-            monkeypatch.setattr(quarantined_file, "_PIECE_BYTES", piece_bytes)
+            monkeypatch.setattr(file_bytes, "_PIECE_BYTES", piece_bytes)
             assert log.verify().quarantined == expected
 
 

@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from segstore._core import ScanResult, scan_batches
 from segstore.log.files.recovery_advice import WAY_BACK
 from segstore.log.local.batch_search import BatchSearch, NoBatch
+from segstore.log.local.file_bytes import FileBytes
 from segstore.log.local.segment import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from segstore._core import BatchHeaders, Directory, SegmentContext
+    from segstore._core import BatchHeaders, Directory, ScanResult, SegmentContext
 
 _NAME: Final = re.compile(r"([0-9]{20})\.quarantine-[1-9][0-9]{0,17}", re.ASCII)
-_PIECE_BYTES: Final = 4 * 1024 * 1024
-_LENGTH_END: Final = 12
 
 
 class QuarantinedFile(NamedTuple):
@@ -241,11 +239,10 @@ class _BytesOfFile:
     """A file named by a base offset, gone through as a segment is; keeps what was found."""
 
     def __init__(self, directory: Directory, name: str, size_bytes: int) -> None:
-        self._directory = directory
-        self._name = name
-        self._found: list[BatchHeaders] = []
         self.base_offset = int(name[:20])
         self.size_bytes = size_bytes
+        self._file = FileBytes(directory, name, size_bytes, self.base_offset)
+        self._found: list[BatchHeaders] = []
 
     def batches(self) -> np.ndarray:
         """Return base offset, last offset and CRC of the whole batches."""
@@ -258,20 +255,13 @@ class _BytesOfFile:
     def scan(
         self, *, start_position: int, end_position: int, max_batches: int, table: bool = True
     ) -> tuple[BatchHeaders, ScanResult]:
-        """Scan a piece, as `Segment.scan` does; it has one whole batch at least, if there is."""
-        left = end_position - start_position
-        data = self._read(start_position, min(_PIECE_BYTES, left))
-        first_bytes = _LENGTH_END + int.from_bytes(data[8:_LENGTH_END])
-        if _PIECE_BYTES < first_bytes <= left:
-            data = self._read(start_position, first_bytes)
-        headers, result = scan_batches(data, max_batches=max_batches)
-        stop = result.stop
-        if len(data) < left and len(headers) and stop in {"complete", "incomplete"}:
-            stop = "limit"
+        """Scan a piece, as `FileBytes.scan` does."""
+        headers, result = self._file.scan(
+            start_position=start_position,
+            end_position=end_position,
+            max_batches=max_batches,
+            table=table,
+        )
         if table:
-            headers["position"] += start_position
             self._found.append(headers)
-        return headers, result._replace(stop=stop, valid_bytes=start_position + result.valid_bytes)
-
-    def _read(self, position: int, size: int) -> bytes:
-        return self._directory.read_range(self._name, position, size)
+        return headers, result
