@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from segstore.cli.output import Progress, UsageError, count_of, say, write_line
 from segstore.cli.partition_paths import all_partitions
 from segstore.cli.verify import check_text
-from segstore.errors import (
-    CorruptLogError,
-    InconsistentTopicIdError,
-    LogLockedError,
-    NotALogError,
-    SegstoreError,
-)
+from segstore.errors import InconsistentTopicIdError, LogLockedError, NotALogError, SegstoreError
 
 if TYPE_CHECKING:
     import argparse
@@ -116,8 +110,6 @@ def _repaired(
     path, forecast = found.path, found.forecast
     if found.blocking_file is not None:
         return Repair(None, SegstoreError(_in_the_way(found.blocking_file)), None, found.findings)
-    if isinstance(forecast.error, CorruptLogError):
-        session.note_refused(path)
     if forecast.error is not None or forecast.report.created:
         return Repair(None, forecast.error or _no_log(path), None, found.findings)
     damaged = [one.file for one in found.findings if one.repaired and is_derived(one.file)]

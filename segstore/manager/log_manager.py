@@ -15,7 +15,6 @@ from segstore._core import AppendLock, Directory
 from segstore.arguments import integer, path_text, refuse_pickle
 from segstore.errors import (
     ClosedError,
-    CorruptLogError,
     ForkedHandleError,
     IllegalArgumentError,
     LogReadOnlyError,
@@ -283,12 +282,8 @@ class LogManager:
             options = options._replace(read_only=True, remote_offset_reader=None)
             return cast("UnifiedLog", open_partition(path, options, log_environment))
         log_environment = log_environment._replace(parent_is_locked=True)
-        try:
-            with self._failures.guard(self.path):
-                log = cast("UnifiedLog", open_partition(path, options, log_environment))
-        except CorruptLogError:  # the marker is not true of it: a broker has to look at it
-            self._owned.note_refused(topic_partition)
-            raise
+        with self._failures.guard(self.path):
+            log = cast("UnifiedLog", open_partition(path, options, log_environment))
         self._owned.note_opened(topic_partition)
         return log
 

@@ -61,7 +61,6 @@ class OwnedLogDirectory:
         self._marker = CleanShutdownFileHandler(directory)
         self.checkpoints = OwnedCheckpoints(directory)
         self._opened: set[TopicPartition] = set()
-        self._refused: set[TopicPartition] = set()
         try:
             self._lock = directory.lock(LOCK, exclusive=True)
         except LogLockedError as error:
@@ -90,12 +89,6 @@ class OwnedLogDirectory:
     def note_opened(self, topic_partition: TopicPartition) -> None:
         """Note a log that could be opened."""
         self._opened.add(topic_partition)
-        self._refused.discard(topic_partition)
-
-    def note_refused(self, topic_partition: TopicPartition) -> None:
-        """Note a log that is damaged: no clean marker may speak of it, so a broker looks at it."""
-        self._refused.add(topic_partition)
-        self.checkpoints.begin_change(topic_partition)
 
     def note_new_names(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Note logs that were opened here, under the names that they have by now."""
@@ -109,12 +102,10 @@ class OwnedLogDirectory:
         That is one that was never opened here, in a directory that was not clean, or one that could
         not be opened or closed. In a directory that was not clean it may also be one that a broker
         moves (``-future``) or has found to be a stray (``-stray``): no writer here opens these. A
-        marker that is still there stays as it is, unless there is a new broker epoch.
+        marker that is still there stays as it is, unless there is a new broker epoch. A log that
+        was refused as damaged has not changed: of it the marker says what it said before.
         """
         here = {*list_partition_directories(self._directory)}
-        if self._refused & here:
-            self._marker.delete()
-            return
         if not self._was_clean and not (
             self._opened.issuperset(here) and not has_unopened_logs(self._directory)
         ):

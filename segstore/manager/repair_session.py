@@ -11,7 +11,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from segstore.errors import CorruptLogError, LogLockedError, LogPermissionError
+from segstore.errors import LogLockedError, LogPermissionError
 from segstore.log.files.clean_shutdown_file_handler import (
     NO_BROKER_EPOCH,
     CleanShutdownFileHandler,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from segstore._core import Directory
     from segstore.log.unified_log import UnifiedLog
-    from segstore.types import TopicPartition
 
 
 class RepairSession:
@@ -56,28 +55,15 @@ class RepairSession:
         options, owned = open_options(**settings), self._owned
         if owned is None:
             return open_partition_to_write(path, options, STANDALONE)
-        topic_partition = _topic_partition_of(path)
+        topic_partition = parse_directory_name(os.path.basename(absolute_path(path)))  # noqa: PTH119
         log_environment = LogEnvironment(
             parent_is_locked=True,
             parent_was_clean=owned.was_clean(topic_partition),
             checkpoints_above=owned.checkpoints,
         )
-        try:
-            log = open_partition_to_write(path, options, log_environment)
-        except CorruptLogError:
-            owned.note_refused(topic_partition)
-            raise
+        log = open_partition_to_write(path, options, log_environment)
         owned.note_opened(topic_partition)
         return log
-
-    def note_refused(self, path: str) -> None:
-        """Note a partition that an open would refuse: the log directory is not clean with it."""
-        if self._owned is not None:
-            self._owned.note_refused(_topic_partition_of(path))
-
-
-def _topic_partition_of(path: str) -> TopicPartition:
-    return parse_directory_name(os.path.basename(absolute_path(path)))  # noqa: PTH119
 
 
 @contextmanager

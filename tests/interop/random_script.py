@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import segstore
 from segstore._core import encode_end_transaction_marker, wall_clock_ms
 from segstore.errors import OutOfOrderSequenceError, RecordBatchTooLargeError
-from segstore.log.files.checkpoints import RECOVERY_POINT_CHECKPOINT, parse_offset_checkpoint
+from segstore.log.files.checkpoints import (
+    CLEAN_SHUTDOWN_MARKER,
+    RECOVERY_POINT_CHECKPOINT,
+    parse_offset_checkpoint,
+)
 from segstore.types import AppendOrigin
 from tests.log_kit import batch
 
@@ -59,7 +63,7 @@ class RandomScript:
         }
         self.ending = pick(ENDINGS)
         # Kafka's recovery fails at a full index [LDR-24]: none is where it has something to do.
-        self.settings["segment_index_bytes"] = pick((64, 1024, 4096)) if self.is_clean else 4096
+        self.settings["segment_index_bytes"] = pick((64, 1024, 4096)) if self.is_closed else 4096
         self._epoch = 0
         self._time = wall_clock_ms() - AN_HOUR_MS  # Kafka forgets producers of another day
         self._sent: dict[int, bytes] = {}
@@ -71,9 +75,14 @@ class RandomScript:
         return {KAFKA_KEYS[name]: _text(value) for name, value in self.settings.items()}
 
     @property
-    def is_clean(self) -> bool:
-        """Whether the log was closed."""
+    def is_closed(self) -> bool:
+        """Whether the script ends with a close."""
         return self.ending == "closed"
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the log was left clean: closed, or killed before a change [DUR-24]."""
+        return (self.directory / CLEAN_SHUTDOWN_MARKER).exists()
 
     def run(self, look: Callable[[UnifiedLog], str]) -> str:
         """Write the log and end as `ending` says; returns what *look* saw at the end."""
@@ -82,7 +91,7 @@ class RandomScript:
         for operation in self._rng.choices(operations, weights, k=self._rng.randint(1, 40)):
             operation()
         seen = look(self._log)
-        if self.is_clean:
+        if self.is_closed:
             self._log.close()
             return seen
         if self._rng.random() < 0.3:
@@ -100,6 +109,8 @@ class RandomScript:
             file.write_bytes(
                 data[:size] + self._rng.choice((bytes(more), self._rng.randbytes(more)))
             )
+        if file.stat().st_size != len(data):  # who writes has removed the marker before
+            (self.directory / CLEAN_SHUTDOWN_MARKER).unlink(missing_ok=True)
         return seen
 
     def _operations(self) -> dict[Callable[[], object], int]:

@@ -131,18 +131,18 @@ def run_and_compare(kafka: KafkaLoader, script: RandomScript) -> None:
     directory = script.directory
     copy = directory.parent / "copy" / directory.name
     shutil.copytree(directory, copy)
-    before = files(directory)
+    before, is_clean = files(directory), script.is_clean
 
     found = kafka.load(
         directory,
-        clean=script.is_clean,
+        clean=is_clean,
         log_start_offset=checkpointed(directory, LOG_START_OFFSET_CHECKPOINT),
         recovery_point=checkpointed(directory, RECOVERY_POINT_CHECKPOINT),
         config=script.kafka_config,
     )
 
     with segstore.open(copy, durability="none", segment_ms=None, **script.settings) as log:
-        assert log.report.clean == script.is_clean
+        assert log.report.clean == is_clean
         ours = state(log)
     # What lies below the log start goes at our open; Kafka leaves that to its retention [DUR-18].
     first = ours["segments"][0][0]
@@ -155,7 +155,7 @@ def run_and_compare(kafka: KafkaLoader, script: RandomScript) -> None:
     after = files(directory, first)
     assert differing(after, files(copy, first)) == []
     assert last_snapshot(directory) == last_snapshot(copy)
-    if script.is_clean and ours["log_end_offset"] > ours["log_start_offset"]:
+    if is_clean and ours["log_end_offset"] > ours["log_start_offset"]:
         assert differing(after, {name: before[name] for name in after if name in before}) == []
         # The indexes of the active segment get room for appends; the epochs are cut at the log
         # start and written, whether that changes them or not [LDR-8, EPC-7].

@@ -65,8 +65,8 @@ def test_a_dropped_log_keeps_the_directory_unclean(brokers_directory):
     assert not (brokers_directory / MARKER).exists()
 
 
-def test_a_log_that_could_not_be_opened_keeps_the_directory_unclean(brokers_directory):
-    """A broker that trusts the marker would never look at it."""
+def test_a_log_that_could_not_be_opened_leaves_the_marker_as_it_was(brokers_directory):
+    """[DUR-123] The refused log has not changed, and the others were clean before."""
     (log_file,) = (brokers_directory / "orders-0").glob("*.log")
     log_file.write_bytes(log_file.read_bytes()[:-1])
 
@@ -75,7 +75,7 @@ def test_a_log_that_could_not_be_opened_keeps_the_directory_unclean(brokers_dire
             manager.log("orders", 0)
         assert manager.log("orders", 1).report.clean
 
-    assert not (brokers_directory / MARKER).exists()
+    assert (brokers_directory / MARKER).exists()
 
 
 def test_a_manager_that_died_behind_a_change_leaves_every_partition_unclean(
@@ -260,25 +260,25 @@ def damage_a_log(directory):
     log_file.with_suffix(".timeindex").unlink()
 
 
-def test_a_manager_leaves_no_marker_over_a_log_that_it_refused(brokers_directory):
-    """[DUR-24] The refusal leaves the log's own marker, so that alone does not decide."""
+def test_a_manager_leaves_the_marker_beside_a_log_that_it_refused(brokers_directory):
+    """[DUR-24, DUR-123] A refusal changes nothing, and the marker may prove where the log ended."""
     damage_a_log(brokers_directory)
     assert (brokers_directory / MARKER).exists()
 
     with segstore.open_dir(brokers_directory) as manager, pytest.raises(CorruptLogError):
         manager.log("orders", 0)
 
-    assert not (brokers_directory / MARKER).exists()
+    assert (brokers_directory / MARKER).exists()
 
 
 @pytest.mark.parametrize("named", ["orders-0", "."])
-def test_recover_leaves_no_marker_over_a_log_that_it_refused(brokers_directory, named):
-    """[DUR-24, DUR-123] A broker that believes the marker would never look at the damage."""
+def test_recover_leaves_the_marker_beside_a_log_that_it_refused(brokers_directory, named):
+    """[DUR-24, DUR-123] What the second recover says is what the first one said."""
     damage_a_log(brokers_directory)
 
     assert cli.main(["recover", "-q", str(brokers_directory / named)]) == 1
 
-    assert not (brokers_directory / MARKER).exists()
+    assert (brokers_directory / MARKER).exists()
 
 
 @pytest.mark.parametrize("suffix", ["future", "stray"])

@@ -35,8 +35,9 @@ class MovingMachine(ProducingMachine):
         offset = self._offset_at(share)
         note(f"truncate to {offset}")
         first_segment = self.log.segments()[0].base_offset
-        inside = any(b.base_offset < offset <= b.last_offset for b in self.oracle.batches)
-        self.reach("truncate", "inside a batch" if inside else "between batches")
+        cut = [b for b in self.oracle.batches if b.base_offset < offset <= b.last_offset]
+        self.cut_batches += [(b.base_offset, offset - 1) for b in cut]
+        self.reach("truncate", "inside a batch" if cut else "between batches")
         expected = self.oracle.truncate_to(offset, first_segment, self.time.now_ms)
         assert self.log.truncate_to(offset) == expected
 
