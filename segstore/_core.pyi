@@ -1105,7 +1105,13 @@ class LogSegment:
         With *start_position*, where a batch begins, the index is not asked.
         """
     def slice(
-        self, start_offset: int, max_size: int, max_position: int, min_one_message: bool
+        self,
+        start_offset: int,
+        max_size: int,
+        max_position: int,
+        min_one_message: bool,
+        *,
+        start_position: int = 0,
     ) -> SegmentSlice | None:
         """As read, with the bytes left in the file."""
     def write_to(self, destination: int, position: int, size: int) -> tuple[int, bool]:
@@ -1453,6 +1459,23 @@ class AppendLockAttempt:
     """One ``with`` block, with the lock or without."""
 
     def __enter__(self) -> bool: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None: ...
+
+@final
+class ChangeLock:
+    """The append lock for ``with`` blocks that change a log.
+
+    *require_writable* is called before the wait for the lock, and again with the lock; it raises
+    where the log takes no change.
+    """
+
+    def __new__(cls, append_lock: AppendLock, require_writable: Callable[[], None]) -> Self: ...
+    def __enter__(self) -> None: ...
     def __exit__(
         self,
         kind: type[BaseException] | None = None,

@@ -224,3 +224,32 @@ cdef class AppendLockAttempt:
         if self.is_within:
             self.is_within = False
             self.append_lock.give_back()
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class ChangeLock:
+    """The lock for ``with`` blocks that change a log: the log is asked before the wait, and again with the lock.
+
+    Before, because a forked child may wait for ever; again, because the log may have been closed meanwhile.
+    A context manager in Python would keep the lock when a signal comes between its entry and the block.
+    """
+
+    cdef AppendLock append_lock
+    cdef object require_writable
+
+    def __cinit__(self, AppendLock append_lock not None, require_writable not None):
+        self.append_lock = append_lock
+        self.require_writable = require_writable
+
+    def __enter__(self):
+        self.require_writable()
+        self.append_lock.acquire()
+        try:
+            self.require_writable()
+        except BaseException:
+            self.append_lock.give_back()
+            raise
+
+    def __exit__(self, kind=None, error=None, traceback=None):
+        self.append_lock.__exit__(kind, error, traceback)

@@ -607,7 +607,8 @@ cdef class LogSegment(_Handle):
             self.leave()
         return timestamp_and_offset(&found)
 
-    def slice(self, int64_t start_offset, int32_t max_size, int64_t max_position, bint min_one_message):
+    def slice(self, int64_t start_offset, int32_t max_size, int64_t max_position, bint min_one_message, *,
+              int32_t start_position=0):
         """As `read`, with the bytes left in the file; None [SEG-19]."""
         cdef sgs_segment_read request
         cdef sgs_segment_fetch fetch
@@ -617,7 +618,7 @@ cdef class LogSegment(_Handle):
         request.max_size = max_size
         request.max_position = max_position
         request.min_one_message = min_one_message
-        request.start_position = 0
+        request.start_position = start_position
         self.enter()
         try:
             with nogil:

@@ -84,10 +84,7 @@ class LogAccess:
     def require_writable(self) -> None:
         """Raise when the log takes no changes.
 
-        A change asks before it takes the append lock, which may be held for ever in a forked child,
-        and again with the lock: the log may have been closed while the thread waited. Both steps
-        stand in each method: a context manager written in Python would keep the lock when a signal
-        comes between its entry and the block.
+        Most changes ask by `ChangeLock`: before the wait for the append lock, and with it.
         """
         self.require_open()
         if self._failure_mark is None:

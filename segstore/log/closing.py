@@ -12,7 +12,7 @@ from segstore.log.shutdown import Shutdown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segstore._core import AppendLock
+    from segstore._core import AppendLock, ChangeLock
     from segstore.log.access import LogAccess
     from segstore.log.files.background import Scheduler
     from segstore.log.lane_switch import LaneSwitch
@@ -78,19 +78,9 @@ class Closing:
         if shutdown.runs_in_this_thread():
             return
         self.require_not_awaited()
-        shutdown.run(lambda: self._end_alone(last_step))
+        shutdown.run(lambda: self._end_alone(self._append_lock, last_step))
 
-    def _end_alone(self, last_step: Callable[[], None] | None) -> None:
-        if self.shutdown.is_over:  # by the thread that was waited for
-            return
-        try:
-            if self._take_no_more() and last_step is not None:
-                last_step()
-        finally:
-            if self._access.is_closed:
-                self._close_all()
-
-    def end_by(self, remove: Callable[[], None]) -> None:
+    def end_by(self, changing: ChangeLock, remove: Callable[[], None]) -> None:
         """As `end`, for a log that is deleted: it must take changes.
 
         Raises
@@ -100,34 +90,25 @@ class Closing:
         """
         self._access.require_writable()
         self.require_not_awaited()
-        if not self.shutdown.run(lambda: self._delete_alone(remove)):
+        if not self.shutdown.run(lambda: self._end_alone(changing, remove)):
             raise RuntimeError("the log is being closed, by who waits for this call")
 
-    def _delete_alone(self, remove: Callable[[], None]) -> None:
+    def _end_alone(
+        self, lock: AppendLock | ChangeLock, last_step: Callable[[], None] | None
+    ) -> None:
         try:
-            with self._append_lock:
-                self._access.require_writable()
-                self._mark_closed()
-            self._background.close()
-            remove()
-        finally:
-            if self._access.is_closed:
-                self._close_all()
-
-    def _take_no_more(self) -> bool:
-        """Mark the handle closed and end its tasks; False where that was done before."""
-        with self._append_lock:  # a thread that is inside an append leaves it first [DUR-70]
-            is_first = not self._access.is_closed
+            with lock:  # a thread that is inside an append leaves it first [DUR-70]
+                is_first = not self._access.is_closed
+                if is_first and self._lane_switch is not None:
+                    self._lane_switch.reconcile()
+                self._access.close()
             if is_first:
-                self._mark_closed()
-        if is_first:
-            self._background.close()
-        return is_first
-
-    def _mark_closed(self) -> None:
-        if self._lane_switch is not None:
-            self._lane_switch.reconcile()
-        self._access.close()
+                self._background.close()
+                if last_step is not None:
+                    last_step()
+        finally:
+            if self._access.is_closed and not self.shutdown.is_over:
+                self._close_all()
 
     def require_not_awaited(self) -> None:
         """Raise RuntimeError in the middle of a call that an end of the log waits for [DUR-70].

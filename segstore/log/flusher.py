@@ -175,7 +175,9 @@ class Flusher:
                     if self._local_log.log_end.message_offset < offset:
                         return
                     generation = self._local_log.generation
-            self._join_round(offset)
+            if not self.rounds.join(self._sync_round):
+                # of this round, or the one that would have covered us
+                self._failure_mark.require_not_failed()
 
     def sync_if_due(self, offset: int, generation: int) -> None:
         """Do what the mode asks for behind an append, outside the append lock."""
@@ -236,19 +238,6 @@ class Flusher:
         while not self.rounds.join(sync):
             self._failure_mark.require_not_failed()  # another round has ended
 
-    def _join_round(self, offset: int) -> None:
-        """Lead a round, or wait for the end of the one that runs."""
-        self._failure_mark.require_not_failed()
-        if self._published.durable_offset >= offset:
-            return
-        if not self._lead_round():
-            # of this round, or the one that would have covered us
-            self._failure_mark.require_not_failed()
-
-    def _lead_round(self, up_to_offset: int | None = None) -> bool:
-        """Sync when nobody does; else return False when the round that runs has ended."""
-        return self.rounds.join(lambda: self._sync_round(up_to_offset))
-
     def sync_round(self, lane: AppendLane) -> None:
         """Lead the round that appends through *lane* wait for; what they wrote is published."""
         try:
@@ -290,7 +279,7 @@ class Flusher:
                 if up_to_offset is None:
                     self.rounds.begin()
             for segment in segments:
-                self._sync_segment(segment, indexes=segment is not active)
+                log.sync_segment(segment, indexes=segment is not active)
             self.sync_names(names_version)
             check_not_removed(log.directory)
             with self._append_lock:
@@ -324,9 +313,6 @@ class Flusher:
             self.sync_names(log.names_version)
         self._failure_mark.require_not_failed()
 
-    def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
-        self._local_log.sync_segment(segment, indexes=indexes)
-
     def segment_was_sealed(self, segment: Segment, sync_snapshots: Callable[[], None]) -> None:
         """Sync a sealed segment and raise the recovery point, on the background thread [DUR-29].
 
@@ -351,9 +337,12 @@ class Flusher:
             return
         with self._failure_mark.telling_of_failures("sync after a roll"):
             end = following.base_offset
-            while self._published.durable_offset < end and not self._lead_round(end):
+            while self._published.durable_offset < end and not self.rounds.join(
+                lambda: self._sync_round(end)
+            ):
                 pass  # the round that ran may have begun before this segment's end
-            self._sync_segment(segment, indexes=True)  # no round may have known that it is sealed
+            # no round may have known that it is sealed
+            self._local_log.sync_segment(segment, indexes=True)
             sync_snapshots()
             self.write_recovery_point()
         if self._failure_mark.failure is None:  # never a gate [DUR-41, DUR-60]

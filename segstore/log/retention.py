@@ -1,10 +1,14 @@
-"""Deleting the oldest segments of a log: by log start, by size, by time [RET-*].
+"""The old end of a log: its log start, and which of its oldest segments are deleted [RET-*].
 
-Source: Kafka ``UnifiedLog.deleteOldSegments``. When this runs is the manager's business [RET-10].
+The log start moves in memory, in its checkpoint, and in what depends on it, durably. Segments go by
+log start, by size and by time. When that runs is the manager's business [RET-10].
+
+Source: [LST-1, LST-5, UNI-3, DUR-19]; Kafka ``UnifiedLog.deleteOldSegments``.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Final
@@ -12,17 +16,18 @@ from typing import TYPE_CHECKING, Final
 from segstore.errors import DiskFullError, FsyncFailedError
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX
 from segstore.log.files.profile import Profile
+from segstore.log.local.local_log import out_of_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from segstore.config import LogConfig
     from segstore.log.failure_mark import FailureMark
+    from segstore.log.files.checkpoint_store import CheckpointStore
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
     from segstore.log.log_flusher import LogFlusher
     from segstore.log.log_offsets import LogOffsets
-    from segstore.log.log_start import LogStart
     from segstore.log.log_writer import LogWriter
     from segstore.log.metadata import LogMetadata
     from segstore.log.producers.producer_state_manager import ProducerStateManager
@@ -33,7 +38,9 @@ _NS_PER_MS: Final = 1_000_000
 
 
 class Retention:
-    """Takes whole segments away at the old end, under the append lock.
+    """Moves the log start, and takes whole segments away, under the append lock.
+
+    `LogOffsets` has the number.
 
     Attributes
     ----------
@@ -45,10 +52,10 @@ class Retention:
         self,
         local_log: LocalLog,
         offsets: LogOffsets,
+        checkpoint_store: CheckpointStore,
         producers: ProducerStateManager,
         metadata: LogMetadata,
         writer: LogWriter,
-        log_start: LogStart,
         remote: RemotePart,
         flusher: LogFlusher,
         failure_mark: FailureMark,
@@ -58,10 +65,10 @@ class Retention:
         self._last_clocks: tuple[int, int] | None = None  # wall and monotonic, in ms
         self._local_log = local_log
         self._offsets = offsets
+        self._checkpoint_store = checkpoint_store
         self._producers = producers
         self._metadata = metadata
         self._writer = writer
-        self._log_start = log_start
         self._remote = remote
         self._flusher = flusher
         self._failure_mark = failure_mark
@@ -96,6 +103,63 @@ class Retention:
         limit = 0 if self._is_copied else config.retention_bytes
         size = self._local_log.segments.size_in_bytes
         self.size_in_percent = size * 100 // limit if limit > 0 else 0
+
+    # ---- the log start ---------------------------------------------------------------------------
+
+    def raise_log_start(self, offset: int) -> bool:
+        """Move the log start to *offset*, unless it is there; returns whether it moved.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            *offset* is above the high watermark.
+        """
+        offsets, metadata = self._offsets, self._metadata
+        if offset > offsets.high_watermark:
+            start, end = offsets.log_start_offset, offsets.high_watermark
+            raise out_of_range(offset, start, end, self._local_log.directory)
+        if self._remote.tier is not None:
+            self._remote.tier.raise_local_log_start(offset)  # also where the log start stays
+        if offset <= offsets.log_start_offset:
+            return False
+        self._writer.begin_deletion()
+        metadata.begin_change()
+        with self._failure_mark.poisoned_by(FsyncFailedError):
+            self._producers.sync_snapshots()  # what they know of records that go is nowhere else
+            self._with_room(lambda: self._checkpoint_store.write_log_start(offset), offset)
+            offsets.update_log_start_offset(offset)
+            self._flusher.raise_recovery_point(offset)
+            is_changed = metadata.epochs.truncate_from_start(offset)
+            self._producers.on_log_start_offset_incremented(offset)
+            offsets.update_first_unstable_offset()
+            with suppress(DiskFullError):  # what they say of deleted records counts no more
+                if is_changed:
+                    self._with_room(metadata.epochs.flush, offset)
+                    self._with_room(metadata.save_state, offset)
+        return True
+
+    def _with_room(self, write: Callable[[], None], offset: int) -> None:
+        """Write a small file; a full disk must not keep anybody from deleting what fills it.
+
+        Where it is full, the indexes of the oldest segments make room, as far as these are to go:
+        they end at or below *offset*. Until they go reads are slower, and an open after a crash
+        builds their indexes again [DUR-8, DUR-19, DUR-30].
+        """
+        try:
+            write()
+        except DiskFullError:
+            if self._profile is Profile.KAFKA or not self._is_room_made(write, offset):
+                raise
+
+    def _is_room_made(self, write: Callable[[], None], offset: int) -> bool:
+        for segment, following in pairwise(self._local_log.segments.as_tuple):
+            if following.base_offset > offset:
+                break
+            if segment.give_up_indexes():
+                with suppress(DiskFullError):
+                    write()
+                    return True
+        return False
 
     # ---- what goes -------------------------------------------------------------------------------
 
@@ -220,13 +284,13 @@ class Retention:
         """Let the log begin at *offset*, or here, where the rest is uploaded; durably [DUR-19]."""
         tier = self._remote.tier
         if tier is None or not tier.copies:
-            self._log_start.increment(offset)
+            self.raise_log_start(offset)
             return
         tier.raise_local_log_start(offset)
         state_file = self._metadata.state_file
         if state_file is not None and offset > state_file.state.local_log_start_offset:
             change = partial(state_file.change, local_log_start_offset=offset)
-            self._log_start.with_room(change, offset)
+            self._with_room(change, offset)
 
 
 def delete_snapshots_of(

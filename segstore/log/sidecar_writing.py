@@ -11,8 +11,7 @@ from segstore.log.check.checksum_sidecar_check import all_headers, check_sidecar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segstore._core import AppendLock
-    from segstore.log.access import LogAccess
+    from segstore._core import ChangeLock
     from segstore.log.flusher import Flusher
     from segstore.log.local.checksum_sidecars import ChecksumSidecars
     from segstore.log.local.local_log import LocalLog
@@ -41,17 +40,15 @@ class SidecarsReport(NamedTuple):
 class SidecarWriting:
     """Checks sealed segments, and writes the sidecars that are missing."""
 
-    def __init__(  # noqa: PLR0913 - what a sidecar is written by
+    def __init__(
         self,
-        access: LogAccess,
-        append_lock: AppendLock,
+        changing: ChangeLock,
         local_log: LocalLog,
         sidecars: ChecksumSidecars,
         metadata: LogMetadata,
         flusher: Flusher,
     ) -> None:
-        self._access = access
-        self._append_lock = append_lock
+        self._changing = changing
         self._local_log = local_log
         self._sidecars = sidecars
         self._metadata = metadata
@@ -84,8 +81,7 @@ class SidecarWriting:
         if found is not None and found.file == segment.name:
             report.problems.append(f"{segment.name}: {found.what}; its sidecar is kept")
             return report
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             if segment not in self._local_log.segments.as_tuple[:-1]:
                 return report  # deleted meanwhile, or cut
             self._sidecars.note_sealed(segment)

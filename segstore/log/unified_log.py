@@ -2,7 +2,7 @@
 
 Every public method checks its arguments and whether the log may be asked, takes the lock where it
 changes something, and lets a collaborator do it. What a method does belongs into that collaborator:
-`LogReader`, `Appender`, `Truncation`, `Retention`, `LogStart`, `RemotePart`, `Flusher`, and so on.
+`LogReader`, `Appender`, `Truncation`, `Retention`, `RemotePart`, `Flusher`, and so on.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ from segstore.log.local.transaction_index_check import check_indexes, rebuild_wr
 from segstore.log.log_dir_failure_channel import IO_ERRORS
 from segstore.log.log_flusher import new_flusher
 from segstore.log.log_reader import LogReader
-from segstore.log.log_start import LogStart
 from segstore.log.log_writer import LogWriter
 from segstore.log.metadata import LogMetadata
 from segstore.log.open_transaction import no_open_transaction
@@ -939,6 +938,7 @@ class UnifiedLog(Log):
         )
         _let_handlers_know(parts, producers)
         access = LogAccess(checkpoint_store, failure_mark, log_environment.failures)
+        self._changing = _core.ChangeLock(append_lock, access.require_writable)
         lane_switch = LaneSwitch(local_log, offsets, loaded.epochs, flusher)
         closing = Closing(
             access, append_lock, background, local_log, parts.open_handles, flusher, lane_switch
@@ -979,25 +979,13 @@ class UnifiedLog(Log):
             parts.codecs,
             profile,
         )
-        self._log_start = LogStart(
+        self._retention = Retention(
             local_log,
             offsets,
             checkpoint_store,
             producers,
             metadata,
             writer,
-            parts.remote,
-            flusher,
-            failure_mark,
-            profile,
-        )
-        self._retention = Retention(
-            local_log,
-            offsets,
-            producers,
-            metadata,
-            writer,
-            self._log_start,
             parts.remote,
             flusher,
             failure_mark,
@@ -1201,9 +1189,7 @@ class UnifiedLog(Log):
 
     def roll(self, expected_next_offset: int | None = None) -> Segment:
         """Begin a new segment at the log end; returns it [ROL-1]."""
-        self._access.require_writable()
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             self._writer.begin_change()
             return self._writer.roll(expected_next_offset)
 
@@ -1252,10 +1238,8 @@ class UnifiedLog(Log):
         offset : int
             The next offset to be written; at or above the log end nothing changes.
         """
-        self._access.require_writable()
         offset = natural("offset", offset)
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             return self._truncation.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
@@ -1269,7 +1253,6 @@ class UnifiedLog(Log):
             would move the log start there [UNI-2, LDR-9]. In Kafka's profile the handle has it all
             the same until then.
         """
-        self._access.require_writable()
         offset = natural("offset", offset)
         log_start = offset if log_start_offset is None else natural("offset", log_start_offset)
         if log_start > offset and self.profile is Profile.SAFE:
@@ -1278,8 +1261,7 @@ class UnifiedLog(Log):
                 found=str(log_start),
                 expected=f"at most {offset}",
             )
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             self._truncation.truncate_fully_and_start_at(offset, log_start)
 
     def delete_records(self, before_offset: int) -> int:
@@ -1299,7 +1281,6 @@ class UnifiedLog(Log):
         OffsetOutOfRangeError
             It is above the high watermark, or below -1.
         """
-        self._access.require_writable()
         before_offset = integer("before_offset", before_offset)
         policies = self.config.cleanup_policies
         if "compact" in policies and "delete" not in policies:
@@ -1308,14 +1289,13 @@ class UnifiedLog(Log):
                 found=f"cleanup_policy {self.config.cleanup_policy!r}",
                 expected="one with delete",
             )
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             offset = self.high_watermark if before_offset == -1 else before_offset
             if offset < 0:
                 raise out_of_range(
                     offset, self.log_start_offset, self.high_watermark, self._directory
                 )
-            self._log_start.increment(offset)
+            self._retention.raise_log_start(offset)
             if self.profile is Profile.SAFE:  # also what an earlier call could not take
                 self._retention.delete_below_log_start()
             return self.log_start_offset
@@ -1331,9 +1311,7 @@ class UnifiedLog(Log):
         log start; ``local.retention.bytes`` and ``local.retention.ms`` say when, and the local log
         start moves instead [RET-2, RET-4, RET-8].
         """
-        self._access.require_writable()
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             return self._retention.delete_old_segments()
 
     @property
@@ -1351,11 +1329,9 @@ class UnifiedLog(Log):
         OffsetOutOfRangeError
             *offset* is above the high watermark.
         """
-        self._access.require_writable()
         offset = integer("offset", offset)
-        with self._append_lock:
-            self._access.require_writable()
-            return self._log_start.increment(offset)
+        with self._changing:
+            return self._retention.raise_log_start(offset)
 
     # ---- high watermark --------------------------------------------------------------------------
 
@@ -1369,10 +1345,8 @@ class UnifiedLog(Log):
         IllegalStateError
             The log was not opened with ``replicated=True``.
         """
-        self._access.require_writable()
         metadata = LogOffsetMetadata(integer("offset", offset))
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             return self._offsets.update_high_watermark(metadata)
 
     def maybe_increment_high_watermark(
@@ -1385,10 +1359,8 @@ class UnifiedLog(Log):
         IllegalArgumentError
             It is above the log end.
         """
-        self._access.require_writable()
         instance("high_watermark", high_watermark, LogOffsetMetadata, "a LogOffsetMetadata")
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             return self._offsets.maybe_increment_high_watermark(high_watermark)
 
     def maybe_update_high_watermark(self, offset: int) -> int | None:
@@ -1396,10 +1368,8 @@ class UnifiedLog(Log):
 
         Source: [HW-5].
         """
-        self._access.require_writable()
         offset = integer("offset", offset)
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             old = self._offsets.high_watermark
             new = self._offsets.update_high_watermark(LogOffsetMetadata(offset))
             return None if new == old else new
@@ -1409,8 +1379,7 @@ class UnifiedLog(Log):
 
         Source: [LSO-4].
         """
-        self._access.require_writable()
-        with self._append_lock:
+        with self._changing:
             return self._offsets.snapshot()
 
     # ---- leader epochs ---------------------------------------------------------------------------
@@ -1425,10 +1394,8 @@ class UnifiedLog(Log):
         InvalidEpochError
             *epoch* is older than the newest [DUR-64].
         """
-        self._access.require_writable()
         epoch, start_offset = arguments.leader_epoch(epoch), integer("start_offset", start_offset)
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             self._writer.begin_change()
             self._metadata.note_epoch(self._metadata.epoch_to_stamp(epoch), start_offset)
 
@@ -1436,8 +1403,7 @@ class UnifiedLog(Log):
 
     def active_producers(self) -> list[ActiveProducer]:
         """Return the producers that are known: their epochs, sequences, open transactions."""
-        self._access.require_writable()
-        with self._append_lock:
+        with self._changing:
             return active_producers.active_producers(self._producers)
 
     def abort_transaction(
@@ -1462,8 +1428,7 @@ class UnifiedLog(Log):
 
         Source: [PSM-17, PSM-18]; Kafka ``kafka-transactions.sh abort``.
         """
-        self._access.require_writable()
-        with self._append_lock:
+        with self._changing:
             entry = self._producers.last_entry(integer("producer_id", producer_id))
         if (
             entry is None
@@ -1481,8 +1446,7 @@ class UnifiedLog(Log):
 
     def last_records_of_active_producers(self) -> dict[int, LastRecord]:
         """Return where each producer's newest data is; compaction keeps it [PSM-75]."""
-        self._access.require_writable()
-        with self._append_lock:
+        with self._changing:
             return active_producers.last_records_of_active_producers(self._producers)
 
     @property
@@ -1499,10 +1463,9 @@ class UnifiedLog(Log):
         now_ms : int or None
             None = the wall clock.
         """
-        self._access.require_writable()
-        now_ms = self._directory.wall_clock_ms() if now_ms is None else integer("now_ms", now_ms)
-        with self._append_lock:
-            self._producers.remove_expired_producers(now_ms)
+        with self._changing:
+            now = self._directory.wall_clock_ms() if now_ms is None else integer("now_ms", now_ms)
+            self._producers.remove_expired_producers(now)
 
     def has_late_transaction(self, now_ms: int | None = None) -> bool:
         """Whether a transaction hangs: open for longer than a coordinator allows [PSM-46]."""
@@ -1512,9 +1475,7 @@ class UnifiedLog(Log):
 
     def take_producer_snapshot(self) -> None:
         """Write the producers down, as a close and a roll do [PSM-51]."""
-        self._access.require_writable()
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             self._producers.take_snapshot()
 
     def maybe_start_transaction_verification(
@@ -1532,10 +1493,9 @@ class UnifiedLog(Log):
         InvalidProducerEpochError
             A newer producer of the same id is known.
         """
-        self._access.require_writable()
         producer_id, epoch = natural("producer_id", producer_id), integer("epoch", epoch)
         flag("supports_epoch_bump", supports_epoch_bump)
-        with self._append_lock:
+        with self._changing:
             self._expiration.start()
             return transaction_verification.maybe_start_transaction_verification(
                 self._producers,
@@ -1555,9 +1515,7 @@ class UnifiedLog(Log):
 
         Source: [DUR-8, DUR-52].
         """
-        self._access.require_writable()
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             self._writer.begin_change()
             with self._failure_mark.poisoned_by(FsyncFailedError):
                 return rebuild_wrong_indexes(self._local_log, self.log_start_offset)
@@ -1576,10 +1534,8 @@ class UnifiedLog(Log):
             No record has it: the log ends there or below, or it is below -1. What is appended later
             would count as uploaded, and be deleted [DUR-26]. Kafka's profile takes any.
         """
-        self._access.require_writable()
         offset = integer("offset", offset)
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             tier = self._remote.tier
             if tier is None:
                 self._warn_of("the highest offset in remote storage", offset)
@@ -1601,12 +1557,10 @@ class UnifiedLog(Log):
         As `maybe_increment_log_start_offset`; a log that has no remote part stays as it is, with a
         warning [LST-6].
         """
-        self._access.require_writable()
         offset = integer("offset", offset)
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             if self._remote.tier is not None:
-                return self._log_start.increment(offset)
+                return self._retention.raise_log_start(offset)
             self._warn_of("the log start of remote storage", offset)
             return False
 
@@ -1622,10 +1576,8 @@ class UnifiedLog(Log):
             It is above the high watermark, as a log start cannot be [LST-5]. Kafka's profile takes
             any.
         """
-        self._access.require_writable()
         offset = integer("offset", offset)
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             tier = self._remote.tier
             if tier is None:
                 self._warn_of("the local log start", offset)
@@ -1652,16 +1604,14 @@ class UnifiedLog(Log):
             They contradict each other for a log in remote storage, or turn that off without
             ``remote_log_delete_on_disable``.
         """
-        self._access.require_writable()
         instance("config", config, LogConfig, "a LogConfig")
         require_codec(codec_of(config))
         remote = self._remote
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             remote.check(config)
             if remote.is_ended_by(config):  # the log begins where it does here, from then on
                 start = self.local_log_start_offset
-                self._log_start.increment(min(start, self.high_watermark))
+                self._retention.raise_log_start(min(start, self.high_watermark))
             old = self.config
             self.durability = self._chosen_durability.with_flush_settings(config)
             context = segment_context(
@@ -1686,10 +1636,8 @@ class UnifiedLog(Log):
         InconsistentTopicIdError
             It has another one.
         """
-        self._access.require_writable()
         check_topic_id(topic_id)
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             self._take_topic_id(topic_id)
 
     def restore_topic_id(self) -> bool:
@@ -1705,13 +1653,9 @@ class UnifiedLog(Log):
         InconsistentTopicIdError
             They do not agree; nothing was written.
         """
-        self._access.require_writable()
-        parent = self._open_handles.parent
-        if parent is None:
-            return False
-        with self._append_lock:
-            self._access.require_writable()
-            return self._topic_identity.restore(parent, self.topic_partition)
+        with self._changing:
+            parent = self._open_handles.parent
+            return parent is not None and self._topic_identity.restore(parent, self.topic_partition)
 
     def _take_topic_id(self, topic_id: uuid.UUID) -> None:
         if self._topic_identity.topic_id is None:
@@ -1756,9 +1700,7 @@ class UnifiedLog(Log):
                 found="recovery='kafka'",
                 expected="recovery='safe'",
             )
-        writing = SidecarWriting(
-            self._access, self._append_lock, local_log, sidecars, self._metadata, flusher
-        )
+        writing = SidecarWriting(self._changing, local_log, sidecars, self._metadata, flusher)
         return writing.write(progress)
 
     # ---- the directory, the end ------------------------------------------------------------------
@@ -1783,13 +1725,11 @@ class UnifiedLog(Log):
         IllegalStateError
             The directory above cannot be opened.
         """
-        self._access.require_writable()
         instance("name", name, str, "a str")
         topic_partition = parse_directory_name(name)
         flag("reinitialize", reinitialize)
         directory, parent = self._directory, relocation.parent_to_rename_in(self._open_handles)
-        with self._append_lock:
-            self._access.require_writable()
+        with self._changing:
             self._writer.begin_deletion()
             self._topic_identity.flush()
             if name == directory.path.rpartition("/")[2]:
@@ -1908,7 +1848,7 @@ class UnifiedLog(Log):
             It was closed, and somebody else has it open for writing now.
         """
         if not self.closed:
-            self._closing.end_by(self._remove)
+            self._closing.end_by(self._changing, self._remove)
             return
         open_handles = relocation.reopen_handles(self.path, self._directory.environment)
         try:

@@ -217,25 +217,21 @@ class CheckpointStore:
 
     def _in_both_places(self, name: str, warnings: list[str]) -> list[int | None]:
         """Return what checkpoints say: the own one, where it has a place, and the one above."""
-        offsets = [] if self._home is None else [self._offset(self._home, name, warnings)]
-        return offsets if self.parent is None else [*offsets, self._offset_above(name, warnings)]
+        places = [place for place in (self._home, self.parent) if place is not None]
+        return [self._offset(place, name, warnings) for place in places]
 
     def _offset(self, directory: Directory, name: str, warnings: list[str]) -> int | None:
+        """Return the offset of a checkpoint; what cannot be read is a warning.
+
+        The log directory's file has all logs, and is not parsed for each of them.
+        """
         try:
+            if directory is self.parent and self._above is not None:
+                return self._above.offset(name, self.topic_partition)
             return read_offset(directory, name, self.topic_partition)
         except UNREADABLE as error:
-            _warn_unreadable(directory, name, error, warnings)
-            return None
-
-    def _offset_above(self, name: str, warnings: list[str]) -> int | None:
-        """Return the log directory's: its file has all logs, and is not parsed for each of them."""
-        parent, above = self.parent, self._above
-        if parent is None or above is None:
-            return None
-        try:
-            return above.offset(name, self.topic_partition)
-        except UNREADABLE as error:
-            _warn_unreadable(parent, name, error, warnings)
+            require_unreadable(directory, name, error)
+            warnings.append(f"{directory.path}/{name} cannot be read: {error.message}")
             return None
 
     def remove_clean_markers(self) -> None:
@@ -321,7 +317,7 @@ class CheckpointStore:
     def _lower_log_start_above(self, home: Directory, offset: int) -> None:
         """Lower the checkpoint above to *offset*; until the own one follows the log start stays."""
         name = LOG_START_OFFSET_CHECKPOINT
-        if (self._offset_above(name, []) or 0) <= offset:
+        if (self._offset_above(name) or 0) <= offset:
             return
         known = self.read().log_start_offset
         if self._offset(home, name, []) != known:  # nobody else knows it after a crash [DUR-5]
@@ -354,8 +350,11 @@ class CheckpointStore:
             write_offset(self.directory, name, self.topic_partition, offset)
         self._lower_above(name, offset)
 
+    def _offset_above(self, name: str) -> int | None:
+        return None if self.parent is None else self._offset(self.parent, name, [])
+
     def _lower_above(self, name: str, offset: int) -> None:
-        if self._above is not None and (self._offset_above(name, []) or 0) > offset:
+        if self._above is not None and (self._offset_above(name) or 0) > offset:
             self._above.lower(name, self.topic_partition, offset)
 
     def use_name(self, topic_partition: TopicPartition) -> None:
@@ -418,11 +417,3 @@ class CheckpointStore:
             return home.exists(name) and home.read_file(name, MAX_CHECKPOINT_BYTES) == told
         except SegstoreError:  # what cannot be read is written over
             return False
-
-
-def _warn_unreadable(
-    directory: Directory, name: str, error: SegstoreError, warnings: list[str]
-) -> None:
-    """Let a checkpoint that cannot be read count as missing, with a warning [DUR-21]."""
-    require_unreadable(directory, name, error)
-    warnings.append(f"{directory.path}/{name} cannot be read: {error.message}")
