@@ -60,13 +60,8 @@ def explain(
     files = files_of(local_log)
     if offset is None:
         offset = _offset_before(error, files, local_log)
-    from_there = [
-        (file, behind)
-        for file, behind in zip(files, _next_bases(files), strict=True)
-        if behind > offset
-    ]
     try:
-        found = next_readable_offset(from_there, local_log.written_order.state, offset, codecs)
+        found = next_readable_offset(files, local_log.written_order.state, offset, codecs)
     except SegstoreError:
         return  # the first error is the one to be told
     if found is not None and found >= local_log.log_end.message_offset:
@@ -122,10 +117,9 @@ def batch_behind_damage(
     For a reader whose way there, from the last index entry on, leads through damage. None: there is
     no such batch.
     """
-    following = local_log.end_of_segment(segment.base_offset)
-    file = _bytes_of(local_log, segment)
+    file = _bytes_of(local_log, segment, local_log.end_of_segment(segment.base_offset))
     try:
-        return batch_of(file, following, local_log.written_order.state, offset, codecs)
+        return batch_of(file, local_log.written_order.state, offset, codecs)
     except SegstoreError:
         return None
 
@@ -138,30 +132,34 @@ def files_of(local_log: LocalLog, *, beyond: bool = False) -> list[FileBytes]:
     beyond : bool
         Also the segments behind the damage that ends the log for this handle.
     """
-    segments, directory = local_log.segments, local_log.directory
-    files = [_bytes_of(local_log, segment) for segment in segments]
+    segments, directory = local_log.segments.as_tuple, local_log.directory
+    bases = [segment.base_offset for segment in segments]
     if beyond:
-        last = segments.active_segment.base_offset
-        for base in directory.segment_listing().base_offsets(LOG_FILE_SUFFIX):
-            if base > last:
-                name = file_name(base, LOG_FILE_SUFFIX)
-                files.append(FileBytes(directory, name, directory.info(name).size, base))
+        there = directory.segment_listing().base_offsets(LOG_FILE_SUFFIX)
+        bases += [base for base in there if base > bases[-1]]
+    following = [*bases[1:], MAX_LONG]
+    files = [_bytes_of(local_log, *one) for one in zip(segments, following, strict=False)]
+    for base, behind in zip(bases[len(files) :], following[len(files) :], strict=True):
+        name = file_name(base, LOG_FILE_SUFFIX)
+        files.append(FileBytes(directory, name, directory.info(name).size, base, behind))
     return files
 
 
-def _bytes_of(local_log: LocalLog, segment: Segment) -> FileBytes:
+def _bytes_of(local_log: LocalLog, segment: Segment, next_base_offset: int) -> FileBytes:
     name = f"{segment.name}{segment.suffix}"
-    return FileBytes(local_log.directory, name, segment.size_bytes, segment.base_offset)
+    return FileBytes(
+        local_log.directory, name, segment.size_bytes, segment.base_offset, next_base_offset
+    )
 
 
 def _offset_before(error: SegstoreError, files: list[FileBytes], local_log: LocalLog) -> int:
     """Return the last offset before the byte that *error* names, or before the first damage."""
     reached = -1
-    for file, following in zip(files, _next_bases(files), strict=True):
+    for file in files:
         if file.path == error.file and file.base_offset is not None:
             reached = file.base_offset - 1
             with suppress(SegstoreError):
-                for stretch in stretches_of(file, following, local_log.written_order.state):
+                for stretch in stretches_of(file, local_log.written_order.state):
                     rows, position = stretch.rows, error.position
                     if position is not None:
                         rows = rows[rows["position"] < position]
@@ -170,7 +168,3 @@ def _offset_before(error: SegstoreError, files: list[FileBytes], local_log: Loca
                     if stretch.lost is None and len(rows):
                         reached = int(rows["last_offset"][-1])
     return reached
-
-
-def _next_bases(files: list[FileBytes]) -> list[int]:
-    return [*(file.base_offset or 0 for file in files[1:]), MAX_LONG]

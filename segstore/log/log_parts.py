@@ -75,7 +75,6 @@ def log_parts(  # noqa: PLR0913 - what an open has found and taken
         background,
         codecs,
         may_have_gaps=loaded.may_have_gaps or profile is Profile.KAFKA,
-        first_missing_offset=loaded.first_missing_offset,
         checksum_sidecars=sidecars,
         observed_end=observed_end,
     )

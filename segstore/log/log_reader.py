@@ -13,9 +13,9 @@ import time
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from segstore._core import AbortedTransactions, ReadLane, SegmentSlice
+from segstore._core import AbortedTransactions, FetchedBytes, ReadLane, SegmentSlice
 from segstore.config import MAX_INT, MAX_LONG, MIN_LONG
 from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
 from segstore.log.chunk_reader import ChunkReader
@@ -33,6 +33,7 @@ from segstore.log.files.profile import Profile
 from segstore.log.local.batch_transactions import BatchTransactions
 from segstore.log.local.list_of_aborted import list_of_aborted
 from segstore.log.local.local_log import out_of_range
+from segstore.log.local.segment import Segment
 from segstore.log.local.timestamp_lookup import fetch_offset, find_offset_by_timestamp
 from segstore.log.open_transaction import OpenTransaction
 from segstore.log.readable_chunks import ReadableChunks, settle_transactions
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from segstore.log.files.checkpoint_store import CheckpointStore
     from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.local_log import LocalLog
-    from segstore.log.local.segment import Segment
     from segstore.log.local.segments import Segments
     from segstore.log.log_offsets import LogOffsets
     from segstore.log.remote_part import RemotePart
@@ -78,6 +78,9 @@ if TYPE_CHECKING:
         @property
         def recovery_point(self) -> int:
             """What the next open will not check again."""
+
+
+_FoundT = TypeVar("_FoundT", FetchedBytes, SegmentSlice)
 
 
 class LogReader:
@@ -269,15 +272,9 @@ class LogReader:
         truncations_done = local_log.truncations.done
         visible = self._visible_fetch(offset, max_bytes, isolation)
         bound = visible.bound
-        try:
-            metadata, fetched = local_log.fetch(
-                offset, max_bytes, bound, min_one_message=min_one_message
-            )
-        except SegstoreError as error:
-            local_log.check_not_changed(truncations_done, bound.message_offset, error)
-            metadata, segment, end = self._take_behind_damage(error, offset, bound)
-            position = metadata.relative_position_in_segment
-            fetched = segment.read(offset, max_bytes, end, min_one_message, start_position=position)
+        metadata, fetched = self._take(
+            Segment.read, truncations_done, offset, max_bytes, bound, min_one_message
+        )
         self._require_decided(visible, offset)
         aborted, aborted_below = visible.aborted_of_fetch(
             local_log, offset, metadata, None if fetched is None else fetched.size_bytes
@@ -302,24 +299,39 @@ class LogReader:
             check_order=self._fetch_check,
         )
 
-    def _take_behind_damage(
-        self, error: SegstoreError, offset: int, bound: LogOffsetMetadata
-    ) -> tuple[LogOffsetMetadata, Segment, int]:
-        """Find the whole batch that holds *offset*, though the usual way there met damage.
+    def _take(  # noqa: PLR0913 - a fetch, and how it is done
+        self,
+        take: Callable[..., _FoundT | None],
+        truncations_done: int,
+        offset: int,
+        max_bytes: int,
+        bound: LogOffsetMetadata,
+        min_one_message: bool,  # noqa: FBT001 - as the caller gave it
+    ) -> tuple[LogOffsetMetadata, _FoundT | None]:
+        """Find what `LocalLog.fetch` finds; behind damage on the way the segment is searched.
 
-        Returns its place, its segment, and the byte up to which that can be read. Raises *error*
-        where there is none, with the next offset that can be read.
+        Raises the error of the usual way, with the next offset that can be read, where no whole
+        batch holds *offset*.
         """
         local_log, codecs = self._local_log, self._codecs
-        segment = local_log.segments.floor_segment(offset)
-        is_damage = isinstance(error, CorruptRecordError | CorruptLogError)
-        if is_damage and segment is not None and not local_log.is_kafkas:
-            found = batch_behind_damage(local_log, segment, offset, codecs)
-            end = min(local_log.max_position(segment, bound), segment.size_bytes)
-            if found is not None and found[1] < end:
-                return LogOffsetMetadata(found[0], segment.base_offset, found[1]), segment, end
-        explain(error, local_log, offset, codecs)
-        raise error
+        try:
+            return local_log.fetch(
+                offset, max_bytes, bound, min_one_message=min_one_message, take=take
+            )
+        except SegstoreError as error:
+            local_log.check_not_changed(truncations_done, bound.message_offset, error)
+            segment = local_log.segments.floor_segment(offset)
+            is_damage = isinstance(error, CorruptRecordError | CorruptLogError)
+            if is_damage and segment is not None and not local_log.is_kafkas:
+                found = batch_behind_damage(local_log, segment, offset, codecs)
+                end = min(local_log.max_position(segment, bound), segment.size_bytes)
+                if found is not None and found[1] < end:
+                    place = LogOffsetMetadata(found[0], segment.base_offset, found[1])
+                    return place, take(
+                        segment, offset, max_bytes, end, min_one_message, start_position=found[1]
+                    )
+            explain(error, local_log, offset, codecs)
+            raise
 
     def _require_decided(self, visible: VisibleRange, offset: int) -> None:
         """Raise where damage hides what is committed at *offset*."""
@@ -388,14 +400,9 @@ class LogReader:
         truncations_done = local_log.truncations.done
         visible = self._visible_fetch(offset, max_bytes, isolation)
         bound = visible.bound
-        try:
-            metadata, found = local_log.slice(
-                offset, max_bytes, bound, min_one_message=min_one_message
-            )
-        except SegstoreError as error:
-            local_log.check_not_changed(truncations_done, bound.message_offset, error)
-            metadata, segment, end = self._take_behind_damage(error, offset, bound)
-            found = _slice_at(segment, metadata, end, max_bytes, min_one_message=min_one_message)
+        metadata, found = self._take(
+            Segment.slice, truncations_done, offset, max_bytes, bound, min_one_message
+        )
         if found is not None and check_crcs:
             try:
                 _check_batches(found)
@@ -692,29 +699,3 @@ def _check_batches(found: SegmentSlice) -> None:
     )
     if result.why is not None:
         raise result.why
-
-
-def _slice_at(
-    segment: Segment,
-    place: LogOffsetMetadata,
-    end: int,
-    max_bytes: int,
-    *,
-    min_one_message: bool,
-) -> SegmentSlice | None:
-    """Return a slice that begins with the batch at *place*, as a segment gives it."""
-    offset, position = place.message_offset, place.relative_position_in_segment
-    first = segment.translate_offset(offset, end, start_position=position)
-    if first is None:
-        return None
-    size = max(max_bytes, first.first_batch_size if min_one_message else 0)
-    size = min(size, end - position)
-    return SegmentSlice(
-        segment,
-        offset,
-        position,
-        size,
-        size < first.first_batch_size,
-        first.first_batch_size,
-        first.first_batch_magic,
-    )

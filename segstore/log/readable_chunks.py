@@ -150,9 +150,8 @@ class ReadableChunks:
         """Name the file of an error about the bytes of *chunk*, and where the next batch begins."""
         error.locate(chunk.segment.path, chunk.position)
         if isinstance(error, DAMAGE) and not error.says_way_on:
-            files = [(file, self._next_base_offset(n)) for n, file in enumerate(self._files)]
             offset = chunk.offset_at(error.position)
-            found = next_readable_offset(files, self._state, offset, self._codecs)
+            found = next_readable_offset(self._files, self._state, offset, self._codecs)
             readable_from(error, chunk.segment.path, found)
 
     # ---- what can be read, and what not ----------------------------------------------------------
@@ -160,20 +159,19 @@ class ReadableChunks:
     def _readable(self, skipped: list[LostRange]) -> Iterator[tuple[FileBytes, np.ndarray]]:
         """Yield the batches of the range in stretches; note what lies between them."""
         reached = self._start_offset
-        for number, file in enumerate(self._files):
-            following = self._next_base_offset(number)
-            if following > reached:
-                reached = yield from self._readable_in(file, following, reached, skipped)
+        for file in self._files:
+            if file.next_base_offset > reached:
+                reached = yield from self._readable_in(file, reached, skipped)
             if reached >= self._end_offset:
                 return
 
     def _readable_in(
-        self, file: FileBytes, following: int, reached: int, skipped: list[LostRange]
+        self, file: FileBytes, reached: int, skipped: list[LostRange]
     ) -> Generator[tuple[FileBytes, np.ndarray], None, int]:
         """Do the same for one file; returns the offset that is reached with it."""
-        end, codecs = self._end_offset, self._codecs
+        end, codecs, following = self._end_offset, self._codecs, file.next_base_offset
         pending: LostRange | None = None
-        for stretch in stretches_of(file, following, self._state):
+        for stretch in stretches_of(file, self._state):
             if stretch.lost is not None:
                 pending = _joined(pending, stretch.lost)
                 continue
@@ -194,10 +192,6 @@ class ReadableChunks:
             return reached
         self._leave_out(pending, reached, min(following, end), skipped)
         return max(reached, following)
-
-    def _next_base_offset(self, number: int) -> int:
-        following = self._files[number + 1].base_offset if self._files[number + 1 :] else None
-        return MAX_LONG if following is None else following
 
     def _end_in(
         self, file: FileBytes, pending: LostRange | None, reached: int, skipped: list[LostRange]

@@ -8,6 +8,7 @@ import pytest
 
 from segstore.errors import OffsetOutOfRangeError, RecordBatchTooLargeError
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+from segstore.log.local.segment import Segment
 from segstore.types import EpochEntry, LogOffsetMetadata
 from tests.conformance.unified_log_kit import write_plain
 from tests.log_kit import TIME, at, bases, batch, offsets
@@ -131,7 +132,9 @@ def test_reads_below_a_bound(open_log, start, bound, count, place):
     assert bases(log) == [0, 2, 4]
 
     def fetch():
-        return log._local_log.fetch(start, 1000, LogOffsetMetadata(*bound), min_one_message=True)
+        return log._local_log.fetch(
+            start, 1000, LogOffsetMetadata(*bound), min_one_message=True, take=Segment.read
+        )
 
     if place is None:
         with pytest.raises(OffsetOutOfRangeError):

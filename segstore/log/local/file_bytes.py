@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import ScanResult, scan_batches
+from segstore.config import MAX_LONG
 from segstore.errors import LogTruncatedError
 
 if TYPE_CHECKING:
@@ -29,19 +30,29 @@ class FileBytes:
         So much of it counts.
     base_offset : int or None
         No batch has a lower offset; None where nothing says so.
+    next_base_offset : int
+        Where the next file begins; 2^63-1 = there is none.
     check_crcs : bool
         False: a batch counts as whole whose length leads to the next one; behind damage the CRC
         says all the same where one begins.
     """
 
-    __slots__ = ("_check_crcs", "_directory", "base_offset", "name", "size_bytes")
+    __slots__ = (
+        "_check_crcs",
+        "_directory",
+        "base_offset",
+        "name",
+        "next_base_offset",
+        "size_bytes",
+    )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a file, and which offsets it may hold
         self,
         directory: Directory,
         name: str,
         size_bytes: int,
         base_offset: int | None = None,
+        next_base_offset: int = MAX_LONG,
         *,
         check_crcs: bool = True,
     ) -> None:
@@ -50,6 +61,7 @@ class FileBytes:
         self.name = name
         self.size_bytes = size_bytes
         self.base_offset = base_offset
+        self.next_base_offset = next_base_offset
 
     @property
     def path(self) -> str:

@@ -9,11 +9,13 @@ did not get to that point.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from segstore._core import (
     AbortedTransactions,
     Barrier,
+    FetchedBytes,
+    SegmentSlice,
     base_offset_of,
     close_segments,
     close_segments_quietly,
@@ -58,10 +60,8 @@ if TYPE_CHECKING:
         BatchHeaders,
         CodecTable,
         Directory,
-        FetchedBytes,
         PublishedEnd,
         SegmentContext,
-        SegmentSlice,
     )
     from segstore.config import LogConfig
     from segstore.log.files.background import Scheduler
@@ -74,6 +74,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 NO_BYTES_VISIBLE: Final = -1
+
+_FoundT = TypeVar("_FoundT", FetchedBytes, SegmentSlice)
 
 
 class LocalLog:
@@ -102,8 +104,6 @@ class LocalLog:
         For the base offsets of old compressed batches.
     may_have_gaps : bool
         Offsets may be missing anywhere, as behind compaction.
-    first_missing_offset : int or None
-        The first of the records that are missing before the first segment.
     checksum_sidecars : ChecksumSidecars or None
         None for a reader, and in Kafka's profile.
     observed_end : ObservedEnd or None
@@ -144,7 +144,6 @@ class LocalLog:
         codecs: CodecTable,
         *,
         may_have_gaps: bool,
-        first_missing_offset: int | None = None,
         checksum_sidecars: ChecksumSidecars | None = None,
         observed_end: ObservedEnd | None = None,
     ) -> None:
@@ -157,7 +156,6 @@ class LocalLog:
         self.generation = 0
         self.truncations = TruncationHistory()
         self.is_kafkas = context.kafka_profile and context.writable
-        self.first_missing_offset = first_missing_offset
         self.written_order = WrittenOrder(
             directory, has_gaps=may_have_gaps, looks_away=self.is_kafkas
         )
@@ -202,9 +200,9 @@ class LocalLog:
         bound: LogOffsetMetadata,
         *,
         min_one_message: bool,
-        take: Callable[..., Any] = Segment.read,
-    ) -> tuple[LogOffsetMetadata, FetchedBytes | None]:
-        """Return bytes of one segment from the batch that holds *start_offset* on [LOC-6].
+        take: Callable[..., _FoundT | None],
+    ) -> tuple[LogOffsetMetadata, _FoundT | None]:
+        """Find the bytes of one segment from the batch that holds *start_offset* on [LOC-6].
 
         Parameters
         ----------
@@ -217,13 +215,13 @@ class LocalLog:
         min_one_message : bool
             See *max_length*.
         take : callable
-            ``Segment.read``; `slice` gives another one.
+            ``Segment.read``, or ``Segment.slice``, which leaves the bytes where they are.
 
         Returns
         -------
         LogOffsetMetadata
             Base offset of the first batch found and where it is.
-        FetchedBytes or None
+        FetchedBytes, SegmentSlice or None
             None when nothing is visible there.
 
         Raises
@@ -242,7 +240,7 @@ class LocalLog:
         if start_offset == bound.message_offset:
             return bound, None
         if start_offset > bound.message_offset:
-            return self.fetch(start_offset, 1, end, min_one_message=False)[0], None
+            return self.fetch(start_offset, 1, end, min_one_message=False, take=take)[0], None
         while segment is not None:
             max_position = self.max_position(segment, bound)
             if max_position == 0 and bound == end and not self.is_kafkas:
@@ -267,15 +265,6 @@ class LocalLog:
             return found.base_offset
         data = self.directory.read_range(segment.name, found.position, found.first_batch_size)
         return base_offset_of(data, self._codecs)
-
-    def slice(
-        self, start_offset: int, max_length: int, bound: LogOffsetMetadata, *, min_one_message: bool
-    ) -> tuple[LogOffsetMetadata, SegmentSlice | None]:
-        """As `fetch`, with the bytes left where they are."""
-        found = self.fetch(
-            start_offset, max_length, bound, min_one_message=min_one_message, take=Segment.slice
-        )
-        return cast("tuple[LogOffsetMetadata, SegmentSlice | None]", found)
 
     def upper_bound_of_fetch(self, metadata: LogOffsetMetadata, size_bytes: int) -> int:
         """Return an offset that is certainly behind *size_bytes* from there on [LOC-9, OFX-6]."""
@@ -305,7 +294,7 @@ class LocalLog:
         Like Kafka, an offset inside a batch gives that batch's base offset.
         """
         try:
-            return self.fetch(offset, 1, self.log_end, min_one_message=False)[0]
+            return self.fetch(offset, 1, self.log_end, min_one_message=False, take=Segment.read)[0]
         except OffsetOutOfRangeError:
             return LogOffsetMetadata(offset)
         except CorruptRecordError as error:  # nobody asked for a record

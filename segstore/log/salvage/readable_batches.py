@@ -41,27 +41,23 @@ class Stretch(NamedTuple):
     """Why they cannot be read, without the offsets that are lost; None: they can."""
 
 
-def stretches_of(
-    file: FileBytes, next_base_offset: int, state: LogState | None
-) -> Iterator[Stretch]:
+def stretches_of(file: FileBytes, state: LogState | None) -> Iterator[Stretch]:
     """Yield all bytes of *file*, the readable and the others in turns.
 
     Parameters
     ----------
-    next_base_offset : int
-        Where the next file begins; 2^63-1 = there is none.
     state : LogState or None
         From where on the log has no gap, where that is known.
     """
     reasons: dict[tuple[int, int], NoBatch] = {}
     bytes_there = cast("Any", file)
     search = BatchSearch(bytes_there, bytes_there, file.name, 0, reasons, lambda _: None)
-    known_end = -1 if next_base_offset == MAX_LONG else next_base_offset
+    known_end = -1 if file.next_base_offset == MAX_LONG else file.next_base_offset
     gapless_from = None if state is None else state.contiguous_from
     for rows, chosen, _ in choose_batches(
         search.rows(), [file.base_offset or 0], gapless_from, end_offset=known_end
     ):
-        kept = chosen & (rows["last_offset"] < next_base_offset)
+        kept = chosen & (rows["last_offset"] < file.next_base_offset)
         borders = np.flatnonzero(kept[1:] != kept[:-1]) + 1
         for piece in np.split(np.arange(len(rows)), borders):
             is_kept = bool(kept[piece[0]])
@@ -90,10 +86,10 @@ def first_offset_of(file: FileBytes, row: np.void, codecs: CodecTable) -> int:
 
 
 def batch_of(
-    file: FileBytes, next_base_offset: int, state: LogState | None, offset: int, codecs: CodecTable
+    file: FileBytes, state: LogState | None, offset: int, codecs: CodecTable
 ) -> tuple[int, int] | None:
     """Return first offset and first byte of the whole batch that holds *offset*; None without."""
-    for stretch in stretches_of(file, next_base_offset, state):
+    for stretch in stretches_of(file, state):
         reaching = stretch.rows[stretch.rows["last_offset"] >= offset]
         if stretch.lost is None and len(reaching):
             first = first_offset_of(file, reaching[0], codecs)
@@ -102,17 +98,18 @@ def batch_of(
 
 
 def next_readable_offset(
-    files: Iterable[tuple[FileBytes, int]], state: LogState | None, offset: int, codecs: CodecTable
+    files: Iterable[FileBytes], state: LogState | None, offset: int, codecs: CodecTable
 ) -> int | None:
     """Return the first offset of the first whole batch that begins above *offset*.
 
     Parameters
     ----------
-    files : iterable of (FileBytes, int)
-        From the one that holds *offset* on, each with the base offset of the next one.
+    files : iterable of FileBytes
+        Ascending; those that end at or below *offset* are passed over.
     """
-    for file, next_base_offset in files:
-        for stretch in stretches_of(file, next_base_offset, state):
+    reaching = [file for file in files if file.next_base_offset > offset]
+    for file in reaching:
+        for stretch in stretches_of(file, state):
             above = stretch.rows[stretch.rows["base_offset"] > offset]
             if stretch.lost is None and len(above):
                 return max(first_offset_of(file, above[0], codecs), offset + 1)

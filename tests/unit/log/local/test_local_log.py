@@ -13,6 +13,7 @@ from segstore.errors import (
     OffsetOutOfRangeError,
     RecordBatchTooLargeError,
 )
+from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index import AbortedTransaction, TransactionIndex
 from segstore.types import LogOffsetMetadata
 from tests.log_kit import TIME, at, bases, offsets, singleton
@@ -46,7 +47,9 @@ def table_t8(new_log):
 )
 def test_a_fetch_up_to_a_bound(table_t8, start, bound, metadata, found):
     """[LOC-6, CON-5] table T-8."""
-    place, fetched = table_t8.fetch(start, 1, LogOffsetMetadata(*bound), min_one_message=True)
+    place, fetched = table_t8.fetch(
+        start, 1, LogOffsetMetadata(*bound), min_one_message=True, take=Segment.read
+    )
     assert place == metadata
     assert (fetched is None or fetched.size_bytes == 0) == (not found)
     if found:
@@ -56,10 +59,10 @@ def test_a_fetch_up_to_a_bound(table_t8, start, bound, metadata, found):
 def test_a_fetch_outside_the_log(table_t8):
     """[LOC-6, RD-2]"""
     with pytest.raises(OffsetOutOfRangeError) as caught:
-        table_t8.fetch(6, 1, table_t8.log_end, min_one_message=True)
+        table_t8.fetch(6, 1, table_t8.log_end, min_one_message=True, take=Segment.read)
     assert (caught.value.found, caught.value.expected) == ("6", "0 to 5")
     with pytest.raises(OffsetOutOfRangeError):
-        table_t8.fetch(-1, 1, table_t8.log_end, min_one_message=True)
+        table_t8.fetch(-1, 1, table_t8.log_end, min_one_message=True, take=Segment.read)
 
 
 def test_the_place_of_an_offset(table_t8):
