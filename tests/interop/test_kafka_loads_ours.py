@@ -112,7 +112,7 @@ def producers(log: segstore.UnifiedLog) -> list[dict[str, Any]]:
             ),
             "batches": [
                 [one.first_seq, one.last_seq, one.first_offset, one.last_offset]
-                for one in entry.batch_metadata[-1:]
+                for one in [*entry.batch_metadata][-1:]
             ],
         }
         for _, entry in sorted(log._producers.active_producers.items())

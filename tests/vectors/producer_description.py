@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segstore.log.producers.producer_state_entry import BatchMetadata, ProducerStateEntry
+from segstore.log.producers.producer_state_entry import (
+    BatchMetadata,
+    ProducerStateEntry,
+    remembered,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,7 +49,7 @@ def producer_from(described: dict[str, Any]) -> ProducerStateEntry:
         described["coordinator_epoch"],
         described["last_timestamp"],
         described["current_txn_first_offset"],
-        [
+        remembered(
             BatchMetadata(
                 batch["last_seq"],
                 batch["last_offset"],
@@ -53,5 +57,5 @@ def producer_from(described: dict[str, Any]) -> ProducerStateEntry:
                 batch["timestamp"],
             )
             for batch in described["batches"]
-        ],
+        ),
     )

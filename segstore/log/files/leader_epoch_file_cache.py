@@ -63,6 +63,10 @@ class LeaderEpochFileCache:
 
     Attributes
     ----------
+    entries : tuple of EpochEntry
+        All, ascending.
+    is_dirty : bool
+        The checkpoint may say something else.
     written_entry : EpochEntry or None
         The newest entry of the checkpoint on disk.
     before_write : callable or None
@@ -72,9 +76,9 @@ class LeaderEpochFileCache:
 
     __slots__ = (
         "_directory",
-        "_entries",
-        "_is_dirty",
         "before_write",
+        "entries",
+        "is_dirty",
         "written_entry",
     )
 
@@ -85,12 +89,12 @@ class LeaderEpochFileCache:
         written_entry: EpochEntry | None = None,
     ) -> None:
         self._directory = directory
-        self._entries: tuple[EpochEntry, ...] = ()
-        self._is_dirty = False
+        self.entries: tuple[EpochEntry, ...] = ()
+        self.is_dirty = False
         self.written_entry = written_entry
         self.before_write: Callable[[EpochEntry | None, EpochEntry | None], None] | None = None
         for epoch, start_offset in entries:
-            self._entries = _with_entry(self._entries, epoch, start_offset) or self._entries
+            self.entries = _with_entry(self.entries, epoch, start_offset) or self.entries
 
     @classmethod
     def read(
@@ -120,33 +124,23 @@ class LeaderEpochFileCache:
         return cache
 
     @property
-    def entries(self) -> tuple[EpochEntry, ...]:
-        """All entries, ascending."""
-        return self._entries
-
-    @property
     def latest_entry(self) -> EpochEntry | None:
         """The newest entry."""
-        return self._entries[-1] if self._entries else None
+        return self.entries[-1] if self.entries else None
 
     @property
     def latest_epoch(self) -> int | None:
         """The newest epoch."""
-        return self._entries[-1].epoch if self._entries else None
+        return self.entries[-1].epoch if self.entries else None
 
     @property
     def earliest_entry(self) -> EpochEntry | None:
         """The oldest entry."""
-        return self._entries[0] if self._entries else None
-
-    @property
-    def is_dirty(self) -> bool:
-        """Whether the checkpoint may say something else."""
-        return self._is_dirty
+        return self.entries[0] if self.entries else None
 
     def begins_after(self, offset: int) -> bool:
         """Whether the newest epoch was said to begin above *offset*: its records come earlier."""
-        return bool(self._entries) and self._entries[-1].start_offset > offset
+        return bool(self.entries) and self.entries[-1].start_offset > offset
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Note that *epoch* begins at *start_offset*; the checkpoint is on disk at return [EPC-2].
@@ -154,29 +148,29 @@ class LeaderEpochFileCache:
         Entries of a newer epoch, or that begin at or above *start_offset*, are dropped. Returns
         whether anything changed.
         """
-        before = self._entries
+        before = self.entries
         if not self.note(epoch, start_offset):
             return False
         try:
             self.flush()
         except BaseException:  # so that the next try writes it [DUR-12]
-            self._is_dirty = True  # the file may be either one
-            self._entries = before
+            self.is_dirty = True  # the file may be either one
+            self.entries = before
             raise
         return True
 
     def note(self, epoch: int, start_offset: int) -> bool:
         """Do as `assign`, in memory only; `flush` writes it."""
-        changed = _with_entry(self._entries, epoch, start_offset)
+        changed = _with_entry(self.entries, epoch, start_offset)
         if changed is None:
             return False
-        removed = len(self._entries) + 1 - len(changed)
-        if removed > 1 or (removed and self._entries[-1].start_offset != start_offset):
+        removed = len(self.entries) + 1 - len(changed)
+        if removed > 1 or (removed and self.entries[-1].start_offset != start_offset):
             _log.warning(
                 "epoch %d from offset %d replaces %d entries", epoch, start_offset, removed
             )
-        self._entries = changed
-        self._is_dirty = True
+        self.entries = changed
+        self.is_dirty = True
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:
@@ -184,11 +178,11 @@ class LeaderEpochFileCache:
 
         A negative one does nothing.
         """
-        keep = bisect_left(self._entries, end_offset, key=_start_offset)
-        if end_offset < 0 or keep == len(self._entries):
+        keep = bisect_left(self.entries, end_offset, key=_start_offset)
+        if end_offset < 0 or keep == len(self.entries):
             return False
-        self._entries = self._entries[:keep]
-        self._is_dirty = True
+        self.entries = self.entries[:keep]
+        self.is_dirty = True
         return True
 
     def prepare_truncation(self, end_offset: int) -> PreparedFile | None:
@@ -196,10 +190,10 @@ class LeaderEpochFileCache:
 
         None when nothing would change. In memory nothing does before `finish_truncation`.
         """
-        keep = bisect_left(self._entries, end_offset, key=_start_offset)
-        if keep == len(self._entries) or self._directory is None:
+        keep = bisect_left(self.entries, end_offset, key=_start_offset)
+        if keep == len(self.entries) or self._directory is None:
             return None
-        kept = self._entries[:keep]
+        kept = self.entries[:keep]
         latest = kept[-1] if kept else None
         if self.before_write is not None and self.written_entry != latest:
             self.before_write(self.written_entry, latest)
@@ -213,7 +207,7 @@ class LeaderEpochFileCache:
         self.truncate_from_end(end_offset)
         if prepared is not None:
             prepared.publish()
-            self.written_entry, self._is_dirty = self.latest_entry, False
+            self.written_entry, self.is_dirty = self.latest_entry, False
 
     def truncate_from_start(self, start_offset: int) -> bool:
         """Drop the entries that begin at or below *start_offset*, but keep the last of them.
@@ -222,42 +216,42 @@ class LeaderEpochFileCache:
 
         That one is given *start_offset* as its start.
         """
-        drop = bisect_right(self._entries, start_offset, key=_start_offset)
+        drop = bisect_right(self.entries, start_offset, key=_start_offset)
         if drop == 0:
             return False
-        survivor = EpochEntry(self._entries[drop - 1].epoch, start_offset)
-        remaining = (survivor, *self._entries[drop:])
-        self._is_dirty = self._is_dirty or remaining != self._entries
-        self._entries = remaining
+        survivor = EpochEntry(self.entries[drop - 1].epoch, start_offset)
+        remaining = (survivor, *self.entries[drop:])
+        self.is_dirty = self.is_dirty or remaining != self.entries
+        self.entries = remaining
         return True
 
     def forget_to(self, offset: int) -> None:
         """Drop the entries that begin at or below *offset* from memory [APP-10]."""
-        drop = bisect_right(self._entries, offset, key=_start_offset)
-        self._is_dirty = self._is_dirty or drop > 0
-        self._entries = self._entries[drop:]
+        drop = bisect_right(self.entries, offset, key=_start_offset)
+        self.is_dirty = self.is_dirty or drop > 0
+        self.entries = self.entries[drop:]
 
     def clear(self) -> None:
         """Drop all entries from memory; the checkpoint stays [EPC-8]."""
-        self._entries = ()
+        self.entries = ()
 
     def clear_and_flush(self) -> None:
         """Drop all entries and write the checkpoint [EPC-8]."""
         self.clear()
-        self._is_dirty = True
+        self.is_dirty = True
         self.flush()
 
     def flush(self, *, force: bool = False) -> None:
         """Write the checkpoint when it is behind, or in every case with *force* [EPC-7, EPC-12]."""
-        if (self._is_dirty or force) and self._directory is not None:
+        if (self.is_dirty or force) and self._directory is not None:
             if self.before_write is not None and self.written_entry != self.latest_entry:
                 self.before_write(self.written_entry, self.latest_entry)
-            data = format_leader_epoch_checkpoint(self._entries)
+            data = format_leader_epoch_checkpoint(self.entries)
             self._directory.write_file_atomically(
                 LEADER_EPOCH_CHECKPOINT, data, FileBarrier.LEADER_EPOCHS
             )
             self.written_entry = self.latest_entry
-        self._is_dirty = False
+        self.is_dirty = False
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return the epoch at or below *epoch* and where it ends; (-1, -1) = undefined [EPC-5]."""
@@ -265,25 +259,20 @@ class LeaderEpochFileCache:
             return UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
         if epoch == self.latest_epoch:
             return epoch, log_end_offset
-        above = bisect_right(self._entries, epoch, key=_epoch)
-        if above == len(self._entries):
+        above = bisect_right(self.entries, epoch, key=_epoch)
+        if above == len(self.entries):
             return UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
-        end = self._entries[above].start_offset
-        return (epoch if above == 0 else self._entries[above - 1].epoch), end
+        end = self.entries[above].start_offset
+        return (epoch if above == 0 else self.entries[above - 1].epoch), end
 
     def epoch_for_offset(self, offset: int) -> int | None:
         """Return the epoch in which *offset* was written, None below the first entry [EPC-9]."""
-        above = bisect_right(self._entries, offset, key=_start_offset)
-        return None if above == 0 else self._entries[above - 1].epoch
-
-    def epoch_entry(self, epoch: int) -> EpochEntry | None:
-        """Return the entry of exactly *epoch* [EPC-13]."""
-        entry = self._entry_at(bisect_left(self._entries, epoch, key=_epoch))
-        return entry if entry is not None and entry.epoch == epoch else None
+        above = bisect_right(self.entries, offset, key=_start_offset)
+        return None if above == 0 else self.entries[above - 1].epoch
 
     def previous_entry(self, epoch: int) -> EpochEntry | None:
         """Return the entry of the greatest epoch below *epoch*."""
-        return self._entry_at(bisect_left(self._entries, epoch, key=_epoch) - 1)
+        return self._entry_at(bisect_left(self.entries, epoch, key=_epoch) - 1)
 
     def previous_epoch(self, epoch: int | None = None) -> int | None:
         """Return the greatest epoch below *epoch*, by default below the latest."""
@@ -294,19 +283,19 @@ class LeaderEpochFileCache:
 
     def next_epoch(self, epoch: int) -> int | None:
         """Return the smallest epoch above *epoch*."""
-        entry = self._entry_at(bisect_right(self._entries, epoch, key=_epoch))
+        entry = self._entry_at(bisect_right(self.entries, epoch, key=_epoch))
         return None if entry is None else entry.epoch
 
     def epoch_entries_in_range(self, start_offset: int, end_offset: int) -> tuple[EpochEntry, ...]:
         """Return the entries as they would be for a log of that range only [EPC-10]."""
-        copy = LeaderEpochFileCache(None, self._entries)
+        copy = LeaderEpochFileCache(None, self.entries)
         if start_offset >= 0:
             copy.truncate_from_start(start_offset)
         copy.truncate_from_end(end_offset)
         return copy.entries
 
     def _entry_at(self, index: int) -> EpochEntry | None:
-        return self._entries[index] if 0 <= index < len(self._entries) else None
+        return self.entries[index] if 0 <= index < len(self.entries) else None
 
 
 def _epoch(entry: EpochEntry) -> int:

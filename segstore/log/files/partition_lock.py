@@ -66,10 +66,15 @@ class PartitionLock:
     A write lock on ``.lock`` in the partition directory, a read lock on that of a log directory
     above it, and an entry in the registry of this process; only the entry where the caller holds
     the lock of the log directory.
+
+    Attributes
+    ----------
+    identity : tuple of int
+        Device and inode of the partition's directory.
     """
 
     def __init__(self, identity: tuple[int, int]) -> None:
-        self._identity = identity
+        self.identity = identity
         self._locks: list[FileLock] = []
         self._process_id = _core.process_id()
         self._is_held = True
@@ -148,16 +153,6 @@ class PartitionLock:
         if lock is not None:
             self._locks.append(lock)
         return lock is not None
-
-    @property
-    def identity(self) -> tuple[int, int]:
-        """Device and inode of the partition's directory."""
-        return self._identity
-
-    @property
-    def held(self) -> bool:
-        """Whether `release` is still to come."""
-        return self._is_held
 
     def release(self) -> None:
         """Give the right back; the lock files stay [DUR-66]. Twice is harmless.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from segstore._core import SegmentContext, SegmentListing
+from segstore._core import SegmentContext
 from segstore.errors import LogNotFoundError, ResourceError, SegstoreError
 from segstore.log.files.checkpoints import LOG_STATE, MISSING_RECORDS
 from segstore.log.files.missing_records_file import note_ranges, read_ranges
@@ -148,21 +148,6 @@ def note(directory: Directory, found: Sequence[MissingRecords]) -> None:
         epoch = _last_epoch(directory, before[0]) if before else ()
         ranges.append((first, behind, *epoch))
     note_ranges(directory, ranges)
-
-
-def missing_in(directory: Directory, *, is_noted: bool = False) -> list[MissingRecords]:
-    """Return what is proven to be missing of the partition in *directory*, nothing of it open.
-
-    Reads the ends of its segments. With *is_noted* it is noted too, as by `note_missing`.
-    """
-    context = SegmentContext(directory, codec_table(), writable=False, heap_indexes=True)
-    bases = SegmentListing(directory.names()).base_offsets(LOG_FILE_SUFFIX)
-    segments = [Segment(context, base) for base in bases]
-    try:
-        return (note_missing if is_noted else missing_of)(directory, segments)
-    finally:
-        for segment in segments:
-            segment.close_quietly()
 
 
 def used_entries(entries: NDArray[np.void]) -> NDArray[np.void]:

@@ -14,7 +14,6 @@ from segstore.config import MIN_LONG
 from segstore.errors import IllegalArgumentError, IllegalStateError
 
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from segstore.log.local.segment import Segment
@@ -27,9 +26,18 @@ class Segments:
     """Segments in order of their base offsets (Kafka ``LogSegments``).
 
     Readers take the whole object with one attribute read and never see it change.
+
+    Attributes
+    ----------
+    as_tuple : tuple of Segment
+        The segments, ascending.
+    base_offsets : array of int
+        Theirs, ascending; not to be changed.
+    running_maxima : tuple of int
+        The largest timestamp up to the end of each segment, as far as it was asked for.
     """
 
-    __slots__ = ("_base_offsets", "_running_maxima", "_segments", "lane")
+    __slots__ = ("as_tuple", "base_offsets", "lane", "running_maxima")
 
     lane: Any
     """What reads this snapshot the short way, once somebody did; None before."""
@@ -37,8 +45,8 @@ class Segments:
     def __init__(
         self, segments: Iterable[Segment] = (), running_maxima: tuple[int, ...] = ()
     ) -> None:
-        self._segments, self._base_offsets = in_order(segments)
-        self._running_maxima = running_maxima
+        self.as_tuple, self.base_offsets = in_order(segments)
+        self.running_maxima = running_maxima
         self.lane = None
 
     def keep_lane(self, lane: Any) -> None:
@@ -46,23 +54,13 @@ class Segments:
         self.lane = lane
 
     def __len__(self) -> int:
-        return len(self._segments)
+        return len(self.as_tuple)
 
     def __iter__(self) -> Iterator[Segment]:
-        return iter(self._segments)
+        return iter(self.as_tuple)
 
     def __contains__(self, base_offset: object) -> bool:
         return isinstance(base_offset, int) and self.get(base_offset) is not None
-
-    @property
-    def base_offsets(self) -> array[int]:
-        """Base offsets, ascending; not to be changed."""
-        return self._base_offsets
-
-    @property
-    def as_tuple(self) -> tuple[Segment, ...]:
-        """The segments, ascending."""
-        return self._segments
 
     @property
     def first_segment(self) -> Segment:
@@ -77,33 +75,33 @@ class Segments:
     @property
     def size_in_bytes(self) -> int:
         """Sum of the sizes of all ``.log`` files."""
-        return size_of_segments(self._segments)
+        return size_of_segments(self.as_tuple)
 
     def get(self, base_offset: int) -> Segment | None:
         """Return the segment with exactly that base offset."""
-        index = bisect_left(self._base_offsets, base_offset)
-        if index < len(self._base_offsets) and self._base_offsets[index] == base_offset:
-            return self._segments[index]
+        index = bisect_left(self.base_offsets, base_offset)
+        if index < len(self.base_offsets) and self.base_offsets[index] == base_offset:
+            return self.as_tuple[index]
         return None
 
     def floor_segment(self, offset: int) -> Segment | None:
         """Return the segment with the greatest base offset at or below *offset* [MAP-2]."""
-        index = bisect_right(self._base_offsets, offset)
-        return self._segments[index - 1] if index else None
+        index = bisect_right(self.base_offsets, offset)
+        return self.as_tuple[index - 1] if index else None
 
     def lower_segment(self, offset: int) -> Segment | None:
         """Return the segment with the greatest base offset below *offset*."""
-        index = bisect_left(self._base_offsets, offset)
-        return self._segments[index - 1] if index else None
+        index = bisect_left(self.base_offsets, offset)
+        return self.as_tuple[index - 1] if index else None
 
     def higher_segment(self, offset: int) -> Segment | None:
         """Return the segment with the smallest base offset above *offset*."""
-        index = bisect_right(self._base_offsets, offset)
-        return self._segments[index] if index < len(self._segments) else None
+        index = bisect_right(self.base_offsets, offset)
+        return self.as_tuple[index] if index < len(self.as_tuple) else None
 
     def higher_segments(self, offset: int) -> tuple[Segment, ...]:
         """Return all segments with a base offset above *offset* [MAP-3]."""
-        return self._segments[bisect_right(self._base_offsets, offset) :]
+        return self.as_tuple[bisect_right(self.base_offsets, offset) :]
 
     def values(self, from_offset: int, to_offset: int) -> tuple[Segment, ...]:
         """Return the segments that may hold offsets of ``[from_offset, to_offset)`` [MAP-4].
@@ -121,8 +119,8 @@ class Segments:
             )
         if from_offset == to_offset:
             return ()
-        start = max(bisect_right(self._base_offsets, from_offset) - 1, 0)
-        return self._segments[start : bisect_left(self._base_offsets, to_offset)]
+        start = max(bisect_right(self.base_offsets, from_offset) - 1, 0)
+        return self.as_tuple[start : bisect_left(self.base_offsets, to_offset)]
 
     def non_active_segments_from(self, from_offset: int) -> tuple[Segment, ...]:
         """Return the segments from the floor of *from_offset* on, without the active one.
@@ -138,49 +136,39 @@ class Segments:
         Kafka asks one segment after the other [TS-2]. The largest timestamp so far never falls from
         one to the next, and those of sealed segments stay: they are asked once, and then searched.
         """
-        maxima = self._running_maxima
-        sealed_count = len(self._segments) - 1
+        maxima = self.running_maxima
+        sealed_count = len(self.as_tuple) - 1
         if len(maxima) < sealed_count and (not maxima or maxima[-1] < timestamp):
             known = list(maxima)
             largest = known[-1] if known else MIN_LONG
             while len(known) < sealed_count and largest < timestamp:
-                largest = max(largest, self._segments[len(known)].largest_timestamp())
+                largest = max(largest, self.as_tuple[len(known)].largest_timestamp())
                 known.append(largest)
-            maxima = self._running_maxima = tuple(known)
+            maxima = self.running_maxima = tuple(known)
         first = bisect_left(maxima, timestamp)
         if first < len(maxima):  # where the maximum rises to it: that segment has it
-            yield self._segments[first]
+            yield self.as_tuple[first]
             first += 1
-        for index in range(first, len(self._segments)):
-            if self._segments[index].largest_timestamp() >= timestamp:
-                yield self._segments[index]
-
-    @property
-    def running_maxima(self) -> tuple[int, ...]:
-        """The largest timestamp up to the end of each segment, as far as it was asked for."""
-        return self._running_maxima
-
-    def next_base_offset(self, segment: Segment) -> int | None:
-        """Return the base offset of the segment behind *segment*, None for the last."""
-        following = self.higher_segment(segment.base_offset)
-        return None if following is None else following.base_offset
+        for index in range(first, len(self.as_tuple)):
+            if self.as_tuple[index].largest_timestamp() >= timestamp:
+                yield self.as_tuple[index]
 
     def with_segment(self, segment: Segment) -> Segments:
         """Return a snapshot with *segment* added; it replaces one with the same base offset."""
-        if self._base_offsets and segment.base_offset > self._base_offsets[-1]:
-            return Segments([*self._segments, segment], self._running_maxima)
-        kept = [other for other in self._segments if other.base_offset != segment.base_offset]
+        if self.base_offsets and segment.base_offset > self.base_offsets[-1]:
+            return Segments([*self.as_tuple, segment], self.running_maxima)
+        kept = [other for other in self.as_tuple if other.base_offset != segment.base_offset]
         return Segments([*kept, segment])
 
     def without(self, segments: Iterable[Segment]) -> Segments:
         """Return a snapshot without *segments*."""
         dropped = {id(segment) for segment in segments}
-        return Segments(segment for segment in self._segments if id(segment) not in dropped)
+        return Segments(segment for segment in self.as_tuple if id(segment) not in dropped)
 
     def _at(self, index: int) -> Segment:
-        if not self._segments:
+        if not self.as_tuple:
             raise IllegalStateError("the log has no segment")
-        return self._segments[index]
+        return self.as_tuple[index]
 
 
 def floor_index(segments: Sequence[Segment], offset: int) -> int:

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
 
 
-def bytes_from(segments: Iterable[Segment], offset: int) -> int:
-    """How many bytes there are from the batch with *offset* on."""
-    return sum(segment.size_bytes - _position_of(segment, offset) for segment in segments)
-
-
 def rewrite_from(segments: Iterable[Segment], offset: int) -> None:
     """Write the batch with *offset*, and all behind it, again in place, and sync them.
 

@@ -76,6 +76,13 @@ class TransactionIndex:
     cut_torn_entry : bool
         Whether an append goes over part of an entry, which a crash left at the end; else it lies
         crooked behind it, as in Kafka.
+
+    Attributes
+    ----------
+    name : str
+        The file's, in its directory.
+    base_offset : int
+        Of the segment.
     """
 
     def __init__(
@@ -87,27 +94,17 @@ class TransactionIndex:
         cut_torn_entry: bool = True,
     ) -> None:
         self._directory = directory
-        self._base_offset = base_offset
-        self._name = file_name(base_offset, "txnindex") + suffix
+        self.base_offset = base_offset
+        self.name = file_name(base_offset, "txnindex") + suffix
         self._cut_torn_entry = cut_torn_entry
         self._last_offset: int | None = None
         self._is_named = True
-        self._is_open = directory.exists(self._name)
-
-    @property
-    def name(self) -> str:
-        """The file's name in its directory."""
-        return self._name
-
-    @property
-    def base_offset(self) -> int:
-        """Of the segment."""
-        return self._base_offset
+        self._is_open = directory.exists(self.name)
 
     @property
     def path(self) -> str:
         """Directory and name."""
-        return f"{self._directory.path}/{self._name}"
+        return f"{self._directory.path}/{self.name}"
 
     # ---- change ----------------------------------------------------------------------------------
 
@@ -130,7 +127,7 @@ class TransactionIndex:
                 found=str(entry.last_offset),
                 expected=f"above {last_offset}",
             )
-        with DataFile(self._directory, self._name, create=True) as file:
+        with DataFile(self._directory, self.name, create=True) as file:
             file.write(self._end_of(file), entry.format())  # over what there is of another one
         self._last_offset = entry.last_offset  # Kafka: before the write, which refuses a retry
         self._is_there()
@@ -145,7 +142,7 @@ class TransactionIndex:
         DiskFullError
             There is none. What is there stays as it was.
         """
-        with DataFile(self._directory, self._name, create=True) as file:
+        with DataFile(self._directory, self.name, create=True) as file:
             end = self._end_of(file)
             try:
                 file.write(end, bytes(_ENTRY.size - 1))
@@ -156,7 +153,7 @@ class TransactionIndex:
 
     def give_back(self) -> None:
         """Cut what `reserve` took and no `append` has filled."""
-        with DataFile(self._directory, self._name) as file:
+        with DataFile(self._directory, self.name) as file:
             file.truncate(self._end_of(file))
 
     def _end_of(self, file: DataFile) -> int:
@@ -192,14 +189,14 @@ class TransactionIndex:
         self._last_offset = None
 
     def _truncate(self, size: int) -> None:
-        with DataFile(self._directory, self._name) as file:
+        with DataFile(self._directory, self.name) as file:
             file.truncate(size)
 
     def flush(self) -> None:
         """Bring entries, and the name of a new file, to stable storage [TXX-6]."""
         if not self._is_open:
             return
-        with DataFile(self._directory, self._name) as file:
+        with DataFile(self._directory, self.name) as file:
             file.sync(Barrier.TRANSACTION_INDEX, ends_writing=True)
         if not self._is_named:
             self._directory.sync(Barrier.TRANSACTION_INDEX_NAME)
@@ -212,15 +209,15 @@ class TransactionIndex:
     def delete_if_exists(self) -> bool:
         """Close, and remove the file; returns whether there was one."""
         self.close()
-        existed = self._directory.exists(self._name)
-        self._directory.unlink(self._name, missing_ok=True)
+        existed = self._directory.exists(self.name)
+        self._directory.unlink(self.name, missing_ok=True)
         return existed
 
     def rename_to(self, name: str) -> None:
         """Give the index another name, and its file if there is one [TXX-6]; nothing is synced."""
-        if self._directory.exists(self._name):
-            self._directory.rename(self._name, name)
-        self._name = name
+        if self._directory.exists(self.name):
+            self._directory.rename(self.name, name)
+        self.name = name
 
     def update_parent_directory(self, directory: Directory) -> None:
         """Look for the file in *directory* from now on: the partition's was renamed [REN-1]."""
@@ -288,10 +285,10 @@ class TransactionIndex:
 
     def _first_at(self, marker: int) -> int:
         """Return the byte of the first entry whose marker is there or above, by halves."""
-        low, high = 0, self._directory.info(self._name).size // _ENTRY.size if self._is_open else 0
+        low, high = 0, self._directory.info(self.name).size // _ENTRY.size if self._is_open else 0
         while low < high:
             middle = (low + high) // 2
-            data = self._directory.read_range(self._name, middle * _ENTRY.size, _ENTRY.size)
+            data = self._directory.read_range(self.name, middle * _ENTRY.size, _ENTRY.size)
             if len(data) == _ENTRY.size and _ENTRY.unpack(data)[3] < marker:
                 low = middle + 1
             else:
@@ -325,13 +322,13 @@ class TransactionIndex:
         self, versions: range = READ_VERSIONS, start: int = 0
     ) -> Iterator[AbortedTransaction]:
         for number, entry in enumerate(self._entries(versions, start), start // _ENTRY.size):
-            if entry.last_offset < self._base_offset:
+            if entry.last_offset < self.base_offset:
                 raise CorruptIndexError(
-                    f"a last offset of {entry.last_offset} in a segment from {self._base_offset}",
+                    f"a last offset of {entry.last_offset} in a segment from {self.base_offset}",
                     file=self.path,
                     position=number * _ENTRY.size,
                     found=str(entry.last_offset),
-                    expected=f"at least {self._base_offset}",
+                    expected=f"at least {self.base_offset}",
                 )
             yield entry
 
@@ -341,7 +338,7 @@ class TransactionIndex:
         """Yield whole entries from a byte on; part of one at the end is not seen [TXX-3]."""
         is_end = not self._is_open
         while not is_end:
-            data = self._directory.read_range(self._name, start, _PIECE_BYTES)
+            data = self._directory.read_range(self.name, start, _PIECE_BYTES)
             is_end = len(data) < _PIECE_BYTES
             for position in range(0, len(data) - _ENTRY.size + 1, _ENTRY.size):
                 version, *fields = _ENTRY.unpack_from(data, position)

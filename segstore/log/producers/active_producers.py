@@ -47,11 +47,6 @@ def active_producers(state: ProducerStateManager) -> list[ActiveProducer]:
     ]
 
 
-def last_sequences_of_active_producers(state: ProducerStateManager) -> dict[int, int]:
-    """Return the newest sequence number of each producer id."""
-    return {producer_id: entry.last_seq for producer_id, entry in state.active_producers.items()}
-
-
 def last_records_of_active_producers(state: ProducerStateManager) -> dict[int, LastRecord]:
     """Return the newest data offset and the epoch of each producer id."""
     return {

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import crc32c
 from segstore.errors import CorruptSnapshotError
-from segstore.log.producers.producer_state_entry import NO_OFFSET, BatchMetadata, ProducerStateEntry
+from segstore.log.producers.producer_state_entry import (
+    NO_OFFSET,
+    BatchMetadata,
+    ProducerStateEntry,
+    remembered,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -147,5 +152,5 @@ def _parse_entry(  # noqa: PLR0913 - the fields of an entry, in the order of the
         coordinator_epoch,
         timestamp,
         first_offset if first_offset >= 0 else None,
-        [batch] if last_offset >= 0 else [],
+        remembered([batch] if last_offset >= 0 else []),
     )

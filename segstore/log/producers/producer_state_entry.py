@@ -6,6 +6,7 @@ Source: [PSM-1..PSM-4, PSM-20].
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import decrement_sequence
@@ -43,10 +44,16 @@ class BatchMetadata(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
+def remembered(batches: Iterable[BatchMetadata] = ()) -> deque[BatchMetadata]:
+    """Return the newest five of *batches*."""
+    return deque(batches, BATCHES_TO_RETAIN)
+
+
+@dataclass(slots=True)
 class ProducerStateEntry:
     """The last batches of one producer, its epochs and its open transaction.
 
-    Parameters
+    Attributes
     ----------
     producer_id : int
         0 or more.
@@ -56,71 +63,48 @@ class ProducerStateEntry:
         Of the last batch or marker, in ms; -1 = none.
     current_txn_first_offset : int or None
         Where the open transaction begins.
-    batch_metadata : iterable of BatchMetadata
+    batch_metadata : deque of BatchMetadata
         Oldest first; of more than five the oldest are dropped.
     """
 
-    __slots__ = (
-        "_batch_metadata",
-        "coordinator_epoch",
-        "current_txn_first_offset",
-        "last_timestamp",
-        "producer_epoch",
-        "producer_id",
-    )
-
-    def __init__(  # noqa: PLR0913 - the fields of an entry, in Kafka's order
-        self,
-        producer_id: int,
-        producer_epoch: int = NO_PRODUCER_EPOCH,
-        coordinator_epoch: int = NO_COORDINATOR_EPOCH,
-        last_timestamp: int = NO_TIMESTAMP,
-        current_txn_first_offset: int | None = None,
-        batch_metadata: Iterable[BatchMetadata] = (),
-    ) -> None:
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.coordinator_epoch = coordinator_epoch
-        self.last_timestamp = last_timestamp
-        self.current_txn_first_offset = current_txn_first_offset
-        self._batch_metadata = deque(batch_metadata, BATCHES_TO_RETAIN)
+    producer_id: int
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    coordinator_epoch: int = NO_COORDINATOR_EPOCH
+    last_timestamp: int = NO_TIMESTAMP
+    current_txn_first_offset: int | None = None
+    batch_metadata: deque[BatchMetadata] = field(default_factory=remembered)
 
     # ---- read ------------------------------------------------------------------------------------
 
     @property
-    def batch_metadata(self) -> tuple[BatchMetadata, ...]:
-        """The batches that are remembered, oldest first."""
-        return tuple(self._batch_metadata)
-
-    @property
     def is_empty(self) -> bool:
         """Whether no batch is remembered."""
-        return not self._batch_metadata
+        return not self.batch_metadata
 
     @property
     def first_seq(self) -> int:
         """First sequence number of the oldest batch, -1 without one [PSM-2]."""
-        return NO_SEQUENCE if self.is_empty else self._batch_metadata[0].first_seq
+        return NO_SEQUENCE if self.is_empty else self.batch_metadata[0].first_seq
 
     @property
     def first_data_offset(self) -> int:
         """First offset of the oldest batch, -1 without one."""
-        return NO_OFFSET if self.is_empty else self._batch_metadata[0].first_offset
+        return NO_OFFSET if self.is_empty else self.batch_metadata[0].first_offset
 
     @property
     def last_seq(self) -> int:
         """Last sequence number of the newest batch, -1 without one."""
-        return NO_SEQUENCE if self.is_empty else self._batch_metadata[-1].last_seq
+        return NO_SEQUENCE if self.is_empty else self.batch_metadata[-1].last_seq
 
     @property
     def last_data_offset(self) -> int:
         """Last offset of the newest batch, -1 without one."""
-        return NO_OFFSET if self.is_empty else self._batch_metadata[-1].last_offset
+        return NO_OFFSET if self.is_empty else self.batch_metadata[-1].last_offset
 
     @property
     def last_offset_delta(self) -> int:
         """Of the newest batch, 0 without one."""
-        return 0 if self.is_empty else self._batch_metadata[-1].offset_delta
+        return 0 if self.is_empty else self.batch_metadata[-1].offset_delta
 
     def find_duplicate_batch(self, batch: ProducerBatch) -> BatchMetadata | None:
         """Return the remembered batch of which *batch* is a copy [PSM-20].
@@ -130,7 +114,7 @@ class ProducerStateEntry:
         if batch.producer_epoch != self.producer_epoch:
             return None
         wanted = batch.base_sequence, batch.last_sequence
-        for known in self._batch_metadata:
+        for known in self.batch_metadata:
             if (known.first_seq, known.last_seq) == wanted:
                 return known
         return None
@@ -140,21 +124,21 @@ class ProducerStateEntry:
     def add_batch(self, producer_epoch: int, batch: BatchMetadata) -> None:
         """Remember *batch* as the newest; the oldest of five goes [PSM-3]."""
         self.maybe_update_producer_epoch(producer_epoch)
-        self._batch_metadata.append(batch)
+        self.batch_metadata.append(batch)
         self.last_timestamp = batch.timestamp
 
     def maybe_update_producer_epoch(self, producer_epoch: int) -> bool:
         """Take another epoch over, in which no batch is known yet; says whether it is another."""
         if producer_epoch == self.producer_epoch:
             return False
-        self._batch_metadata.clear()
+        self.batch_metadata.clear()
         self.producer_epoch = producer_epoch
         return True
 
     def update(self, next_entry: ProducerStateEntry) -> None:
         """Become what *next_entry* says happened since; it is left as it is [PSM-4]."""
         self.maybe_update_producer_epoch(next_entry.producer_epoch)
-        self._batch_metadata.extend(next_entry._batch_metadata)
+        self.batch_metadata.extend(next_entry.batch_metadata)
         self.coordinator_epoch = next_entry.coordinator_epoch
         self.current_txn_first_offset = next_entry.current_txn_first_offset
         self.last_timestamp = next_entry.last_timestamp
@@ -174,33 +158,5 @@ class ProducerStateEntry:
             self.coordinator_epoch,
             self.last_timestamp,
             self.current_txn_first_offset,
-            self._batch_metadata if with_batches else (),
-        )
-
-    # ---- compare, for tests and for people -------------------------------------------------------
-
-    def _fields(self) -> tuple[object, ...]:
-        return (
-            self.producer_id,
-            self.producer_epoch,
-            self.coordinator_epoch,
-            self.last_timestamp,
-            self.current_txn_first_offset,
-            self.batch_metadata,
-        )
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ProducerStateEntry):
-            return NotImplemented
-        return self._fields() == other._fields()
-
-    __hash__ = None  # type: ignore[assignment] # it changes
-
-    def __repr__(self) -> str:
-        return (
-            f"ProducerStateEntry(producer_id={self.producer_id}, "
-            f"producer_epoch={self.producer_epoch}, coordinator_epoch={self.coordinator_epoch}, "
-            f"last_timestamp={self.last_timestamp}, "
-            f"current_txn_first_offset={self.current_txn_first_offset}, "
-            f"batch_metadata={list(self._batch_metadata)})"
+            remembered(self.batch_metadata if with_batches else ()),
         )

@@ -43,6 +43,8 @@ class ProducerStateManager:
 
     Attributes
     ----------
+    config : ProducerStateManagerConfig
+        The settings shared with other logs [PSM-36].
     published : PublishedEnd
         That of the log: `map_end_offset` is there, which the append lane raises too.
 
@@ -70,7 +72,7 @@ class ProducerStateManager:
         kafka_profile: bool = False,
     ) -> None:
         self._partition = partition
-        self._config = ProducerStateManagerConfig() if config is None else config
+        self.config = ProducerStateManagerConfig() if config is None else config
         self._max_transaction_timeout_ms = max_transaction_timeout_ms
         self._snapshots = SnapshotFiles(directory, kafka_profile=kafka_profile)
         self.sync_lock = self._snapshots.sync_lock
@@ -83,11 +85,6 @@ class ProducerStateManager:
         self._oldest_transaction_timestamp = NO_TIMESTAMP
 
     # ---- producers -------------------------------------------------------------------------------
-
-    @property
-    def config(self) -> ProducerStateManagerConfig:
-        """The settings shared with other logs [PSM-36]."""
-        return self._config
 
     @property
     def active_producers(self) -> Mapping[int, ProducerStateEntry]:
@@ -158,7 +155,7 @@ class ProducerStateManager:
         gone = [entry for entry in self._producers.values() if self._is_expired(entry, now_ms)]
         for entry in gone:
             del self._producers[entry.producer_id]
-        limit = self._config.producer_id_expiration_ms
+        limit = self.config.producer_id_expiration_ms
         states = self._verification_states
         for producer_id in [pid for pid, one in states.items() if now_ms - one.timestamp >= limit]:
             del states[producer_id]
@@ -166,7 +163,7 @@ class ProducerStateManager:
     def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
         if entry.current_txn_first_offset is not None:
             return False
-        return now_ms - entry.last_timestamp >= self._config.producer_id_expiration_ms
+        return now_ms - entry.last_timestamp >= self.config.producer_id_expiration_ms
 
     # ---- verification ----------------------------------------------------------------------------
 
@@ -330,10 +327,6 @@ class ProducerStateManager:
     def remove_and_mark_snapshot_for_deletion(self, offset: int) -> SnapshotFile | None:
         """Rename the snapshot to ``.deleted``; whoever deletes the segment deletes it [PSM-57]."""
         return self._snapshots.mark_for_deletion(offset)
-
-    def update_parent_directory(self, directory: Directory) -> None:
-        """Look for the snapshots in *directory* from now on: the partition's was renamed."""
-        self._snapshots.update_parent_directory(directory)
 
     # ---- truncation ------------------------------------------------------------------------------
 

@@ -56,10 +56,6 @@ class SnapshotFile:
         self._directory.rename(self.name, name)
         self.name = name
 
-    def update_parent_directory(self, directory: Directory) -> None:
-        """Look for the file in *directory* from now on: the partition's was renamed [REN-1]."""
-        self._directory = directory
-
     def read(self, *, exact_size: bool = True) -> list[ProducerStateEntry]:
         """Return the producers, in the order of the file.
 

@@ -226,10 +226,6 @@ class SnapshotFiles:
         for offset in strays:
             self.delete(offset)
 
-    def update_parent_directory(self, directory: Directory) -> None:
-        """Look for all files in *directory* from now on."""
-        self._directory = directory
-
     def _knows(self, offset: int) -> bool:
         index = bisect_left(self._offsets, offset)
         return index < len(self._offsets) and self._offsets[index] == offset

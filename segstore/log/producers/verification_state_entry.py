@@ -9,7 +9,7 @@ Source: [PSM-30, PSM-31, PSM-35].
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -46,37 +46,29 @@ def _sentinel() -> VerificationGuard:
 VerificationGuard.SENTINEL = _sentinel()
 
 
+@dataclass(slots=True)
 class VerificationStateEntry:
     """The verification under way of one producer.
 
-    Parameters
+    Attributes
     ----------
     timestamp : int
         When it began, in ms: what it expires by; use does not renew it.
-    sequence : int
-        Of the batch that waits for it.
+    lowest_sequence : int
+        Of the batches that wait for it.
     epoch : int
         Of the producer.
     supports_epoch_bump : bool
-        Whether the producer's epoch rises with every transaction (transactions of version 2).
+        The producer's transactions raise its epoch (KIP-890, version 2).
+    verification_guard : VerificationGuard
+        What the batch has to come with.
     """
 
-    __slots__ = (
-        "epoch",
-        "lowest_sequence",
-        "supports_epoch_bump",
-        "timestamp",
-        "verification_guard",
-    )
-
-    def __init__(
-        self, timestamp: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False
-    ) -> None:
-        self.timestamp = timestamp
-        self.verification_guard = VerificationGuard()
-        self.lowest_sequence = sequence
-        self.epoch = epoch
-        self.supports_epoch_bump = supports_epoch_bump
+    timestamp: int
+    lowest_sequence: int
+    epoch: int
+    supports_epoch_bump: bool = field(default=False, kw_only=True)
+    verification_guard: VerificationGuard = field(default_factory=VerificationGuard, kw_only=True)
 
     def maybe_update_lowest_sequence_and_epoch(self, sequence: int, epoch: int) -> None:
         """Note another batch that waits: the lowest sequence number of the highest epoch counts.
@@ -88,11 +80,3 @@ class VerificationStateEntry:
             self.lowest_sequence = sequence
         elif epoch == self.epoch:
             self.lowest_sequence = min(self.lowest_sequence, sequence)
-
-    def __repr__(self) -> str:
-        return (
-            f"VerificationStateEntry(timestamp={self.timestamp}, "
-            f"verification_guard={self.verification_guard.value}, "
-            f"lowest_sequence={self.lowest_sequence}, epoch={self.epoch}, "
-            f"supports_epoch_bump={self.supports_epoch_bump})"
-        )

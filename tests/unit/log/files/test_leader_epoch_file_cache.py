@@ -121,11 +121,10 @@ def test_a_file_that_cannot_be_read(directory, content):
         LeaderEpochFileCache.read(directory, writable=False)
 
 
-def test_neighbours_and_exact_entries():
-    """[EPC-9, EPC-13] Strict neighbours of an epoch that need not exist."""
+def test_neighbours():
+    """[EPC-9] Strict neighbours of an epoch that need not exist."""
     cache = LeaderEpochFileCache(None, [(1, 5), (4, 9)])
 
     assert [cache.next_epoch(epoch) for epoch in (0, 1, 2, 4)] == [1, 4, 4, None]
     assert [cache.previous_epoch(epoch) for epoch in (1, 2, 4, 9)] == [None, 1, 1, 4]
-    assert [cache.epoch_entry(epoch) for epoch in (1, 2, 4)] == [(1, 5), None, (4, 9)]
     assert (cache.earliest_entry, cache.latest_entry) == ((1, 5), (4, 9))

@@ -6,8 +6,9 @@ import struct
 
 import pytest
 
+import segstore
 from segstore.log.files.missing_records_file import note_ranges
-from segstore.log.local.missing_records import MissingRecords, missing_between, missing_in
+from segstore.log.local.missing_records import MissingRecords, missing_between
 
 BASE, END, NEXT = 100, 130, 140
 INDEX, TIME_INDEX, NOTE = f"{BASE:020d}.index", f"{BASE:020d}.timeindex", ".segstore.missing"
@@ -105,15 +106,6 @@ def test_an_index_that_cannot_be_read_proves_nothing(directory, tmp_path):
     assert found(directory) is None
 
 
-def test_no_log_lacks_nothing(directory):
-    assert missing_in(directory) == []
-
-
 def test_a_whole_log_lacks_nothing(partition):
-    from segstore._core import Directory
-
-    opened = Directory(str(partition))
-    try:
-        assert missing_in(opened) == []
-    finally:
-        opened.close()
+    with segstore.open(partition, read_only=True) as log:
+        assert log.missing_records() == []

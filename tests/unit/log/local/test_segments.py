@@ -111,11 +111,6 @@ def test_a_snapshot_never_changes():
     assert bases(two) == [0, 5]
 
 
-def test_the_base_behind_a_segment():
-    assert FIVE.next_base_offset(Fake(3)) == 5
-    assert FIVE.next_base_offset(Fake(9)) is None
-
-
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=8), st.lists(st.integers(-1, 31)))
 def test_segments_that_reach_a_timestamp(timestamps: list[int], wanted: list[int]):
     """[TS-2] Every one with such a record, as if each were asked; rolls keep what is known.

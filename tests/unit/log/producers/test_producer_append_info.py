@@ -15,7 +15,11 @@ from segstore.errors import (
     TransactionCoordinatorFencedError,
 )
 from segstore.log.producers.producer_append_info import ProducerAppendInfo
-from segstore.log.producers.producer_state_entry import BatchMetadata, ProducerStateEntry
+from segstore.log.producers.producer_state_entry import (
+    BatchMetadata,
+    ProducerStateEntry,
+    remembered,
+)
 from segstore.log.producers.txn_metadata import CompletedTxn
 from segstore.log.producers.verification_state_entry import VerificationStateEntry
 from segstore.types import CONTROL_FLAG, TRANSACTIONAL_FLAG, AppendOrigin, LogOffsetMetadata
@@ -32,7 +36,7 @@ MAX_EPOCH = 2**15 - 1
 
 def stored(epoch: int = 5, last_seq: int | None = 9, **fields: object) -> ProducerStateEntry:
     batches = [] if last_seq is None else [BatchMetadata(last_seq, 99, 0, NOW)]
-    return ProducerStateEntry(PRODUCER, epoch, batch_metadata=batches, **fields)
+    return ProducerStateEntry(PRODUCER, epoch, batch_metadata=remembered(batches), **fields)
 
 
 def info(

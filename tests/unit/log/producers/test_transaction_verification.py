@@ -10,7 +10,6 @@ from segstore.log.producers.active_producers import (
     LastRecord,
     active_producers,
     last_records_of_active_producers,
-    last_sequences_of_active_producers,
 )
 from segstore.log.producers.producer_updates import ProducerUpdates
 from segstore.log.producers.transaction_verification import (
@@ -155,6 +154,5 @@ def test_views(producers):
         ActiveProducer(4, 2, 0, NOW, -1, 10),
         ActiveProducer(5, 1, -1, NOW + 3, 6, -1),
     ]
-    assert last_sequences_of_active_producers(state) == {4: 0, 5: -1}
     assert last_records_of_active_producers(state) == {4: LastRecord(10, 2), 5: LastRecord(None, 1)}
     assert state.producer_id_count == 2
