@@ -270,4 +270,4 @@ class LogWriter:
             _log.warning("%s: no producer snapshot at %d: %s", path, active.base_offset, error)
         self._flusher.note_log_end(local_log.log_end.message_offset)
         self._offsets.follow_log_end()
-        self._flusher.segment_was_sealed(sealed, self._producers.sync_snapshots)
+        self._flusher.segment_was_sealed(sealed, self._producers.snapshots.sync_unsynced)

@@ -125,7 +125,8 @@ class Retention:
         self._writer.begin_deletion()
         metadata.begin_change()
         with self._failure_mark.poisoned_by(FsyncFailedError):
-            self._producers.sync_snapshots()  # what they know of records that go is nowhere else
+            # what they know of records that go is nowhere else
+            self._producers.snapshots.sync_unsynced()
             self._with_room(lambda: self._checkpoint_store.write_log_start(offset), offset)
             offsets.update_log_start_offset(offset)
             self._flusher.raise_recovery_point(offset)
@@ -270,7 +271,7 @@ class Retention:
                 if len(chosen) == 1 or self._profile is Profile.KAFKA:
                     raise
                 chosen.pop()
-        self._producers.sync_snapshots()  # older ones go with their segments
+        self._producers.snapshots.sync_unsynced()  # older ones go with their segments
         following = local_log.segments.higher_segment(chosen[-1].base_offset)
         if following is not None:
             self._raise_start(following.base_offset)
@@ -298,6 +299,6 @@ def delete_snapshots_of(
 ) -> None:
     """Mark the snapshots that went with *segments*, and unlink them as late [PSM-57]."""
     for segment in segments:
-        file = producers.remove_and_mark_snapshot_for_deletion(segment.base_offset)
+        file = producers.snapshots.mark_for_deletion(segment.base_offset)
         if file is not None:
             local_log.unlink_later(file.delete_if_exists)

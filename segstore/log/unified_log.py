@@ -1829,7 +1829,7 @@ class UnifiedLog(Log):
     def _take_last_snapshot(self) -> None:
         """Write the producers down for the next open, all on stable storage [CLO-1, DUR-24]."""
         with self._failure_mark.poisoned_by(FsyncFailedError):
-            self._producers.sync_snapshots()
+            self._producers.snapshots.sync_unsynced()
             try:
                 self._producers.take_snapshot()
             except (DiskFullError, ResourceError) as error:  # [DUR-22]
@@ -1879,7 +1879,7 @@ def _let_handlers_know(parts: LogParts, producers: ProducerStateManager) -> None
     for one in (parts.loaded.state_file, parts.local_log.checksum_sidecars):
         if one is not None:
             parts.append_lock.comes_before(one.lock)
-    parts.append_lock.comes_before(producers.sync_lock)
+    parts.append_lock.comes_before(producers.snapshots.sync_lock)
 
 
 def _refused(log: Log, *_: object, **__: object) -> NoReturn:

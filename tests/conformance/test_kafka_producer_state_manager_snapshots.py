@@ -50,7 +50,7 @@ def test_take_snapshot(producers):
 
 def test_fetch_snapshot_empty_snapshot(producers):
     """[PSM-58] ProducerStateManagerTest.testFetchSnapshotEmptySnapShot."""
-    assert producers.state.fetch_snapshot(1) is None
+    assert producers.state.snapshots.get(1) is None
 
 
 def test_truncate_and_reload_removes_out_of_range_snapshots(producers):
@@ -59,7 +59,7 @@ def test_truncate_and_reload_removes_out_of_range_snapshots(producers):
 
     producers.state.truncate_and_reload(1, 3, NOW)
 
-    assert producers.state.oldest_snapshot_offset == 2
+    assert min(producers.state.snapshots.offsets, default=None) == 2
     assert producers.state.latest_snapshot_offset == 3
     assert producers.snapshots() == [2, 3]
 
@@ -163,10 +163,12 @@ def test_reload_snapshots(producers):
     assert producers.snapshots() == [5]
 
     (producers.path / name(3)).write_bytes(kept)
-    producers.state.truncate_fully_and_reload_snapshots()
+    producers.state.truncate_fully_and_start_at(0)
+    producers.state.snapshots.reload()
 
     assert producers.snapshots() == [3]
-    assert producers.state.oldest_snapshot_offset == producers.state.latest_snapshot_offset == 3
+    assert producers.state.snapshots.offsets == (3,)
+    assert producers.state.latest_snapshot_offset == 3
     assert producers.state.map_end_offset == 0
     assert producers.state.is_empty
 
@@ -220,7 +222,7 @@ def test_load_from_damaged_snapshot_file(producers, damage):
 
     assert producers.snapshots() == [1]
     assert (state.last_entry(PRODUCER).last_data_offset, state.map_end_offset) == (0, 1)
-    (refused,) = state.refused_snapshots
+    (refused,) = state.snapshots.refused
     assert refused.file == str(newest)
     assert None not in {refused.position, refused.found, refused.expected}
 
@@ -241,18 +243,18 @@ def test_remove_stray_snapshots(producers, files: list[int], bases: list[int], k
     """[PSM-55] ProducerStateManagerTest.testRemoveAllStraySnapshots, and its neighbours."""
     producers.touch(*files)
 
-    producers.state.remove_stray_snapshots(bases)
+    producers.state.snapshots.remove_strays(bases)
 
     assert producers.snapshots() == kept
     assert producers.state.latest_snapshot_offset == (kept[-1] if kept else None)
-    assert producers.state.oldest_snapshot_offset == (kept[0] if kept else None)
+    assert min(producers.state.snapshots.offsets, default=None) == (kept[0] if kept else None)
 
 
 def test_remove_and_mark_snapshot_for_deletion(producers):
     """[PSM-57] ProducerStateManagerTest.testRemoveAndMarkSnapshotForDeletion."""
     producers.touch(5)
 
-    file = producers.state.remove_and_mark_snapshot_for_deletion(5)
+    file = producers.state.snapshots.mark_for_deletion(5)
 
     assert file.name == name(5) + ".deleted"
     assert [path.name for path in producers.path.iterdir()] == [file.name]
@@ -266,9 +268,9 @@ def test_a_snapshot_that_is_gone_counts_as_deleted(producers):
     producers.touch(5)
     (producers.path / name(5)).unlink()
 
-    assert producers.state.remove_and_mark_snapshot_for_deletion(5) is None
+    assert producers.state.snapshots.mark_for_deletion(5) is None
     assert producers.state.latest_snapshot_offset is None
-    assert producers.state.remove_and_mark_snapshot_for_deletion(6) is None
+    assert producers.state.snapshots.mark_for_deletion(6) is None
 
 
 def test_a_reloaded_state_knows_only_the_newest_batch(producers):

@@ -258,7 +258,7 @@ def test_a_roll_takes_a_snapshot_and_a_flush_removes_none(replica):
         write_plain(log)
         log.roll(offset)
         state = log._producers
-        seen.append((state.latest_snapshot_offset, state.oldest_snapshot_offset))
+        seen.append((state.latest_snapshot_offset, min(state.snapshots.offsets, default=None)))
     assert seen == [(1, 1), (2, 1), (3, 1)]
     write_plain(log)
     log.flush_up_to_offset_exclusive(4)
@@ -277,7 +277,7 @@ def test_a_snapshot_says_who_was_before_its_segment(replica):
     log.roll()
     producer.write()
     state = log._producers
-    found = [state.fetch_snapshot(offset).offset for offset in (1, 2)]
+    found = [state.snapshots.get(offset).offset for offset in (1, 2)]
     assert found == snapshots(log) == [1, 2]
     log.truncate_to(2)
     assert producers_of(log) == {1: 1}

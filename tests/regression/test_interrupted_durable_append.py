@@ -123,7 +123,7 @@ LOCKS = {
     "recovery point": lambda log: log._flusher._directory_sync.lock,
     "state": lambda log: log._metadata.state_file.lock,
     "checksum sidecar": lambda log: log._local_log.checksum_sidecars.lock,
-    "producer snapshot": lambda log: log._producers.sync_lock,
+    "producer snapshot": lambda log: log._producers.snapshots.sync_lock,
 }
 NEW_EPOCH = 5
 CHANGES = {

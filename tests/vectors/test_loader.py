@@ -85,7 +85,7 @@ def describe(log: UnifiedLog) -> dict[str, Any]:
         "leader_epochs": [list(entry) for entry in log._epochs.entries],
         "producers": describe_producers(producers.active_producers.values()),
         "producer_state_end_offset": producers.map_end_offset,
-        "oldest_snapshot_offset": producers.oldest_snapshot_offset,
+        "oldest_snapshot_offset": min(producers.snapshots.offsets, default=None),
         "latest_snapshot_offset": producers.latest_snapshot_offset,
     }
 

@@ -103,7 +103,9 @@ class Script:
         self.state.truncate_and_reload(op["log_start_offset"], op["log_end_offset"], op["now"])
 
     def delete_snapshots_before(self, op: Case) -> None:
-        self.state.delete_snapshots_before(op["offset"])
+        for offset in self.state.snapshots.offsets:
+            if offset < op["offset"]:
+                self.state.snapshots.delete(offset)
 
     def on_log_start_offset_incremented(self, op: Case) -> None:
         self.state.on_log_start_offset_incremented(op["offset"])
@@ -134,7 +136,7 @@ class Script:
             "first_unstable_offset"
         ]
         assert state.first_undecided_offset == op["first_undecided_offset"]
-        assert state.oldest_snapshot_offset == op["oldest_snapshot_offset"]
+        assert min(state.snapshots.offsets, default=None) == op["oldest_snapshot_offset"]
         assert state.latest_snapshot_offset == op["latest_snapshot_offset"]
         assert describe_producers(state.active_producers.values()) == op["producers"]
         assert state.producer_id_count == len(op["producers"])

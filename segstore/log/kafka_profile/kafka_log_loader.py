@@ -148,7 +148,7 @@ class KafkaLogLoader:
         state = self._producer_state
         if not state.is_empty:
             raise IllegalStateError("loading a log has touched its producer state")
-        state.remove_stray_snapshots(segments.base_offsets)
+        state.snapshots.remove_strays(segments.base_offsets)
         rebuild_producer_state(
             state,
             segments,
@@ -343,7 +343,7 @@ class KafkaLogLoader:
 
     def _take_out_snapshots(self, base_offsets: Iterable[int]) -> None:
         for base in base_offsets:
-            snapshot = self._producer_state.remove_and_mark_snapshot_for_deletion(base)
+            snapshot = self._producer_state.snapshots.mark_for_deletion(base)
             if snapshot is not None:
                 self._taken_out.append(snapshot)
 
@@ -366,7 +366,7 @@ class KafkaLogLoader:
         report.recovery_point = offsets.recovery_point
         report.segments = len(segments)
         report.warnings += [
-            f"{error}: the snapshot was deleted" for error in self._producer_state.refused_snapshots
+            f"{error}: the snapshot was deleted" for error in self._producer_state.snapshots.refused
         ]
 
 

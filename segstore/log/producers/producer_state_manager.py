@@ -24,11 +24,9 @@ from segstore.log.producers.verification_state_entry import VerificationStateEnt
 from segstore.types import NO_PRODUCER_ID, NO_TIMESTAMP, LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from array import array
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from segstore._core import Directory
-    from segstore.errors import CorruptSnapshotError
     from segstore.log.producers.snapshot_file import SnapshotFile
     from segstore.log.producers.txn_metadata import CompletedTxn
     from segstore.types import AppendOrigin
@@ -45,6 +43,8 @@ class ProducerStateManager:
     ----------
     config : ProducerStateManagerConfig
         The settings shared with other logs [PSM-36].
+    snapshots : SnapshotFiles
+        The snapshots of the partition.
     published : PublishedEnd
         That of the log: `map_end_offset` is there, which the append lane raises too.
 
@@ -74,8 +74,7 @@ class ProducerStateManager:
         self._partition = partition
         self.config = ProducerStateManagerConfig() if config is None else config
         self._max_transaction_timeout_ms = max_transaction_timeout_ms
-        self._snapshots = SnapshotFiles(directory, kafka_profile=kafka_profile)
-        self.sync_lock = self._snapshots.sync_lock
+        self.snapshots = SnapshotFiles(directory, kafka_profile=kafka_profile)
         self._producers: dict[int, ProducerStateEntry] = {}
         self._verification_states: dict[int, VerificationStateEntry] = {}
         self._ongoing_transactions = TransactionsByOffset()
@@ -256,23 +255,8 @@ class ProducerStateManager:
     @property
     def latest_snapshot_offset(self) -> int | None:
         """Offset of the newest snapshot that is known."""
-        latest = self._snapshots.latest
+        latest = self.snapshots.latest
         return None if latest is None else latest.offset
-
-    @property
-    def oldest_snapshot_offset(self) -> int | None:
-        """Offset of the oldest snapshot that is known."""
-        oldest = self._snapshots.oldest
-        return None if oldest is None else oldest.offset
-
-    @property
-    def refused_snapshots(self) -> tuple[CorruptSnapshotError, ...]:
-        """What was wrong with snapshots that could not be loaded, and so were deleted."""
-        return tuple(self._snapshots.refused)
-
-    def fetch_snapshot(self, offset: int) -> SnapshotFile | None:
-        """Return the snapshot of exactly *offset* [PSM-58]."""
-        return self._snapshots.get(offset)
 
     def take_snapshot(self, *, sync: bool = True) -> SnapshotFile | None:
         """Write the state down, unless nothing was taken in since the last time [PSM-51, PSM-52].
@@ -280,53 +264,15 @@ class ProducerStateManager:
         Parameters
         ----------
         sync : bool
-            Bring the file to stable storage; a roll leaves that to `sync_snapshots` on the
-            background thread [DUR-22, DUR-29].
+            Bring the file to stable storage; a roll leaves that to `SnapshotFiles.sync_unsynced`
+            on the background thread [DUR-22, DUR-29].
         """
         if self.map_end_offset <= self._last_snapshot_offset:
             return None
         end = self.map_end_offset
-        file = self._snapshots.write(end, self._producers.values(), sync=sync)
+        file = self.snapshots.write(end, self._producers.values(), sync=sync)
         self._last_snapshot_offset = end
         return file
-
-    def sync_snapshots(self) -> None:
-        """Bring to stable storage what rolls wrote; needs no lock.
-
-        Nothing may go before that could do without the newest snapshot: neither an older one, nor
-        the records below a new log start. Nor may a close call the log clean [DUR-22, DUR-24].
-        """
-        self._snapshots.sync_unsynced()
-
-    def distrust_latest_snapshot(self) -> None:
-        """Let `sync_snapshots` sync the newest snapshot too, behind an unclean stop [DUR-29]."""
-        self._snapshots.distrust_latest()
-
-    def remove_stray_snapshots(
-        self, segment_base_offsets: Collection[int], listed: array[int] | None = None
-    ) -> None:
-        """List the snapshots again, and delete those that no segment begins with [PSM-55].
-
-        Parameters
-        ----------
-        segment_base_offsets : collection of int
-            Of the log.
-        listed : array of int or None
-            Offsets of the snapshots, of a caller who has just listed them.
-        """
-        self._snapshots.reload(listed)
-        self._snapshots.remove_strays(segment_base_offsets)
-
-    def delete_snapshots_before(self, offset: int) -> None:
-        """Delete the snapshots strictly below *offset* [PSM-58]."""
-        self.sync_snapshots()
-        for known in self._snapshots.offsets:
-            if known < offset:
-                self._snapshots.delete(known)
-
-    def remove_and_mark_snapshot_for_deletion(self, offset: int) -> SnapshotFile | None:
-        """Rename the snapshot to ``.deleted``; whoever deletes the segment deletes it [PSM-57]."""
-        return self._snapshots.mark_for_deletion(offset)
 
     # ---- truncation ------------------------------------------------------------------------------
 
@@ -342,9 +288,9 @@ class ProducerStateManager:
         now_ms : int
             Wall clock: expired producers are not loaded.
         """
-        self.sync_snapshots()
-        for offset in self._snapshots.outside(log_start_offset + 1, log_end_offset):
-            self._snapshots.delete(offset)
+        self.snapshots.sync_unsynced()
+        for offset in self.snapshots.outside(log_start_offset + 1, log_end_offset):
+            self.snapshots.delete(offset)
         if log_end_offset == self.map_end_offset:
             self.on_log_start_offset_incremented(log_start_offset)
             return
@@ -355,16 +301,11 @@ class ProducerStateManager:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Forget everything and delete all snapshots; the log begins anew at *offset* [PSM-59]."""
         self._clear()
-        for known in self._snapshots.offsets:
-            self._snapshots.delete(known)
+        for known in self.snapshots.offsets:
+            self.snapshots.delete(known)
         self._last_snapshot_offset = 0
         self.published.map_end_offset = offset
         self._update_oldest_transaction_timestamp()
-
-    def truncate_fully_and_reload_snapshots(self) -> None:
-        """Forget everything and delete all snapshots that are known, then list the directory."""
-        self.truncate_fully_and_start_at(0)
-        self._snapshots.reload()
 
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
         """Note that the log begins later; producers and open transactions stay [PSM-47]."""
@@ -380,7 +321,7 @@ class ProducerStateManager:
 
     def _load_from_snapshot(self, log_start_offset: int, now_ms: int) -> None:
         """Load the newest good snapshot, without the producers that are expired [PSM-56]."""
-        offset, entries = self._snapshots.load_latest() or (log_start_offset, [])
+        offset, entries = self.snapshots.load_latest() or (log_start_offset, [])
         for entry in entries:
             if self._is_expired(entry, now_ms):
                 continue

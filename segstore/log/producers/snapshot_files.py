@@ -105,13 +105,8 @@ class SnapshotFiles:
         """The newest."""
         return self._file(self._offsets[-1]) if self._offsets else None
 
-    @property
-    def oldest(self) -> SnapshotFile | None:
-        """The oldest."""
-        return self._file(self._offsets[0]) if self._offsets else None
-
     def get(self, offset: int) -> SnapshotFile | None:
-        """Return the snapshot of exactly *offset*."""
+        """Return the snapshot of exactly *offset* [PSM-58]."""
         return self._file(offset) if self._knows(offset) else None
 
     def write(
@@ -144,7 +139,10 @@ class SnapshotFiles:
         return file
 
     def sync_unsynced(self) -> None:
-        """Bring to stable storage what was written without a sync: bytes, then names.
+        """Bring to stable storage what rolls wrote without a sync: bytes, then names.
+
+        Nothing may go before that could do without the newest snapshot: neither an older one, nor
+        the records below a new log start. Nor may a close call the log clean [DUR-22, DUR-24].
 
         By any thread: at return all is synced that was written before the call, whoever did it.
 
@@ -164,7 +162,10 @@ class SnapshotFiles:
             del self._unsynced[:count]
 
     def distrust_latest(self) -> None:
-        """Let the newest be synced too: who wrote it may have died before that [DUR-29]."""
+        """Let `sync_unsynced` sync the newest too, behind an unclean stop [DUR-29].
+
+        Whoever wrote it may have died before the sync.
+        """
         if self._offsets:
             self._unsynced.append(self._offsets[-1])
 
@@ -202,7 +203,10 @@ class SnapshotFiles:
             self.forget(offset)
 
     def mark_for_deletion(self, offset: int) -> SnapshotFile | None:
-        """Forget the snapshot and rename its file to ``.deleted`` [PSM-57]; None without one."""
+        """Forget the snapshot and rename its file to ``.deleted``; None without one [PSM-57].
+
+        Whoever deletes the segment deletes the file.
+        """
         if not self._knows(offset):
             return None
         file = self._file(offset)
@@ -215,11 +219,15 @@ class SnapshotFiles:
         self.forget(offset)
         return file
 
-    def remove_strays(self, segment_base_offsets: Collection[int]) -> None:
-        """Delete the snapshots that no segment begins with, but for the newest.
+    def remove_strays(
+        self, segment_base_offsets: Collection[int], listed: array[int] | None = None
+    ) -> None:
+        """List the snapshots again, and delete those that no segment begins with [PSM-55].
 
-        That one stays when it is at or above every segment's base: a close wrote it [PSM-55].
+        The newest stays when it is at or above every segment's base: a close wrote it. *listed* is
+        that of `reload`.
         """
+        self.reload(listed)
         strays = sorted(set(self._offsets).difference(segment_base_offsets))
         if strays and strays[-1] >= max(segment_base_offsets, default=strays[-1]):
             strays.pop()

@@ -58,7 +58,7 @@ def recover_producers(
                 with_producers=loaded.with_producers,
             )
         is_empty = loaded.log_start_offset == loaded.log_end.message_offset
-        producers.remove_stray_snapshots(loaded.segments.base_offsets, loaded.snapshot_offsets)
+        producers.snapshots.remove_strays(loaded.segments.base_offsets, loaded.snapshot_offsets)
         rebuild_producer_state(
             producers,
             loaded.segments,
@@ -72,9 +72,9 @@ def recover_producers(
         what = f"no producer snapshot spares a look at it. {recovery_advice(directory.path)}"
         raise corrupt_log(error, what) from error
     if not report.clean:
-        producers.distrust_latest_snapshot()
+        producers.snapshots.distrust_latest()
     report.warnings += [
         f"{error}: the snapshot was deleted, the producers were read from the log"
-        for error in (*before.refused_snapshots, *producers.refused_snapshots)
+        for error in (*before.snapshots.refused, *producers.snapshots.refused)
     ]
     return producers

@@ -146,17 +146,6 @@ def test_a_snapshot_that_cannot_be_read_is_no_damaged_one(producers):
     assert producers.snapshots() == [1]
 
 
-def test_snapshots_before_an_offset(producers):
-    """[PSM-58] Strictly below."""
-    producers.touch(2, 5, 42)
-    state = producers.state
-
-    state.delete_snapshots_before(5)
-    assert producers.snapshots() == [5, 42]
-    assert state.fetch_snapshot(5).name == name(5)
-    assert state.fetch_snapshot(4) is None
-
-
 def test_a_full_truncation(producers):
     """[PSM-59] All maps, all files; a snapshot is due again from offset 1 on."""
     producers.txn(0, 0)
