@@ -279,7 +279,7 @@ class Flusher:
                 if up_to_offset is None:
                     self.rounds.begin()
             for segment in segments:
-                log.sync_segment(segment, indexes=segment is not active)
+                self._sync_segment(segment, indexes=segment is not active)
             self.sync_names(names_version)
             check_not_removed(log.directory)
             with self._append_lock:
@@ -313,6 +313,9 @@ class Flusher:
             self.sync_names(log.names_version)
         self._failure_mark.require_not_failed()
 
+    def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
+        self._local_log.sync_segment(segment, indexes=indexes)
+
     def segment_was_sealed(self, segment: Segment, sync_snapshots: Callable[[], None]) -> None:
         """Sync a sealed segment and raise the recovery point, on the background thread [DUR-29].
 
@@ -341,8 +344,7 @@ class Flusher:
                 lambda: self._sync_round(end)
             ):
                 pass  # the round that ran may have begun before this segment's end
-            # no round may have known that it is sealed
-            self._local_log.sync_segment(segment, indexes=True)
+            self._sync_segment(segment, indexes=True)  # no round may have known that it is sealed
             sync_snapshots()
             self.write_recovery_point()
         if self._failure_mark.failure is None:  # never a gate [DUR-41, DUR-60]

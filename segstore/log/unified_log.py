@@ -1238,8 +1238,8 @@ class UnifiedLog(Log):
         offset : int
             The next offset to be written; at or above the log end nothing changes.
         """
-        offset = natural("offset", offset)
         with self._changing:
+            offset = natural("offset", offset)
             return self._truncation.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
@@ -1253,15 +1253,15 @@ class UnifiedLog(Log):
             would move the log start there [UNI-2, LDR-9]. In Kafka's profile the handle has it all
             the same until then.
         """
-        offset = natural("offset", offset)
-        log_start = offset if log_start_offset is None else natural("offset", log_start_offset)
-        if log_start > offset and self.profile is Profile.SAFE:
-            raise IllegalArgumentError(
-                f"a log cannot begin at {log_start} and end at {offset}",
-                found=str(log_start),
-                expected=f"at most {offset}",
-            )
         with self._changing:
+            offset = natural("offset", offset)
+            log_start = offset if log_start_offset is None else natural("offset", log_start_offset)
+            if log_start > offset and self.profile is Profile.SAFE:
+                raise IllegalArgumentError(
+                    f"a log cannot begin at {log_start} and end at {offset}",
+                    found=str(log_start),
+                    expected=f"at most {offset}",
+                )
             self._truncation.truncate_fully_and_start_at(offset, log_start)
 
     def delete_records(self, before_offset: int) -> int:
@@ -1281,15 +1281,15 @@ class UnifiedLog(Log):
         OffsetOutOfRangeError
             It is above the high watermark, or below -1.
         """
-        before_offset = integer("before_offset", before_offset)
-        policies = self.config.cleanup_policies
-        if "compact" in policies and "delete" not in policies:
-            raise IllegalArgumentError(
-                "records of a compacted log are deleted by compaction",
-                found=f"cleanup_policy {self.config.cleanup_policy!r}",
-                expected="one with delete",
-            )
         with self._changing:
+            before_offset = integer("before_offset", before_offset)
+            policies = self.config.cleanup_policies
+            if "compact" in policies and "delete" not in policies:
+                raise IllegalArgumentError(
+                    "records of a compacted log are deleted by compaction",
+                    found=f"cleanup_policy {self.config.cleanup_policy!r}",
+                    expected="one with delete",
+                )
             offset = self.high_watermark if before_offset == -1 else before_offset
             if offset < 0:
                 raise out_of_range(
@@ -1329,8 +1329,8 @@ class UnifiedLog(Log):
         OffsetOutOfRangeError
             *offset* is above the high watermark.
         """
-        offset = integer("offset", offset)
         with self._changing:
+            offset = integer("offset", offset)
             return self._retention.raise_log_start(offset)
 
     # ---- high watermark --------------------------------------------------------------------------
@@ -1345,8 +1345,8 @@ class UnifiedLog(Log):
         IllegalStateError
             The log was not opened with ``replicated=True``.
         """
-        metadata = LogOffsetMetadata(integer("offset", offset))
         with self._changing:
+            metadata = LogOffsetMetadata(integer("offset", offset))
             return self._offsets.update_high_watermark(metadata)
 
     def maybe_increment_high_watermark(
@@ -1359,8 +1359,8 @@ class UnifiedLog(Log):
         IllegalArgumentError
             It is above the log end.
         """
-        instance("high_watermark", high_watermark, LogOffsetMetadata, "a LogOffsetMetadata")
         with self._changing:
+            instance("high_watermark", high_watermark, LogOffsetMetadata, "a LogOffsetMetadata")
             return self._offsets.maybe_increment_high_watermark(high_watermark)
 
     def maybe_update_high_watermark(self, offset: int) -> int | None:
@@ -1368,8 +1368,8 @@ class UnifiedLog(Log):
 
         Source: [HW-5].
         """
-        offset = integer("offset", offset)
         with self._changing:
+            offset = integer("offset", offset)
             old = self._offsets.high_watermark
             new = self._offsets.update_high_watermark(LogOffsetMetadata(offset))
             return None if new == old else new
@@ -1394,8 +1394,9 @@ class UnifiedLog(Log):
         InvalidEpochError
             *epoch* is older than the newest [DUR-64].
         """
-        epoch, start_offset = arguments.leader_epoch(epoch), integer("start_offset", start_offset)
         with self._changing:
+            epoch = arguments.leader_epoch(epoch)
+            start_offset = integer("start_offset", start_offset)
             self._writer.begin_change()
             self._metadata.note_epoch(self._metadata.epoch_to_stamp(epoch), start_offset)
 
@@ -1493,9 +1494,9 @@ class UnifiedLog(Log):
         InvalidProducerEpochError
             A newer producer of the same id is known.
         """
-        producer_id, epoch = natural("producer_id", producer_id), integer("epoch", epoch)
-        flag("supports_epoch_bump", supports_epoch_bump)
         with self._changing:
+            producer_id, epoch = natural("producer_id", producer_id), integer("epoch", epoch)
+            flag("supports_epoch_bump", supports_epoch_bump)
             self._expiration.start()
             return transaction_verification.maybe_start_transaction_verification(
                 self._producers,
@@ -1534,8 +1535,8 @@ class UnifiedLog(Log):
             No record has it: the log ends there or below, or it is below -1. What is appended later
             would count as uploaded, and be deleted [DUR-26]. Kafka's profile takes any.
         """
-        offset = integer("offset", offset)
         with self._changing:
+            offset = integer("offset", offset)
             tier = self._remote.tier
             if tier is None:
                 self._warn_of("the highest offset in remote storage", offset)
@@ -1557,8 +1558,8 @@ class UnifiedLog(Log):
         As `maybe_increment_log_start_offset`; a log that has no remote part stays as it is, with a
         warning [LST-6].
         """
-        offset = integer("offset", offset)
         with self._changing:
+            offset = integer("offset", offset)
             if self._remote.tier is not None:
                 return self._retention.raise_log_start(offset)
             self._warn_of("the log start of remote storage", offset)
@@ -1576,8 +1577,8 @@ class UnifiedLog(Log):
             It is above the high watermark, as a log start cannot be [LST-5]. Kafka's profile takes
             any.
         """
-        offset = integer("offset", offset)
         with self._changing:
+            offset = integer("offset", offset)
             tier = self._remote.tier
             if tier is None:
                 self._warn_of("the local log start", offset)
@@ -1604,10 +1605,10 @@ class UnifiedLog(Log):
             They contradict each other for a log in remote storage, or turn that off without
             ``remote_log_delete_on_disable``.
         """
-        instance("config", config, LogConfig, "a LogConfig")
-        require_codec(codec_of(config))
-        remote = self._remote
         with self._changing:
+            instance("config", config, LogConfig, "a LogConfig")
+            require_codec(codec_of(config))
+            remote = self._remote
             remote.check(config)
             if remote.is_ended_by(config):  # the log begins where it does here, from then on
                 start = self.local_log_start_offset
@@ -1636,8 +1637,8 @@ class UnifiedLog(Log):
         InconsistentTopicIdError
             It has another one.
         """
-        check_topic_id(topic_id)
         with self._changing:
+            check_topic_id(topic_id)
             self._take_topic_id(topic_id)
 
     def restore_topic_id(self) -> bool:
@@ -1725,11 +1726,11 @@ class UnifiedLog(Log):
         IllegalStateError
             The directory above cannot be opened.
         """
-        instance("name", name, str, "a str")
-        topic_partition = parse_directory_name(name)
-        flag("reinitialize", reinitialize)
-        directory, parent = self._directory, relocation.parent_to_rename_in(self._open_handles)
         with self._changing:
+            instance("name", name, str, "a str")
+            topic_partition = parse_directory_name(name)
+            flag("reinitialize", reinitialize)
+            directory, parent = self._directory, relocation.parent_to_rename_in(self._open_handles)
             self._writer.begin_deletion()
             self._topic_identity.flush()
             if name == directory.path.rpartition("/")[2]:

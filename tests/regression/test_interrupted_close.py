@@ -20,7 +20,7 @@ from tests.log_kit import in_a_child
 ENDS = {
     "close": (UnifiedLog.close, Closing.end, Closing._end_alone),
     "close_quietly": (UnifiedLog.close_quietly, Closing.end, Closing._end_alone),
-    "delete": (UnifiedLog.delete, Closing._delete_alone),
+    "delete": (UnifiedLog.delete, Closing._end_alone),
 }
 
 

@@ -28,7 +28,6 @@ from segstore.log.files.merge_lock import merge_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from collections.abc import Set as AbstractSet
 
     from segstore._core import Directory
     from segstore.types import TopicPartition
@@ -105,7 +104,7 @@ class LogDirectoryCheckpoints:
         for name in _NAMES:
             offsets = self._lines(name)
             if offsets is not None and not gone.isdisjoint(offsets):
-                _write(self._directory, name, _without(offsets, gone))
+                self._put(name, {one: kept for one, kept in offsets.items() if one not in gone})
 
     def _lines(self, name: str) -> Mapping[TopicPartition, int] | None:
         """Return the lines, None of a file that cannot be read: it is left as it is."""
@@ -121,7 +120,12 @@ class LogDirectoryCheckpoints:
         if offsets is None:
             return
         if any(offsets.get(one, 0) != offset for one, offset in lines.items()):
-            _write(self._directory, name, {**offsets, **lines})
+            self._put(name, {**offsets, **lines})
+
+    def _put(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        """Write a file whole."""
+        content = format_offset_checkpoint(offsets)
+        self._directory.write_file_atomically(name, content, FileBarrier.SHARED_CHECKPOINT)
 
 
 class OwnedCheckpoints(LogDirectoryCheckpoints):
@@ -164,9 +168,7 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
     def lower(self, name: str, topic_partition: TopicPartition, offset: int) -> None:
         """See `LogDirectoryCheckpoints`."""
         with self._mutex:
-            offsets = self._known_or_left(name)
-            if offsets is not None:
-                self._put(name, {**offsets, topic_partition: offset})
+            self._merge(name, {topic_partition: offset})
 
     def note_close(
         self, topic_partition: TopicPartition, log_start_offset: int, recovery_point: int
@@ -177,7 +179,7 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
                 (RECOVERY_POINT_CHECKPOINT, recovery_point),
                 (LOG_START_OFFSET_CHECKPOINT, log_start_offset),
             ):
-                offsets = self._known_or_left(name)
+                offsets = self._lines(name)
                 if offsets is not None and offsets.get(topic_partition, 0) != offset:
                     offsets[topic_partition] = offset
                     self._changed.add(name)
@@ -186,12 +188,8 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
 
     def forget(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """See `LogDirectoryCheckpoints`."""
-        gone = set(topic_partitions)
         with self._mutex:
-            for name in _NAMES:
-                offsets = self._known_or_left(name)
-                if offsets is not None and not gone.isdisjoint(offsets):
-                    self._put(name, _without(offsets, gone))
+            super().forget(topic_partitions)
 
     def gather(self) -> None:
         """From now on let all lines wait for `write`."""
@@ -205,11 +203,11 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
 
     def _put(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         """Write a file whole; where that fails, what was known stays known."""
-        _write(self._directory, name, offsets)
+        super()._put(name, offsets)
         self._known[name] = offsets
         self._changed.discard(name)
 
-    def _known_or_left(self, name: str) -> dict[TopicPartition, int] | None:
+    def _lines(self, name: str) -> dict[TopicPartition, int] | None:
         """Return the lines; None where the file cannot be read: it is left as it is."""
         is_first = name not in self._known
         try:
@@ -232,14 +230,3 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         if isinstance(known, SegstoreError):
             raise copy.copy(known)
         return known
-
-
-def _without(
-    offsets: Mapping[TopicPartition, int], gone: AbstractSet[TopicPartition]
-) -> dict[TopicPartition, int]:
-    return {one: offset for one, offset in offsets.items() if one not in gone}
-
-
-def _write(directory: Directory, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-    content = format_offset_checkpoint(offsets)
-    directory.write_file_atomically(name, content, FileBarrier.SHARED_CHECKPOINT)

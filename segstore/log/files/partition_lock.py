@@ -71,13 +71,15 @@ class PartitionLock:
     ----------
     identity : tuple of int
         Device and inode of the partition's directory.
+    held : bool
+        `release` is still to come.
     """
 
     def __init__(self, identity: tuple[int, int]) -> None:
         self.identity = identity
         self._locks: list[FileLock] = []
         self._process_id = _core.process_id()
-        self._is_held = True
+        self.held = True
 
     @classmethod
     def acquire(
@@ -160,16 +162,16 @@ class PartitionLock:
         Where an interrupt comes out of one step the others are done; what it has kept from being
         done, a second call does.
         """
-        if self._is_held and self._process_id == _core.process_id():
+        if self.held and self._process_id == _core.process_id():
             try:
                 _release_from_last(self._locks)
             finally:
                 _registry.remove(self)
-            self._is_held = False
+            self.held = False
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # a handle that was dropped without close; at the interpreter's end the process lets go
-        if getattr(self, "_is_held", False) and not is_finalizing():
+        if getattr(self, "held", False) and not is_finalizing():
             self.release()
 
 
