@@ -175,7 +175,7 @@ class Flusher:
                     if self._local_log.log_end.message_offset < offset:
                         return
                     generation = self._local_log.generation
-            if not self.rounds.join(self._sync_round):
+            if not self._lead_round():
                 # of this round, or the one that would have covered us
                 self._failure_mark.require_not_failed()
 
@@ -237,6 +237,10 @@ class Flusher:
 
         while not self.rounds.join(sync):
             self._failure_mark.require_not_failed()  # another round has ended
+
+    def _lead_round(self, up_to_offset: int | None = None) -> bool:
+        """Sync when nobody does; else return False when the round that runs has ended."""
+        return self.rounds.join(lambda: self._sync_round(up_to_offset))
 
     def sync_round(self, lane: AppendLane) -> None:
         """Lead the round that appends through *lane* wait for; what they wrote is published."""
@@ -340,9 +344,7 @@ class Flusher:
             return
         with self._failure_mark.telling_of_failures("sync after a roll"):
             end = following.base_offset
-            while self._published.durable_offset < end and not self.rounds.join(
-                lambda: self._sync_round(end)
-            ):
+            while self._published.durable_offset < end and not self._lead_round(end):
                 pass  # the round that ran may have begun before this segment's end
             self._sync_segment(segment, indexes=True)  # no round may have known that it is sealed
             sync_snapshots()
