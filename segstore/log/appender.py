@@ -34,20 +34,12 @@ if TYPE_CHECKING:
         AppendLock,
         BatchHeaders,
         BatchOptions,
-        CodecTable,
         EncodedBatches,
         LogValidator,
     )
     from segstore.config import LogConfig
-    from segstore.log.access import LogAccess
     from segstore.log.durability import Durability
-    from segstore.log.failure_mark import FailureMark
-    from segstore.log.lane_switch import LaneSwitch
-    from segstore.log.local.local_log import LocalLog
-    from segstore.log.log_flusher import LogFlusher
-    from segstore.log.log_offsets import LogOffsets
     from segstore.log.log_writer import LogWriter
-    from segstore.log.metadata import LogMetadata
     from segstore.log.producers.producer_analysis import AppendRequest
     from segstore.log.producers.producer_state_entry import BatchMetadata
     from segstore.log.topic_identity import TopicIdentity
@@ -61,46 +53,25 @@ _BATCH_BYTES_KEPT_FREE: Final = 64
 class Appender:
     """Appends to one log; one thread at a time, under the append lock. Syncs happen outside it.
 
-    Attributes
-    ----------
-    lane_switch : LaneSwitch
-        The short way: `UnifiedLog` tries it before it calls here.
+    `UnifiedLog` tries the append lane before it calls here.
     """
 
-    def __init__(  # noqa: PLR0913 - what an append passes
+    def __init__(
         self,
-        access: LogAccess,
+        log: LogWriter,
         append_lock: AppendLock,
-        local_log: LocalLog,
-        offsets: LogOffsets,
-        metadata: LogMetadata,
         topic_identity: TopicIdentity,
-        writer: LogWriter,
-        flusher: LogFlusher,
-        failure_mark: FailureMark,
-        lane_switch: LaneSwitch,
-        codecs: CodecTable,
-        profile: Profile,
         config: LogConfig,
         durability: Durability,
     ) -> None:
-        self.lane_switch = lane_switch
-        self._access = access
+        self._log = log
         self._append_lock = append_lock
-        self._local_log = local_log
-        self._offsets = offsets
-        self._metadata = metadata
         self._topic_identity = topic_identity
-        self._writer = writer
-        self._flusher = flusher
-        self._failure_mark = failure_mark
-        self._codecs = codecs
-        self._profile = profile
         self.use_config(config, durability)
 
     def use_config(self, config: LogConfig, durability: Durability) -> None:
         """Append by other settings from the next call on [UNI-7]."""
-        self.lane_switch.use(None, held=True)  # until all of it is taken over
+        self._log.lane_switch.use(None, held=True)  # until all of it is taken over
         codec = codec_of(config)
         self._config = config
         self._batch_bytes = _uncompressed_batch_bytes(config, codec)
@@ -115,29 +86,29 @@ class Appender:
         self._has_window = durability.seconds is not None
         self._syncs_on_append = durability.sync or durability.messages != MAX_LONG
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
-        self._input = ProducerInput(config, self._codecs, self._profile)
+        self._input = ProducerInput(config, self._log.codecs, self._log.profile)
         lane = None
-        if self._profile is Profile.SAFE:
+        if self._log.profile is Profile.SAFE:
             lane = self._new_lane(self._batch_options, durability)
-        self.lane_switch.use(lane, held=self._has_window)
+        self._log.lane_switch.use(lane, held=self._has_window)
 
     def _new_lane(self, options: BatchOptions, durability: Durability) -> _core.AppendLane:
         """Return a lane that goes by the settings of now; an append by the layers arms it."""
-        waits_for_each_sync = durability.sync and not self._offsets.replicated
+        waits_for_each_sync = durability.sync and not self._log.offsets.replicated
         self._append_lock.expect_syncs(self._syncs_on_append)
         validator_of_sent, validator_of_own = self._input.validators_of_lane()
         return _core.AppendLane(
             validator_of_sent,
             validator_of_own,
             options,
-            self._codecs,
+            self._log.codecs,
             self._append_lock,
-            self._local_log.published,
-            local_log=self._local_log,
-            offsets=self._offsets,
-            flusher=self._flusher,
-            failure_mark=self._failure_mark,
-            rounds=self._flusher.rounds if waits_for_each_sync else None,
+            self._log.local_log.published,
+            local_log=self._log.local_log,
+            offsets=self._log.offsets,
+            flusher=self._log.flusher,
+            failure_mark=self._log.failure_mark,
+            rounds=self._log.flusher.rounds if waits_for_each_sync else None,
             lock_file=LOCK,
             syncs_on_append=self._syncs_on_append,
             max_segment_bytes=self._config.roll_bytes,
@@ -159,14 +130,14 @@ class Appender:
         built : EncodedBatches or None
             The same records, where the lane has encoded them already.
         """
-        now_ms = self._local_log.directory.wall_clock_ms()
+        now_ms = self._log.local_log.directory.wall_clock_ms()
         if default_timestamp is None:
             default_timestamp = now_ms
         if built is not None:
             batches = built
         elif type(records) is list:
             batches = _core.encode_records(
-                records, self._batch_options, self._codecs, default_timestamp, self._batch_bytes
+                records, self._batch_options, self._log.codecs, default_timestamp, self._batch_bytes
             )
         else:
             batches = build_batches(
@@ -195,9 +166,9 @@ class Appender:
         """Append prebuilt batches; offsets, epoch and largest timestamp are stamped in a copy."""
         origin = request.origin
         if origin is AppendOrigin.RAFT_LEADER:
-            epoch = self._metadata.epoch_to_stamp(leader_epoch)
+            epoch = self._log.metadata.epoch_to_stamp(leader_epoch)
             return self.append_with_offsets(batches, epoch, request)
-        now_ms = self._local_log.directory.wall_clock_ms()
+        now_ms = self._log.local_log.directory.wall_clock_ms()
         data, headers, _ = self._input.analyse(batches, now_ms, origin)
         size = len(memoryview(data))
         has_producers = len(headers) > 0 and int(headers["producer_id"].max()) >= 0
@@ -235,10 +206,10 @@ class Appender:
                 "no offset is left behind the last batch", found=str(MAX_LONG), expected="below it"
             )
         size = len(memoryview(data))
-        is_safe = self._profile is Profile.SAFE
+        is_safe = self._log.profile is Profile.SAFE
         if is_safe:  # else the epochs come first, and stay [APP-10, APP-11]
             self._check_fits_a_segment(size)
-        local_log, metadata = self._local_log, self._metadata
+        local_log, metadata = self._log.local_log, self._log.metadata
         with self._append_lock:
             self._begin_append()
             log_end_offset = local_log.log_end.message_offset
@@ -253,7 +224,7 @@ class Appender:
                     metadata.permit_gap(behind_gap)
             metadata.note_epochs(headers)
             self._check_fits_a_segment(size)
-            duplicate = self._writer.write(
+            duplicate = self._log.write(
                 data,
                 headers,
                 size,
@@ -263,22 +234,22 @@ class Appender:
                 request,
             )
             if duplicate is None:
-                self.lane_switch.arm()
+                self._log.lane_switch.arm()
             end, generation = local_log.log_end.message_offset, local_log.generation
         if duplicate is not None:
             return self._duplicate(duplicate, analysis.max_timestamp, generation)
         if self._syncs_on_append:
-            self._flusher.sync_if_due(end, generation)
+            self._log.flusher.sync_if_due(end, generation)
         count = int(np.maximum(headers["records_count"], 0).sum())
         return LogAppendInfo(
             first,
             analysis.last_offset,
             analysis.max_timestamp,
             -1,
-            self._offsets.log_start_offset,
+            self._log.offsets.log_start_offset,
             count,
             size,
-            self._flusher.durable_offset,
+            self._log.flusher.durable_offset,
         )
 
     def _append(  # noqa: PLR0913 - one step of two public methods
@@ -304,10 +275,10 @@ class Appender:
             self._input.check_sizes(headers)
         if size > config.roll_bytes:
             self._check_fit_segments(headers, size, whole=whole)
-        flusher, metadata, writer = self._flusher, self._metadata, self._writer
+        flusher, metadata = self._log.flusher, self._log.metadata
         with self._append_lock:
             self._begin_append()
-            first = self._local_log.log_end.message_offset
+            first = self._log.local_log.log_end.message_offset
             latest_epoch = metadata.epochs.latest_epoch
             epoch = latest_epoch
             if leader_epoch is not None or epoch is None:
@@ -319,12 +290,14 @@ class Appender:
             duplicate = None
             if whole:
                 self._check_fits_a_segment(size)  # Kafka's profile: the epoch came first, and stays
-                duplicate = writer.write(data, headers, size, max_timestamp, now_ms, first, request)
+                duplicate = self._log.write(
+                    data, headers, size, max_timestamp, now_ms, first, request
+                )
             else:
-                writer.write_rows(data, headers, size, max_timestamp, now_ms, first)
+                self._log.write_rows(data, headers, size, max_timestamp, now_ms, first)
             if duplicate is None:
-                self.lane_switch.arm()
-            generation = self._local_log.generation
+                self._log.lane_switch.arm()
+            generation = self._log.local_log.generation
         if duplicate is not None:
             return self._duplicate(duplicate, max_timestamp, generation)
         if self._syncs_on_append:
@@ -334,18 +307,18 @@ class Appender:
             end - 1,
             max_timestamp,
             now_ms if self._stamps_append_time else -1,
-            self._offsets.log_start_offset,
+            self._log.offsets.log_start_offset,
             count,
             size,
             flusher.durable_offset,
         )
 
     def _begin_append(self) -> None:
-        if self._access.is_closed or self._failure_mark.find_failure() is not None:
-            self._access.require_writable()  # while this thread waited
-        self._writer.begin_change()  # first: what it writes again is no sync that is late [DUR-36]
+        if self._log.access.is_closed or self._log.failure_mark.find_failure() is not None:
+            self._log.access.require_writable()  # while this thread waited
+        self._log.begin_change()  # first: what it writes again is no sync that is late [DUR-36]
         if self._has_window:
-            self._flusher.check_window()
+            self._log.flusher.check_window()
         self._topic_identity.flush()
 
     # ---- sizes, and answers ----------------------------------------------------------------------
@@ -367,12 +340,12 @@ class Appender:
         """Check before anything is changed; for Kafka a leader's epoch comes first [APP-11]."""
         if not whole:
             self._check_fits_a_segment(int(headers["size_bytes"].max()), "a batch")
-        elif self._profile is Profile.SAFE:
+        elif self._log.profile is Profile.SAFE:
             self._check_fits_a_segment(size)
 
     def _nothing_appended(self) -> LogAppendInfo:
-        durable_offset = self._flusher.durable_offset
-        return LogAppendInfo(-1, -1, -1, -1, self._offsets.log_start_offset, 0, 0, durable_offset)
+        start, durable_offset = self._log.offsets.log_start_offset, self._log.flusher.durable_offset
+        return LogAppendInfo(-1, -1, -1, -1, start, 0, 0, durable_offset)
 
     def _duplicate(
         self, batch: BatchMetadata, max_timestamp: int, generation: int
@@ -382,17 +355,17 @@ class Appender:
         A producer that sends it again may not have had that answer, so the batch is made as safe as
         any other first.
         """
-        if self._syncs_on_append and self._profile is Profile.SAFE:
-            self._flusher.sync_if_due(batch.last_offset + 1, generation)
+        if self._syncs_on_append and self._log.profile is Profile.SAFE:
+            self._log.flusher.sync_if_due(batch.last_offset + 1, generation)
         return LogAppendInfo(
             batch.first_offset,
             batch.last_offset,
             max_timestamp,
             batch.timestamp,
-            self._offsets.log_start_offset,
+            self._log.offsets.log_start_offset,
             0,
             0,
-            self._flusher.durable_offset,
+            self._log.flusher.durable_offset,
             is_duplicate=True,
         )
 

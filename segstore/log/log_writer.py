@@ -39,7 +39,15 @@ if TYPE_CHECKING:
 
 
 class LogWriter:
-    """Changes one log; its callers hold the append lock."""
+    """Changes one log; its callers hold the append lock.
+
+    Attributes
+    ----------
+    access, local_log, offsets, producers, metadata, flusher, failure_mark, lane_switch, codecs
+        What a change moves: `Appender`, `Retention` and `Truncation` have them from here.
+    profile : Profile
+        Whether a broker's way is followed.
+    """
 
     def __init__(  # noqa: PLR0913 - what a change of a log moves
         self,
@@ -55,63 +63,63 @@ class LogWriter:
         codecs: CodecTable,
         profile: Profile,
     ) -> None:
-        self._access = access
-        self._local_log = local_log
-        self._offsets = offsets
-        self._producers = producers
+        self.access = access
+        self.local_log = local_log
+        self.offsets = offsets
+        self.producers = producers
         self._expiration = expiration
-        self._metadata = metadata
-        self._flusher = flusher
-        self._failure_mark = failure_mark
-        self._lane_switch = lane_switch
-        self._codecs = codecs
-        self._profile = profile
+        self.metadata = metadata
+        self.flusher = flusher
+        self.failure_mark = failure_mark
+        self.lane_switch = lane_switch
+        self.codecs = codecs
+        self.profile = profile
 
     # ---- before ----------------------------------------------------------------------------------
 
     def begin_change(self) -> None:
         """Bring in order what an interrupted call has left; what may change the log begins so."""
         self._reconcile_records()
-        self._metadata.reconcile()
+        self.metadata.reconcile()
 
     def begin_deletion(self) -> None:
         """As `begin_change`; but a full disk keeps nobody from deleting [DUR-30]."""
         self._reconcile_records()
         try:
-            self._metadata.reconcile()
+            self.metadata.reconcile()
         except DiskFullError:
-            path = self._local_log.directory.path
+            path = self.local_log.directory.path
             _log.warning("%s: no room for what an interrupted call is to undo", path)
 
     def _reconcile_records(self) -> None:
-        self._access.require_not_doomed()
-        self._lane_switch.reconcile()
-        local_log = self._local_log
-        self._flusher.reconcile()
+        self.access.require_not_doomed()
+        self.lane_switch.reconcile()
+        local_log = self.local_log
+        self.flusher.reconcile()
         try:
             local_log.reconcile()
         except FsyncFailedError as error:  # of every append: `poisoned_by` takes longer
-            self._failure_mark.poison(error)
+            self.failure_mark.poison(error)
             raise
-        if self._producers.map_end_offset < local_log.log_end.message_offset:
+        if self.producers.map_end_offset < local_log.log_end.message_offset:
             self.rebuild_producers()
 
     def rebuild_producers(self) -> None:
         """Take the producer state from the newest snapshot and the batches behind it [PSM-*]."""
-        directory = self._local_log.directory
-        with self._failure_mark.poisoned_by(FsyncFailedError):
+        directory = self.local_log.directory
+        with self.failure_mark.poisoned_by(FsyncFailedError):
             rebuild_producer_state(
-                self._producers,
-                self._local_log.segments,
-                self._codecs,
-                log_start_offset=self._offsets.log_start_offset,
-                last_offset=self._local_log.log_end.message_offset,
+                self.producers,
+                self.local_log.segments,
+                self.codecs,
+                log_start_offset=self.offsets.log_start_offset,
+                last_offset=self.local_log.log_end.message_offset,
                 now_ms=directory.wall_clock_ms(),
                 from_clean_shutdown=False,
-                believes_empty_state=self._profile is Profile.KAFKA,
+                believes_empty_state=self.profile is Profile.KAFKA,
             )
-        if self._profile is Profile.SAFE:  # Kafka waits for the next event [TRU-6]
-            self._offsets.update_first_unstable_offset()
+        if self.profile is Profile.SAFE:  # Kafka waits for the next event [TRU-6]
+            self.offsets.update_first_unstable_offset()
 
     # ---- roll, check, write, publish -------------------------------------------------------------
 
@@ -134,8 +142,8 @@ class LogWriter:
         request : AppendRequest or None
             None: no batch has a producer id.
         """
-        local_log, offsets = self._local_log, self._offsets
-        self._metadata.begin_change()
+        local_log, offsets = self.local_log, self.offsets
+        self.metadata.begin_change()
         last_offset = int(headers["last_offset"][-1])
         self._roll_if_needed(max_timestamp, last_offset, size, now_ms, first_offset)
         analysis = None
@@ -150,7 +158,7 @@ class LogWriter:
         ends_in_vain = analysis is not None and analysis.updates.has_aborted
         try:
             if ends_in_vain:
-                with self._failure_mark.poisoned_by(FsyncFailedError):
+                with self.failure_mark.poisoned_by(FsyncFailedError):
                     local_log.prepare_aborted()
             local_log.append(data, headers, last_offset)
             if analysis is not None:
@@ -160,15 +168,13 @@ class LogWriter:
             if ends_in_vain and not is_there:
                 local_log.forget_aborted()
             if local_log.is_poisoned or (is_there and analysis is not None):
-                self._failure_mark.poison(
-                    error
-                )  # producers and transactions are behind the batches
+                self.failure_mark.poison(error)  # producers and transactions are behind the batches
             offsets.update_first_unstable_offset()
             raise
-        self._flusher.note_log_end(last_offset + 1)
+        self.flusher.note_log_end(last_offset + 1)
         if offsets.replicated:
             offsets.follow_log_end()
-        self._producers.update_map_end_offset(last_offset + 1)
+        self.producers.update_map_end_offset(last_offset + 1)
         if analysis is not None or offsets.replicated:
             offsets.update_first_unstable_offset()
         return None
@@ -183,7 +189,7 @@ class LogWriter:
         first_offset: int,
     ) -> None:
         """Write batches that fit one segment at once, more in several steps."""
-        roll_bytes = self._local_log.config.roll_bytes
+        roll_bytes = self.local_log.config.roll_bytes
         if size <= roll_bytes:
             self.write(data, headers, size, max_timestamp, now_ms, first_offset, None)
             return
@@ -208,7 +214,7 @@ class LogWriter:
                 )
             except SegstoreError as error:
                 if begin:
-                    reached = self._local_log.log_end.message_offset - 1
+                    reached = self.local_log.log_end.message_offset - 1
                     error.message += f" (offsets {first_offset} to {reached} were appended before)"
                     error.args = (error.message,)
                 raise
@@ -217,57 +223,57 @@ class LogWriter:
     def _analyze_producers(
         self, data: Buffer, headers: BatchHeaders, request: AppendRequest
     ) -> ProducerAnalysis | None:
-        log_end = self._local_log.log_end
+        log_end = self.local_log.log_end
         try:
-            return analyze_producers(self._producers, data, headers, log_end, request, self._codecs)
+            return analyze_producers(self.producers, data, headers, log_end, request, self.codecs)
         except SegstoreError as error:
-            raise error.locate(self._local_log.directory.path) from None
+            raise error.locate(self.local_log.directory.path) from None
 
     def _commit(self, analysis: ProducerAnalysis) -> None:
         """Take over what the producers did; an index that cannot be written ends writing.
 
         The transaction would stay open for readers, and be over on disk [APP-16].
         """
-        analysis.updates.commit(self._local_log.append_aborted)
+        analysis.updates.commit(self.local_log.append_aborted)
         self._expiration.start()
 
     def _roll_if_needed(
         self, max_timestamp: int, last_offset: int, size: int, now_ms: int, first_offset: int
     ) -> None:
         try:
-            sealed = self._local_log.roll_if_needed(
+            sealed = self.local_log.roll_if_needed(
                 max_timestamp, last_offset, size, now_ms, first_offset
             )
         except FsyncFailedError as error:  # of what undoes it
-            self._failure_mark.poison(error)
+            self.failure_mark.poison(error)
             raise
         if sealed is not None:
             self._after_roll(sealed)
 
     def roll(self, expected_next_offset: int | None = None) -> Segment:
         """Begin a new segment [LOC-11, ROL-1]."""
-        self._metadata.begin_change()
-        local_log = self._local_log
+        self.metadata.begin_change()
+        local_log = self.local_log
         sealed = local_log.segments.active_segment
-        with self._failure_mark.poisoned_by(FsyncFailedError):  # of what undoes it
+        with self.failure_mark.poisoned_by(FsyncFailedError):  # of what undoes it
             created = local_log.roll(
-                expected_next_offset, may_leave_gap=self._profile is Profile.KAFKA
+                expected_next_offset, may_leave_gap=self.profile is Profile.KAFKA
             )
         self._after_roll(sealed)
         return created
 
     def _after_roll(self, sealed: Segment) -> None:
         """Write down the producers that a recovery of the new segment begins with [ROL-1]."""
-        local_log = self._local_log
+        local_log = self.local_log
         active = local_log.segments.active_segment
-        self._producers.update_map_end_offset(active.base_offset)
+        self.producers.update_map_end_offset(active.base_offset)
         try:
-            self._producers.take_snapshot(sync=False)
+            self.producers.take_snapshot(sync=False)
         except SegstoreError as error:  # never a gate [DUR-22, DUR-41]
-            if self._profile is Profile.KAFKA:
+            if self.profile is Profile.KAFKA:
                 raise
             path = local_log.directory.path
             _log.warning("%s: no producer snapshot at %d: %s", path, active.base_offset, error)
-        self._flusher.note_log_end(local_log.log_end.message_offset)
-        self._offsets.follow_log_end()
-        self._flusher.segment_was_sealed(sealed, self._producers.snapshots.sync_unsynced)
+        self.flusher.note_log_end(local_log.log_end.message_offset)
+        self.offsets.follow_log_end()
+        self.flusher.segment_was_sealed(sealed, self.producers.snapshots.sync_unsynced)

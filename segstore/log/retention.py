@@ -22,14 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from segstore.config import LogConfig
-    from segstore.log.failure_mark import FailureMark
     from segstore.log.files.checkpoint_store import CheckpointStore
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
-    from segstore.log.log_flusher import LogFlusher
-    from segstore.log.log_offsets import LogOffsets
     from segstore.log.log_writer import LogWriter
-    from segstore.log.metadata import LogMetadata
     from segstore.log.producers.producer_state_manager import ProducerStateManager
     from segstore.log.remote_part import RemotePart
 
@@ -48,38 +44,21 @@ class Retention:
         How much of ``retention.bytes`` the last run left in use; 0 without a limit [RET-11].
     """
 
-    def __init__(  # noqa: PLR0913 - what a deletion moves
-        self,
-        local_log: LocalLog,
-        offsets: LogOffsets,
-        checkpoint_store: CheckpointStore,
-        producers: ProducerStateManager,
-        metadata: LogMetadata,
-        writer: LogWriter,
-        remote: RemotePart,
-        flusher: LogFlusher,
-        failure_mark: FailureMark,
-        profile: Profile,
+    def __init__(
+        self, log: LogWriter, checkpoint_store: CheckpointStore, remote: RemotePart
     ) -> None:
         self.size_in_percent = 0
         self._last_clocks: tuple[int, int] | None = None  # wall and monotonic, in ms
-        self._local_log = local_log
-        self._offsets = offsets
+        self._log = log
         self._checkpoint_store = checkpoint_store
-        self._producers = producers
-        self._metadata = metadata
-        self._writer = writer
         self._remote = remote
-        self._flusher = flusher
-        self._failure_mark = failure_mark
-        self._profile = profile
 
     def delete_old_segments(self) -> int:
         """Delete what lies below the log start, and what the settings keep no longer [RET-1]."""
-        config = self._local_log.config
-        self._writer.begin_deletion()
+        config = self._log.local_log.config
+        self._log.begin_deletion()
         try:
-            with self._failure_mark.poisoned_by(FsyncFailedError):
+            with self._log.failure_mark.poisoned_by(FsyncFailedError):
                 deleted = self._delete_while(self._is_below_log_start)
                 policies = config.cleanup_policies
                 if "delete" in policies or (self._is_copied and not policies):
@@ -92,16 +71,16 @@ class Retention:
 
     def delete_below_log_start(self) -> None:
         """Delete the segments that end at or below the log start; the active one stays [RET-5]."""
-        self._writer.begin_deletion()
-        start = self._offsets.log_start_offset
-        pairs = pairwise(self._local_log.segments.as_tuple)
+        self._log.begin_deletion()
+        start = self._log.offsets.log_start_offset
+        pairs = pairwise(self._log.local_log.segments.as_tuple)
         chosen = [one for one, following in pairs if following.base_offset <= start]
-        with self._failure_mark.poisoned_by(FsyncFailedError):
+        with self._log.failure_mark.poisoned_by(FsyncFailedError):
             self._delete_segments(chosen)
 
     def _note_size(self, config: LogConfig) -> None:
         limit = 0 if self._is_copied else config.retention_bytes
-        size = self._local_log.segments.size_in_bytes
+        size = self._log.local_log.segments.size_in_bytes
         self.size_in_percent = size * 100 // limit if limit > 0 else 0
 
     # ---- the log start ---------------------------------------------------------------------------
@@ -114,24 +93,24 @@ class Retention:
         OffsetOutOfRangeError
             *offset* is above the high watermark.
         """
-        offsets, metadata = self._offsets, self._metadata
+        offsets, metadata = self._log.offsets, self._log.metadata
         if offset > offsets.high_watermark:
             start, end = offsets.log_start_offset, offsets.high_watermark
-            raise out_of_range(offset, start, end, self._local_log.directory)
+            raise out_of_range(offset, start, end, self._log.local_log.directory)
         if self._remote.tier is not None:
             self._remote.tier.raise_local_log_start(offset)  # also where the log start stays
         if offset <= offsets.log_start_offset:
             return False
-        self._writer.begin_deletion()
+        self._log.begin_deletion()
         metadata.begin_change()
-        with self._failure_mark.poisoned_by(FsyncFailedError):
+        with self._log.failure_mark.poisoned_by(FsyncFailedError):
             # what they know of records that go is nowhere else
-            self._producers.snapshots.sync_unsynced()
+            self._log.producers.snapshots.sync_unsynced()
             self._with_room(lambda: self._checkpoint_store.write_log_start(offset), offset)
             offsets.update_log_start_offset(offset)
-            self._flusher.raise_recovery_point(offset)
+            self._log.flusher.raise_recovery_point(offset)
             is_changed = metadata.epochs.truncate_from_start(offset)
-            self._producers.on_log_start_offset_incremented(offset)
+            self._log.producers.on_log_start_offset_incremented(offset)
             offsets.update_first_unstable_offset()
             with suppress(DiskFullError):  # what they say of deleted records counts no more
                 if is_changed:
@@ -149,11 +128,11 @@ class Retention:
         try:
             write()
         except DiskFullError:
-            if self._profile is Profile.KAFKA or not self._is_room_made(write, offset):
+            if self._log.profile is Profile.KAFKA or not self._is_room_made(write, offset):
                 raise
 
     def _is_room_made(self, write: Callable[[], None], offset: int) -> bool:
-        for segment, following in pairwise(self._local_log.segments.as_tuple):
+        for segment, following in pairwise(self._log.local_log.segments.as_tuple):
             if following.base_offset > offset:
                 break
             if segment.give_up_indexes():
@@ -172,7 +151,7 @@ class Retention:
 
     def _is_below_log_start(self, _: Segment, following: Segment | None) -> bool:
         tier = self._remote.tier
-        start = self._offsets.log_start_offset if tier is None else tier.local_log_start_offset
+        start = self._log.offsets.log_start_offset if tier is None else tier.local_log_start_offset
         return following is not None and following.base_offset <= start  # [RET-5]
 
     def _delete_by_size(self, config: LogConfig, gone: frozenset[Segment]) -> int:
@@ -180,7 +159,7 @@ class Retention:
         limit = config.local_bytes if self._is_copied else config.retention_bytes
         if limit < 0:
             return 0
-        size = self._local_log.segments.size_in_bytes
+        size = self._log.local_log.segments.size_in_bytes
         surplus = size - sum(segment.size_bytes for segment in gone) - limit
 
         def is_surplus(segment: Segment, _: Segment | None) -> bool:
@@ -197,7 +176,7 @@ class Retention:
     def _delete_by_time(self, config: LogConfig, gone: frozenset[Segment]) -> int:
         """Delete what is older than ``retention.ms`` by its newest record [RET-7, RET-8]."""
         limit = config.local_ms if self._is_copied else config.retention_ms
-        now_ms = self._local_log.directory.wall_clock_ms()
+        now_ms = self._log.local_log.directory.wall_clock_ms()
         if limit is None or limit < 0 or not self._believes_clock(now_ms):
             return 0
         return self._delete_while(
@@ -209,18 +188,18 @@ class Retention:
 
         They count as deleted where a limit deletes the oldest segments: nothing of them is read.
         """
-        if self._profile is Profile.KAFKA:
+        if self._log.profile is Profile.KAFKA:
             return frozenset()
-        listing = self._local_log.directory.segment_listing()
+        listing = self._log.local_log.directory.segment_listing()
         there = set(listing.base_offsets(LOG_FILE_SUFFIX))
-        sealed = self._local_log.segments.as_tuple[:-1]
+        sealed = self._log.local_log.segments.as_tuple[:-1]
         return frozenset(segment for segment in sealed if segment.base_offset not in there)
 
     def _believes_clock(self, now_ms: int) -> bool:
         """Whether the wall clock went on as time did: one that was set deletes nothing [DUR-28]."""
-        if self._profile is Profile.KAFKA:
+        if self._log.profile is Profile.KAFKA:
             return True
-        last, monotonic_ns = self._last_clocks, self._local_log.directory.monotonic_ns()
+        last, monotonic_ns = self._last_clocks, self._log.local_log.directory.monotonic_ns()
         clocks = self._last_clocks = now_ms, monotonic_ns // _NS_PER_MS
         if last is None:
             return True
@@ -233,11 +212,11 @@ class Retention:
         then, and deleted later [RET-3].
         """
         chosen: list[Segment] = []
-        segments, tier = self._local_log.segments.as_tuple, self._remote.tier
-        high_watermark, start = self._offsets.high_watermark, self._offsets.log_start_offset
+        segments, tier = self._log.local_log.segments.as_tuple, self._remote.tier
+        high_watermark, start = self._log.offsets.high_watermark, self._log.offsets.log_start_offset
         rolls_active = False
         for segment, following in zip_longest(segments, segments[1:]):
-            log_end_offset = self._local_log.log_end.message_offset
+            log_end_offset = self._log.local_log.log_end.message_offset
             end = log_end_offset if following is None else following.base_offset
             if high_watermark < end or not goes(segment, following):
                 break
@@ -249,7 +228,7 @@ class Retention:
                 break
             chosen.append(segment)
         if rolls_active:
-            self._writer.roll()
+            self._log.roll()
         self._delete_segments(chosen)
         return len(chosen)
 
@@ -260,26 +239,26 @@ class Retention:
 
         Where a full disk has no room for another segment, the last one stays.
         """
-        local_log = self._local_log
+        local_log = self._log.local_log
         if not chosen:
             return
-        self._metadata.begin_change()
+        self._log.metadata.begin_change()
         if len(chosen) == len(local_log.segments):
             try:
-                self._writer.roll()
+                self._log.roll()
             except DiskFullError:
-                if len(chosen) == 1 or self._profile is Profile.KAFKA:
+                if len(chosen) == 1 or self._log.profile is Profile.KAFKA:
                     raise
                 chosen.pop()
-        self._producers.snapshots.sync_unsynced()  # older ones go with their segments
+        self._log.producers.snapshots.sync_unsynced()  # older ones go with their segments
         following = local_log.segments.higher_segment(chosen[-1].base_offset)
         if following is not None:
             self._raise_start(following.base_offset)
         gone = [segment for segment in chosen if segment in local_log.segments.as_tuple]
-        if self._profile is Profile.SAFE:  # after a crash there is the one behind them [DUR-54]
-            self._flusher.sync_names(local_log.names_version)
+        if self._log.profile is Profile.SAFE:  # after a crash there is the one behind them [DUR-54]
+            self._log.flusher.sync_names(local_log.names_version)
         local_log.delete_segments(gone)
-        delete_snapshots_of(gone, self._producers, local_log)
+        delete_snapshots_of(gone, self._log.producers, local_log)
 
     def _raise_start(self, offset: int) -> None:
         """Let the log begin at *offset*, or here, where the rest is uploaded; durably [DUR-19]."""
@@ -288,7 +267,7 @@ class Retention:
             self.raise_log_start(offset)
             return
         tier.raise_local_log_start(offset)
-        state_file = self._metadata.state_file
+        state_file = self._log.metadata.state_file
         if state_file is not None and offset > state_file.state.local_log_start_offset:
             change = partial(state_file.change, local_log_start_offset=offset)
             self._with_room(change, offset)

@@ -15,60 +15,38 @@ from segstore.log.files.profile import Profile
 from segstore.log.retention import delete_snapshots_of
 
 if TYPE_CHECKING:
-    from segstore.log.failure_mark import FailureMark
     from segstore.log.files.checkpoint_store import CheckpointStore
     from segstore.log.files.prepared_file import PreparedFile
-    from segstore.log.local.local_log import LocalLog
-    from segstore.log.log_flusher import LogFlusher
-    from segstore.log.log_offsets import LogOffsets
     from segstore.log.log_writer import LogWriter
-    from segstore.log.metadata import LogMetadata
-    from segstore.log.producers.producer_state_manager import ProducerStateManager
     from segstore.log.remote_part import RemotePart
 
 
 class Truncation:
     """Makes one log shorter, under the append lock, and durably when a call returns."""
 
-    def __init__(  # noqa: PLR0913 - what a truncation moves
-        self,
-        local_log: LocalLog,
-        offsets: LogOffsets,
-        checkpoint_store: CheckpointStore,
-        producers: ProducerStateManager,
-        metadata: LogMetadata,
-        writer: LogWriter,
-        remote: RemotePart,
-        flusher: LogFlusher,
-        failure_mark: FailureMark,
-        profile: Profile,
+    def __init__(
+        self, log: LogWriter, checkpoint_store: CheckpointStore, remote: RemotePart
     ) -> None:
-        self._local_log = local_log
-        self._offsets = offsets
+        self._log = log
         self._checkpoint_store = checkpoint_store
-        self._producers = producers
-        self._metadata = metadata
-        self._writer = writer
         self._remote = remote
-        self._flusher = flusher
-        self._failure_mark = failure_mark
-        self._is_safe = profile is Profile.SAFE
+        self._is_safe = log.profile is Profile.SAFE
 
     def truncate_to(self, offset: int) -> bool:
         """Remove the records from *offset* on; returns whether there were any [TRU-1..TRU-3]."""
-        self._writer.begin_change()  # it may finish a deletion
-        local_log, metadata = self._local_log, self._metadata
+        self._log.begin_change()  # it may finish a deletion
+        local_log, metadata = self._log.local_log, self._log.metadata
         log_end_offset = local_log.log_end.message_offset
         if offset >= log_end_offset:
             if metadata.epochs.truncate_from_end(log_end_offset):
                 metadata.begin_change()
-                with self._failure_mark.poisoned_by(FsyncFailedError):
+                with self._log.failure_mark.poisoned_by(FsyncFailedError):
                     metadata.epochs.flush()
                     metadata.save_state()
             return False
         if offset < local_log.segments.first_segment.base_offset:
             keeps = self._remote.tier is not None and self._is_safe
-            log_start = min(self._offsets.log_start_offset, offset) if keeps else offset
+            log_start = min(self._log.offsets.log_start_offset, offset) if keeps else offset
             self._truncate_fully(offset, log_start, keeps_epochs=log_start < offset)
         else:
             self._truncate(offset)
@@ -81,17 +59,17 @@ class Truncation:
         self._truncate_fully(offset, log_start_offset)
 
     def _truncate(self, offset: int) -> None:
-        local_log, flusher, metadata = self._local_log, self._flusher, self._metadata
+        local_log, flusher, metadata = self._log.local_log, self._log.flusher, self._log.metadata
         metadata.begin_change()
         kept_end = local_log.end_of_data_below(offset)
         flusher.sync_what_stays(offset)
-        goes_back = offset < self._offsets.log_start_offset
+        goes_back = offset < self._log.offsets.log_start_offset
         has_hole, file = kept_end != offset, metadata.state_file
         # without one, what may be missing above *offset* goes with the records there
         contiguous_from = (
             offset if has_hole or file is None else min(file.state.contiguous_from, offset)
         )
-        with self._failure_mark.poisoned_by(FsyncFailedError), ExitStack() as undo:  # [DUR-30]
+        with self._log.failure_mark.poisoned_by(FsyncFailedError), ExitStack() as undo:  # [DUR-30]
             undo.callback(flusher.restore_durable, flusher.durable)
             point = min(offset, kept_end) if self._is_safe else offset
             flusher.lower_recovery_point(point)
@@ -103,28 +81,29 @@ class Truncation:
             ranges = _or_discard(undo, prepare_forgetting(local_log.directory, offset))
             local_log.begin_truncation(offset)
             undo.pop_all()  # nothing was changed yet, and no full disk can refuse the rest
-        with self._failure_mark.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
+        # memory and disk may be apart, whatever comes out of it [DUR-38]
+        with self._log.failure_mark.poisoned_by(BaseException):
             flusher.note_hole(kept_end, offset)
             removed = local_log.truncate_to(offset)
-            delete_snapshots_of(removed, self._producers, local_log)
+            delete_snapshots_of(removed, self._log.producers, local_log)
             metadata.epochs.finish_truncation(offset, epochs)
             forget_ranges_from(local_log.directory, offset, ranges)
             with suppress(DiskFullError):  # it says less than it could until the next that is
                 metadata.save_state(contiguous_from)
             if goes_back:
-                self._offsets.reset_log_start_offset(offset)
+                self._log.offsets.reset_log_start_offset(offset)
                 self._checkpoint_store.write_log_start(offset, log_start)
             if self._remote.tier is not None and self._is_safe:
                 self._remote.tier.forget_from(offset)
-            self._writer.rebuild_producers()
-            self._offsets.cut_to_log_end()
+            self._log.rebuild_producers()
+            self._log.offsets.cut_to_log_end()
             flusher.note_durable(local_log.log_end)
 
     def _weaken_state(
         self, undo: ExitStack, contiguous_from: int | None, *, is_being_emptied: bool = False
     ) -> None:
         """Before a cut, let ``.segstore`` say no more than is true before and behind it."""
-        file = self._metadata.state_file
+        file = self._log.metadata.state_file
         if file is None:
             return
         known = file.state.contiguous_from
@@ -143,16 +122,17 @@ class Truncation:
     def _truncate_fully(
         self, offset: int, log_start_offset: int, *, keeps_epochs: bool = False
     ) -> None:
-        self._writer.begin_change()
-        checkpoint_store, metadata, flusher = self._checkpoint_store, self._metadata, self._flusher
+        self._log.begin_change()
+        checkpoint_store = self._checkpoint_store
+        metadata, flusher = self._log.metadata, self._log.flusher
         metadata.begin_change()
-        old_log_start = self._offsets.log_start_offset
+        old_log_start = self._log.offsets.log_start_offset
         goes_back = log_start_offset < old_log_start
         file = metadata.state_file
         no_gap = log_start_offset == offset  # else what lies between is one
         contiguous_from = min(file.state.contiguous_from, offset) if file and no_gap else offset
         epochs_end = offset if keeps_epochs else 0
-        with self._failure_mark.poisoned_by(FsyncFailedError), ExitStack() as undo:  # [DUR-30]
+        with self._log.failure_mark.poisoned_by(FsyncFailedError), ExitStack() as undo:  # [DUR-30]
             undo.callback(flusher.restore_durable, flusher.durable)
             lowest = min(log_start_offset, old_log_start) if self._is_safe else offset
             flusher.lower_recovery_point(lowest)
@@ -162,37 +142,38 @@ class Truncation:
             epochs = _or_discard(undo, metadata.epochs.prepare_truncation(epochs_end))
             log_start = checkpoint_store.prepare_log_start(log_start_offset)
             _or_discard(undo, log_start)
-            self._local_log.begin_truncation(None)
+            self._log.local_log.begin_truncation(None)
             if log_start is None and not goes_back:
                 checkpoint_store.write_log_start(log_start_offset)
             undo.pop_all()  # nothing was changed yet, and no full disk can refuse the rest
-        with self._failure_mark.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
+        # memory and disk may be apart, whatever comes out of it [DUR-38]
+        with self._log.failure_mark.poisoned_by(BaseException):
             if log_start is not None and not goes_back:
                 checkpoint_store.write_log_start(log_start_offset, log_start)
-            removed = self._local_log.truncate_fully_and_start_at(offset)
+            removed = self._log.local_log.truncate_fully_and_start_at(offset)
             if goes_back:  # not before the files are gone: deleted records would come back [DUR-5]
                 checkpoint_store.write_log_start(log_start_offset, log_start)
             metadata.epochs.finish_truncation(epochs_end, epochs)
-            forget_ranges_from(self._local_log.directory, 0)  # it removes the file
+            forget_ranges_from(self._log.local_log.directory, 0)  # it removes the file
             if epochs is None and not (keeps_epochs or self._is_safe):
                 metadata.epochs.clear_and_flush()  # a broker writes that there are none, again
-            self._producers.truncate_fully_and_start_at(offset)
-            delete_snapshots_of(removed, self._producers, self._local_log)
-            self._offsets.reset_log_start_offset(log_start_offset)
+            self._log.producers.truncate_fully_and_start_at(offset)
+            delete_snapshots_of(removed, self._log.producers, self._log.local_log)
+            self._log.offsets.reset_log_start_offset(log_start_offset)
             tier = self._remote.tier
             if tier is not None:
                 tier.restart_at(offset)
                 if self._is_safe:
                     tier.forget_from(offset)
-            self._writer.rebuild_producers()
-            self._offsets.cut_to_log_end(always=True)
+            self._log.rebuild_producers()
+            self._log.offsets.cut_to_log_end(always=True)
             with suppress(DiskFullError):  # it says less than it could until the next that is
                 metadata.save_state(contiguous_from)
                 self._note_local_start(offset, log_start_offset)
-            flusher.note_durable(self._local_log.log_end)
+            flusher.note_durable(self._log.local_log.log_end)
 
     def _note_local_start(self, offset: int, log_start_offset: int) -> None:
-        file = self._metadata.state_file
+        file = self._log.metadata.state_file
         if file is not None:
             is_remote_below = self._remote.tier is not None and log_start_offset < offset
             local_start = file.state.local_log_start_offset

@@ -979,47 +979,10 @@ class UnifiedLog(Log):
             parts.codecs,
             profile,
         )
-        self._retention = Retention(
-            local_log,
-            offsets,
-            checkpoint_store,
-            producers,
-            metadata,
-            writer,
-            parts.remote,
-            flusher,
-            failure_mark,
-            profile,
-        )
-        self._truncation = Truncation(
-            local_log,
-            offsets,
-            checkpoint_store,
-            producers,
-            metadata,
-            writer,
-            parts.remote,
-            flusher,
-            failure_mark,
-            profile,
-        )
+        self._retention = Retention(writer, checkpoint_store, parts.remote)
+        self._truncation = Truncation(writer, checkpoint_store, parts.remote)
         parts.remote.use_config(config, local_log, offsets, flusher)
-        self._appender = Appender(
-            access,
-            append_lock,
-            local_log,
-            offsets,
-            metadata,
-            self._topic_identity,
-            writer,
-            flusher,
-            failure_mark,
-            lane_switch,
-            parts.codecs,
-            profile,
-            config,
-            durability,
-        )
+        self._appender = Appender(writer, append_lock, self._topic_identity, config, durability)
         self._begin(loaded, options.topic_id)
         access.open()
 
