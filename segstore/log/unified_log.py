@@ -35,10 +35,9 @@ from segstore.errors import (
     IllegalStateError,
     ResourceError,
 )
-from segstore.log import relocation
+from segstore.log import checker, relocation
 from segstore.log.access import LogAccess
 from segstore.log.appender import Appender
-from segstore.log.checker import SCRUB_BYTES_PER_SECOND, Checker
 from segstore.log.closing import Closing
 from segstore.log.failure_mark import FailureMark
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
@@ -180,7 +179,6 @@ class Log:
             parts.codecs,
             options.profile,
         )
-        self._checker = Checker(parts.local_log, parts.offsets, parts.report)
 
     # ---- state -----------------------------------------------------------------------------------
 
@@ -730,7 +728,7 @@ class Log:
         """
         self._access.require_open()
         callback("progress", progress)
-        return self._checker.verify(progress)
+        return checker.verify(self._local_log, self._offsets, self.report, progress)
 
     def missing_records(self) -> list[MissingRecords]:
         """Return the gaps between segments in which records are missing, ascending.
@@ -759,7 +757,7 @@ class Log:
     def scrub(
         self,
         *,
-        bytes_per_second: int | None = SCRUB_BYTES_PER_SECOND,
+        bytes_per_second: int | None = checker.SCRUB_BYTES_PER_SECOND,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> VerifyReport:
         """As `verify`, of the bytes as they are on the disk, slowly; changes nothing.
@@ -793,7 +791,9 @@ class Log:
         if bytes_per_second is not None:
             integer_within("bytes_per_second", bytes_per_second, 1, MAX_LONG)
         callback("progress", progress)
-        return self._checker.scrub(bytes_per_second, progress)
+        return checker.scrub(
+            self._local_log, self._offsets, self.report, bytes_per_second, progress
+        )
 
     # ---- remote storage --------------------------------------------------------------------------
 
