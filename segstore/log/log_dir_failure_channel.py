@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import queue
 import weakref
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -49,9 +48,7 @@ class LogDirFailureChannel:
 
     def __init__(self) -> None:
         self._offline: dict[str, SegstoreError] = {}
-        self._queue: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reported: set[str] = set()  # of those that are offline: all their logs know
-        self._taken: set[str] = set()
         self._watching: dict[str, weakref.WeakSet[DirectoryFailureListener]] = {}
         self._lock = AppendLock()  # a handler that comes here in its midst is told
 
@@ -89,7 +86,6 @@ class LogDirFailureChannel:
         first = self._offline.get(log_dir) or self._offline.setdefault(log_dir, error)
         for one in self._watched(log_dir):
             one.poison(first)
-        self._queue.put(log_dir)
         self._reported.add(log_dir)
         return first
 
@@ -118,17 +114,6 @@ class LogDirFailureChannel:
                 f" {failure.text_within(log_dir)}",
                 file=log_dir,
             ) from failure
-
-    def take_next_offline_log_dir(self, timeout: float | None = None) -> str | None:
-        """Wait for the next directory that is marked; None when *timeout* seconds have passed."""
-        while True:
-            try:
-                log_dir = self._queue.get(timeout=timeout)
-            except queue.Empty:
-                return None
-            if log_dir not in self._taken:  # two have failed at once, or one was interrupted
-                self._taken.add(log_dir)
-                return log_dir
 
     @contextlib.contextmanager
     def guard(self, log_dir: str) -> Iterator[None]:

@@ -216,8 +216,6 @@ def test_a_handler_that_reports_a_failure_within_another_does_not_wait():
     with pytest.raises(LogReadOnlyError) as caught:
         failures.check("d")
     assert caught.value.__cause__ is first
-    assert failures.take_next_offline_log_dir(0) == "d"
-    assert failures.take_next_offline_log_dir(0) is None
 
 
 def test_an_append_in_its_own_round_is_told_before_it_is_written(memory_path, monkeypatch):
