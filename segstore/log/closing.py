@@ -14,11 +14,9 @@ if TYPE_CHECKING:
 
     from segstore._core import AppendLock, ChangeLock
     from segstore.log.access import LogAccess
-    from segstore.log.files.background import Scheduler
     from segstore.log.lane_switch import LaneSwitch
-    from segstore.log.local.local_log import LocalLog
     from segstore.log.log_flusher import LogFlusher
-    from segstore.log.open_handles import OpenHandles
+    from segstore.log.log_parts import LogParts
 
 
 class Closing:
@@ -46,22 +44,19 @@ class Closing:
         "shutdown",
     )
 
-    def __init__(  # noqa: PLR0913 - what comes to an end
+    def __init__(
         self,
+        parts: LogParts,
         access: LogAccess,
-        append_lock: AppendLock,
-        background: Scheduler,
-        local_log: LocalLog,
-        open_handles: OpenHandles,
         flusher: LogFlusher | None = None,
         lane_switch: LaneSwitch | None = None,
     ) -> None:
-        self.shutdown = Shutdown(background.runs_this_thread)
+        self.shutdown = Shutdown(parts.background.runs_this_thread)
         self._access = access
-        self._append_lock = append_lock
-        self._background = background
-        self._local_log = local_log
-        self._open_handles = open_handles
+        self._append_lock = parts.append_lock
+        self._background = parts.background
+        self._local_log = parts.local_log
+        self._open_handles = parts.open_handles
         self._flusher = flusher
         self._lane_switch = lane_switch
 

@@ -9,38 +9,27 @@ from segstore.log.flusher import Flusher
 from segstore.log.kafka_profile.kafka_flusher import KafkaFlusher
 
 if TYPE_CHECKING:
-    from segstore._core import AppendLock
     from segstore.log.durability import Durability
     from segstore.log.failure_mark import FailureMark
-    from segstore.log.files.background import Scheduler
-    from segstore.log.local.local_log import LocalLog
-    from segstore.log.recovery.loaded_log import LoadedLog
-    from segstore.types import TopicPartition
+    from segstore.log.log_parts import LogParts
 
 LogFlusher: TypeAlias = Flusher | KafkaFlusher
 
 
-def new_flusher(  # noqa: PLR0913 - what both flushers work with
-    profile: Profile,
-    local_log: LocalLog,
-    append_lock: AppendLock,
-    durability: Durability,
-    background: Scheduler,
-    topic_partition: TopicPartition,
-    loaded: LoadedLog,
-    failure_mark: FailureMark,
-) -> LogFlusher:
+def new_flusher(parts: LogParts, durability: Durability, failure_mark: FailureMark) -> LogFlusher:
     """Return the flusher of the profile that the log was opened with."""
-    point = loaded.recovery_point
-    if profile is Profile.KAFKA:
-        return KafkaFlusher(local_log, append_lock, durability, background, point, failure_mark)
+    point = parts.loaded.recovery_point
+    if parts.options.profile is Profile.KAFKA:
+        return KafkaFlusher(
+            parts.local_log, parts.append_lock, durability, parts.background, point, failure_mark
+        )
     return Flusher(
-        local_log,
-        append_lock,
+        parts.local_log,
+        parts.append_lock,
         durability,
-        background,
-        topic_partition,
+        parts.background,
+        parts.checkpoint_store.topic_partition,
         point,
         failure_mark,
-        log_start_offset=loaded.log_start_offset,
+        log_start_offset=parts.loaded.log_start_offset,
     )

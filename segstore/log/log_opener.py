@@ -198,8 +198,7 @@ def _log_to_read(parts: LogParts, observed_end: ObservedEnd) -> Log:
         loaded.topic_id,
     )
     access = LogAccess(parts.checkpoint_store, None, parts.log_environment.failures)
-    closing = Closing(access, parts.append_lock, parts.background, local_log, parts.open_handles)
-    return Log(parts, access, closing, follower, follower)
+    return Log(parts, access, Closing(parts, access), follower, follower)
 
 
 def _open_directories(

@@ -56,14 +56,10 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Protocol
 
-    from segstore._core import AppendLock, CodecTable, Record
+    from segstore._core import Record
     from segstore.log.committed_view import CommittedView
-    from segstore.log.files.checkpoint_store import CheckpointStore
-    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
-    from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segments import Segments
-    from segstore.log.log_offsets import LogOffsets
-    from segstore.log.remote_part import RemotePart
+    from segstore.log.log_parts import LogParts
     from segstore.types import FileTimestampAndOffset
 
     Lane = ReadLane[FetchDataInfo, FileRecords]
@@ -86,30 +82,20 @@ _FoundT = TypeVar("_FoundT", FetchedBytes, SegmentSlice)
 class LogReader:
     """Reads one log, of any number of threads."""
 
-    def __init__(  # noqa: PLR0913 - what a log is read from
-        self,
-        local_log: LocalLog,
-        offsets: LogOffsets,
-        epochs: LeaderEpochFileCache,
-        checkpoint_store: CheckpointStore,
-        remote: RemotePart,
-        durable_end: DurableEnd,
-        append_lock: AppendLock,
-        codecs: CodecTable,
-        profile: Profile,
-    ) -> None:
+    def __init__(self, parts: LogParts, durable_end: DurableEnd) -> None:
+        local_log = parts.local_log
         self._batches = BatchTransactions(local_log)
         self._committed = CommittedEnd(local_log, lambda: durable_end.durable.message_offset)
         self._local_log = local_log
-        self._offsets = offsets
-        self._epochs = epochs
-        self._checkpoint_store = checkpoint_store
-        self._remote = remote
+        self._offsets = parts.offsets
+        self._epochs = parts.loaded.epochs
+        self._checkpoint_store = parts.checkpoint_store
+        self._remote = parts.remote
         self._durable_end = durable_end
-        self._append_lock = append_lock
-        self._codecs = codecs
-        self._profile = profile
-        self._fetch_check = FetchCheck(local_log, codecs)
+        self._append_lock = parts.append_lock
+        self._codecs = parts.codecs
+        self._profile = parts.options.profile
+        self._fetch_check = FetchCheck(local_log, parts.codecs)
 
     # ---- what can be read ------------------------------------------------------------------------
 

@@ -23,14 +23,13 @@ _log = logging.getLogger(__name__)
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from segstore._core import BatchHeaders, CodecTable
+    from segstore._core import BatchHeaders
     from segstore.log.access import LogAccess
     from segstore.log.failure_mark import FailureMark
     from segstore.log.lane_switch import LaneSwitch
-    from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
     from segstore.log.log_flusher import LogFlusher
-    from segstore.log.log_offsets import LogOffsets
+    from segstore.log.log_parts import LogParts
     from segstore.log.metadata import LogMetadata
     from segstore.log.producer_expiration import ProducerExpiration
     from segstore.log.producers.producer_analysis import AppendRequest, ProducerAnalysis
@@ -51,29 +50,26 @@ class LogWriter:
 
     def __init__(  # noqa: PLR0913 - what a change of a log moves
         self,
+        parts: LogParts,
         access: LogAccess,
-        local_log: LocalLog,
-        offsets: LogOffsets,
         producers: ProducerStateManager,
         expiration: ProducerExpiration,
         metadata: LogMetadata,
         flusher: LogFlusher,
         failure_mark: FailureMark,
         lane_switch: LaneSwitch,
-        codecs: CodecTable,
-        profile: Profile,
     ) -> None:
         self.access = access
-        self.local_log = local_log
-        self.offsets = offsets
+        self.local_log = parts.local_log
+        self.offsets = parts.offsets
         self.producers = producers
         self._expiration = expiration
         self.metadata = metadata
         self.flusher = flusher
         self.failure_mark = failure_mark
         self.lane_switch = lane_switch
-        self.codecs = codecs
-        self.profile = profile
+        self.codecs = parts.codecs
+        self.profile = parts.options.profile
 
     # ---- before ----------------------------------------------------------------------------------
 

@@ -20,12 +20,9 @@ from segstore.types import CURRENT_MAGIC
 if TYPE_CHECKING:
     from segstore._core import BatchHeaders
     from segstore.log.failure_mark import FailureMark
-    from segstore.log.files.checkpoint_store import CheckpointStore
-    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.files.log_state_file import LogStateFile
-    from segstore.log.local.local_log import LocalLog
     from segstore.log.log_flusher import LogFlusher
-    from segstore.log.log_offsets import LogOffsets
+    from segstore.log.log_parts import LogParts
 
 _LEGACY: Final = -(2**31)
 """Stands for the epoch of messages that have none; below all others."""
@@ -42,25 +39,15 @@ class LogMetadata:
         ``.segstore``; None in Kafka's profile.
     """
 
-    def __init__(  # noqa: PLR0913 - the files, and what they speak of
-        self,
-        epochs: LeaderEpochFileCache,
-        state_file: LogStateFile | None,
-        checkpoint_store: CheckpointStore,
-        local_log: LocalLog,
-        offsets: LogOffsets,
-        flusher: LogFlusher,
-        failure_mark: FailureMark,
-        profile: Profile,
-    ) -> None:
-        self.epochs = epochs
-        self.state_file = state_file
-        self._checkpoint_store = checkpoint_store
-        self._local_log = local_log
-        self._offsets = offsets
+    def __init__(self, parts: LogParts, flusher: LogFlusher, failure_mark: FailureMark) -> None:
+        self.epochs = parts.loaded.epochs
+        self.state_file = parts.loaded.state_file
+        self._checkpoint_store = parts.checkpoint_store
+        self._local_log = parts.local_log
+        self._offsets = parts.offsets
         self._flusher = flusher
         self._failure_mark = failure_mark
-        self._profile = profile
+        self._profile = parts.options.profile
 
     def begin_change(self) -> None:
         """Before anything of the log changes: only the next close calls it clean again [DUR-24]."""

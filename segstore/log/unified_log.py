@@ -168,17 +168,7 @@ class Log:
         self._offsets = parts.offsets
         self._published = parts.local_log.published
         self._remote = parts.remote
-        self._reader = LogReader(
-            parts.local_log,
-            parts.offsets,
-            parts.loaded.epochs,
-            checkpoint_store,
-            parts.remote,
-            durable_end,
-            parts.append_lock,
-            parts.codecs,
-            options.profile,
-        )
+        self._reader = LogReader(parts, durable_end)
 
     # ---- state -----------------------------------------------------------------------------------
 
@@ -910,39 +900,24 @@ class UnifiedLog(Log):
 
     def __init__(self, parts: LogParts) -> None:
         loaded, options, checkpoint_store = parts.loaded, parts.options, parts.checkpoint_store
-        profile, config = options.profile, options.config
+        config = options.config
         local_log, offsets, producers = parts.local_log, parts.offsets, loaded.producer_state
         if producers is None:
             raise IllegalStateError(
                 "a log that is written needs its producers", file=checkpoint_store.directory.path
             )
-        append_lock, background, log_environment = (
-            parts.append_lock,
-            parts.background,
-            parts.log_environment,
-        )
+        append_lock, log_environment = parts.append_lock, parts.log_environment
         self._chosen_durability = options.durability
         durability = options.durability.with_flush_settings(config)
         failure_mark = FailureMark(
             append_lock, checkpoint_store.directory, log_environment.failures
         )
-        flusher = new_flusher(
-            profile,
-            local_log,
-            append_lock,
-            durability,
-            background,
-            checkpoint_store.topic_partition,
-            loaded,
-            failure_mark,
-        )
+        flusher = new_flusher(parts, durability, failure_mark)
         _let_handlers_know(parts, producers)
         access = LogAccess(checkpoint_store, failure_mark, log_environment.failures)
         self._changing = _core.ChangeLock(append_lock, access.require_writable)
         lane_switch = LaneSwitch(local_log, offsets, loaded.epochs, flusher)
-        closing = Closing(
-            access, append_lock, background, local_log, parts.open_handles, flusher, lane_switch
-        )
+        closing = Closing(parts, access, flusher, lane_switch)
         super().__init__(parts, access, closing, flusher, None)
         self._flusher = flusher
         self._failure_mark = failure_mark
@@ -950,34 +925,22 @@ class UnifiedLog(Log):
         self._lane_switch = lane_switch
         self._on_new_name = log_environment.on_new_name
         self._producers = producers
-        self._metadata = metadata = LogMetadata(
-            loaded.epochs,
-            loaded.state_file,
-            checkpoint_store,
-            local_log,
-            offsets,
-            flusher,
-            failure_mark,
-            profile,
-        )
+        self._metadata = metadata = LogMetadata(parts, flusher, failure_mark)
         self._expiration = ProducerExpiration(
-            producers, append_lock, background, checkpoint_store.directory
+            producers, append_lock, parts.background, checkpoint_store.directory
         )
         self._topic_identity = TopicIdentity(
             checkpoint_store.directory, loaded.topic_id, failure_mark
         )
         self._writer = writer = LogWriter(
+            parts,
             access,
-            local_log,
-            offsets,
             producers,
             self._expiration,
             metadata,
             flusher,
             failure_mark,
             lane_switch,
-            parts.codecs,
-            profile,
         )
         self._retention = Retention(writer, checkpoint_store, parts.remote)
         self._truncation = Truncation(writer, checkpoint_store, parts.remote)
