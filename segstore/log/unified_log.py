@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import warnings
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, overload
 
 import segstore._core as _core
@@ -142,7 +143,7 @@ class Log:
         self,
         parts: LogParts,
         access: LogAccess,
-        closing: Closing,
+        end: Closing,
         durable_end: DurableEnd,
         follower: LogFollower | None,
     ) -> None:
@@ -157,8 +158,8 @@ class Log:
         self._append_lock = parts.append_lock
         self._background = parts.background
         self._checkpoint_store = checkpoint_store
-        self._closing = closing
-        self.shutdown: Shutdown = closing.shutdown
+        self._closing = end
+        self.shutdown: Shutdown = end.shutdown
         self._codecs = parts.codecs
         self._directory = checkpoint_store.directory
         self._durable_end = durable_end
@@ -917,8 +918,8 @@ class UnifiedLog(Log):
         access = LogAccess(checkpoint_store, failure_mark, log_environment.failures)
         self._changing = _core.ChangeLock(append_lock, access.require_writable)
         lane_switch = LaneSwitch(local_log, offsets, loaded.epochs, flusher)
-        closing = Closing(parts, access, flusher, lane_switch)
-        super().__init__(parts, access, closing, flusher, None)
+        end = Closing(parts, access, flusher, lane_switch)
+        super().__init__(parts, access, end, flusher, None)
         self._flusher = flusher
         self._failure_mark = failure_mark
         self._open_handles = parts.open_handles
@@ -1777,11 +1778,8 @@ class UnifiedLog(Log):
         if not self.closed:
             self._closing.end_by(self._changing, self._remove)
             return
-        open_handles = relocation.reopen_handles(self.path, self._directory.environment)
-        try:
-            relocation.remove_tree(open_handles)
-        finally:
-            open_handles.close()
+        with closing(relocation.reopen_handles(self.path, self._directory.environment)) as handles:
+            relocation.remove_tree(handles)
 
     def _remove(self) -> None:
         self._epochs.clear()

@@ -41,11 +41,8 @@ def sync_parent_directories(path: str, environment: Environment | None = None) -
 
 
 def _identity_of(path: str, environment: Environment | None) -> tuple[int, int]:
-    directory = _core.Directory(path, environment)
-    try:
+    with contextlib.closing(_core.Directory(path, environment)) as directory:
         return directory.identity
-    finally:
-        directory.close()
 
 
 def _sync_upwards(
@@ -61,7 +58,7 @@ def _sync_upwards(
             directory = _core.Directory(path, environment)
         except LogPermissionError:
             return
-        try:
+        with contextlib.closing(directory):
             identity = directory.identity
             if device not in {None, identity[0]}:
                 return
@@ -69,8 +66,6 @@ def _sync_upwards(
             if identity not in synced:
                 directory.sync(_core.Barrier.NEW_DIRECTORY)
                 synced.add(identity)
-        finally:
-            directory.close()
         here, path = path, _above(path)
 
 

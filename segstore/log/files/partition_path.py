@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 import segstore._core as _core
@@ -186,10 +187,8 @@ def _hint_beside(path: str, environment: _core.Environment | None) -> str:
         return ""
     except (LogNotFoundError, NotALogError):
         return ", nor the one above it"
-    try:
+    with closing(parent):
         partitions = [name for name in parent.names() if is_partition_directory_name(name)]
-    finally:
-        parent.close()
     return f"; beside it are {_some(partitions)}" if partitions else ""
 
 
