@@ -646,7 +646,6 @@ class LocalLog:
         """Make *active* the active segment: there is never a moment without one [CON-9]."""
         max_segment_ms = self._draw_max_segment_ms()
         log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)
-        self.transaction_indexes.forget_last()
         self.segments = segments  # from here on no call: nothing comes between
         self._active = active
         self._max_segment_ms = max_segment_ms

@@ -35,18 +35,11 @@ class TransactionIndexes:
         By base offset, how many lines were written to the index of a segment since its last sync.
     """
 
-    __slots__ = ("_directory", "_last_used", "unsynced")
+    __slots__ = ("_directory", "unsynced")
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._last_used: TransactionIndex | None = None
         self.unsynced: dict[int, int] = {}
-
-    def _index_of(self, base_offset: int) -> TransactionIndex:
-        index = self._last_used
-        if index is None or index.base_offset != base_offset:
-            index = self._last_used = TransactionIndex(self._directory, base_offset)
-        return index
 
     # ---- change ----------------------------------------------------------------------------------
 
@@ -58,16 +51,16 @@ class TransactionIndexes:
         DiskFullError
             There is none. What is there stays as it was.
         """
-        self._index_of(base_offset).reserve()
+        TransactionIndex(self._directory, base_offset).reserve()
 
     def give_back(self, base_offset: int) -> None:
         """Undo `reserve`, where that is possible: no reader sees what stays."""
         with suppress(SegstoreError):
-            self._index_of(base_offset).give_back()
+            TransactionIndex(self._directory, base_offset).give_back()
 
     def append(self, base_offset: int, aborted: AbortedTransaction) -> None:
         """Add a line to the index of that segment [SEG-12]."""
-        self._index_of(base_offset).append(aborted)
+        TransactionIndex(self._directory, base_offset).append(aborted)
         unsynced = self.unsynced
         unsynced[base_offset] = unsynced.get(base_offset, 0) + 1
 
@@ -83,11 +76,6 @@ class TransactionIndexes:
     def truncate(self, base_offset: int, offset: int) -> None:
         """Drop the lines of that segment whose marker is at or above *offset*, durably."""
         truncate_transaction_index(self._directory, base_offset, offset)
-        self.forget_last()
-
-    def forget_last(self) -> None:
-        """Before the files of a base offset are other ones: look at its index again."""
-        self._last_used = None
 
     # ---- read ------------------------------------------------------------------------------------
 
