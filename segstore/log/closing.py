@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from segstore._core import AppendLock, ChangeLock
     from segstore.log.access import LogAccess
+    from segstore.log.flusher import LogFlusher
     from segstore.log.lane_switch import LaneSwitch
-    from segstore.log.log_flusher import LogFlusher
     from segstore.log.log_parts import LogParts
 
 

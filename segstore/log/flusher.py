@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import segstore._core as _core
 from segstore._core import AppendLock, Barrier, SyncRounds
@@ -26,6 +26,8 @@ from segstore.errors import (
 )
 from segstore.log.directory_sync import DirectorySync
 from segstore.log.files.partition_lock import check_not_removed
+from segstore.log.files.profile import Profile
+from segstore.log.kafka_profile.kafka_flusher import KafkaFlusher
 from segstore.log.local.tail_rewrite import rewrite_from
 from segstore.log.recovery_point import RecoveryPoint
 from segstore.types import LogOffsetMetadata
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from segstore.log.files.background import Scheduler
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
+    from segstore.log.log_parts import LogParts
     from segstore.types import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -428,3 +431,25 @@ class Flusher:
             self._directory_sync.end()
         self.rounds.wait()
         self._directory_sync.wait()
+
+
+LogFlusher: TypeAlias = Flusher | KafkaFlusher
+
+
+def new_flusher(parts: LogParts, durability: Durability, failure_mark: FailureMark) -> LogFlusher:
+    """Return the flusher of the profile that the log was opened with."""
+    point = parts.loaded.recovery_point
+    if parts.options.profile is Profile.KAFKA:
+        return KafkaFlusher(
+            parts.local_log, parts.append_lock, durability, parts.background, point, failure_mark
+        )
+    return Flusher(
+        parts.local_log,
+        parts.append_lock,
+        durability,
+        parts.background,
+        parts.checkpoint_store.topic_partition,
+        point,
+        failure_mark,
+        log_start_offset=parts.loaded.log_start_offset,
+    )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from segstore._core import AppendLane
     from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.flusher import LogFlusher
     from segstore.log.local.local_log import LocalLog
-    from segstore.log.log_flusher import LogFlusher
     from segstore.log.log_offsets import LogOffsets
 
 

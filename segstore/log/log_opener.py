@@ -31,7 +31,7 @@ from segstore.log.files.profile import Profile
 from segstore.log.files.stale_partition_state import remove_stale_checkpoints, remove_stale_state
 from segstore.log.follower import LogFollower
 from segstore.log.kafka_profile.kafka_log_loader import KafkaLogLoader
-from segstore.log.local.segment_contexts import segment_context
+from segstore.log.local.segment import segment_context
 from segstore.log.log_environment import STANDALONE, LogEnvironment
 from segstore.log.log_parts import log_parts
 from segstore.log.open_handles import OpenHandles

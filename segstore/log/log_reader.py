@@ -1,6 +1,6 @@
 """Reading a log: where visible data ends, one fetch, one slice, one look-up by time [RD-*, TS-*].
 
-`LogReader` chooses by isolation where the data of a call ends. `VisibleRange` is only the answer;
+`LogReader` chooses by isolation where the data of a call ends; `VisibleRange` is the answer.
 `CommittedEnd` serves logs without replicas, `LogOffsets` those with.
 
 No method takes a lock, but to look up the place of a high watermark once: each takes the log end
@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from segstore._core import AbortedTransactions, FetchedBytes, ReadLane, SegmentSlice
 from segstore.config import MAX_INT, MAX_LONG, MIN_LONG
@@ -39,7 +39,6 @@ from segstore.log.open_transaction import OpenTransaction
 from segstore.log.readable_chunks import ReadableChunks, settle_transactions
 from segstore.log.remote_tier import fetch_tiered_offset, only_in_remote_storage
 from segstore.log.scan import LogScan
-from segstore.log.visible_range import NOTHING_ABORTED, VisibleRange
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.types import (
     CONTROL_FLAG,
@@ -58,6 +57,8 @@ if TYPE_CHECKING:
 
     from segstore._core import Record
     from segstore.log.committed_view import CommittedView
+    from segstore.log.local.batch_transactions import Damage
+    from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segments import Segments
     from segstore.log.log_parts import LogParts
     from segstore.types import FileTimestampAndOffset
@@ -77,6 +78,58 @@ if TYPE_CHECKING:
 
 
 _FoundT = TypeVar("_FoundT", FetchedBytes, SegmentSlice)
+
+_NOTHING_ABORTED = AbortedTransactions(())
+
+
+class VisibleRange(NamedTuple):
+    """What an isolation means at one moment.
+
+    Attributes
+    ----------
+    bound : LogOffsetMetadata
+        Where visible data ends, with its place.
+    aborted_from : callable or None
+        Gives the aborted transactions that reach to the first of two offsets, or lie behind it, and
+        begin below the second; it may give more. None when they are not left out.
+    damage : Damage or None
+        Why nothing is known behind the bound.
+    """
+
+    bound: LogOffsetMetadata
+    aborted_from: Callable[[int, int], AbortedTransactions] | None = None
+    damage: Damage | None = None
+
+    def aborted_at(self, offset: int) -> AbortedTransactions | None:
+        """Return what is left out of the data from *offset* on; None = nothing ever is."""
+        if self.aborted_from is None:
+            return None
+        return self.aborted_from(offset, self.bound.message_offset)
+
+    def aborted_of_fetch(
+        self,
+        local_log: LocalLog,
+        offset: int,
+        metadata: LogOffsetMetadata,
+        size_bytes: int | None,
+    ) -> tuple[AbortedTransactions | None, int]:
+        """Return what is left out of the bytes of one fetch, and an offset behind them [LOC-9].
+
+        The offset is that of the next index entry: the list may name transactions that begin above
+        the last stable offset, as Kafka's does.
+
+        Parameters
+        ----------
+        metadata, size_bytes : LogOffsetMetadata, int or None
+            What the fetch gave; None = nothing is visible there, and at the bound or behind it
+            there is an empty list [LOC-6].
+        """
+        if self.aborted_from is None:
+            return None, 0
+        if size_bytes is None:
+            return (None if offset < self.bound.message_offset else _NOTHING_ABORTED), 0
+        upper_bound_offset = local_log.upper_bound_of_fetch(metadata, size_bytes)
+        return self.aborted_from(offset, upper_bound_offset), upper_bound_offset
 
 
 class LogReader:
@@ -664,7 +717,7 @@ class LogReader:
 
 
 def _nothing_aborted(_first_offset: int, _end: int) -> AbortedTransactions:
-    return NOTHING_ABORTED
+    return _NOTHING_ABORTED
 
 
 def _teach_lane(segments: Segments) -> None:

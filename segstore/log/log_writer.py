@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from segstore._core import BatchHeaders
     from segstore.log.access import LogAccess
     from segstore.log.failure_mark import FailureMark
+    from segstore.log.flusher import LogFlusher
     from segstore.log.lane_switch import LaneSwitch
     from segstore.log.local.segment import Segment
-    from segstore.log.log_flusher import LogFlusher
     from segstore.log.log_parts import LogParts
     from segstore.log.metadata import LogMetadata
     from segstore.log.producer_expiration import ProducerExpiration

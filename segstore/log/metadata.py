@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from segstore._core import BatchHeaders
     from segstore.log.failure_mark import FailureMark
     from segstore.log.files.log_state_file import LogStateFile
-    from segstore.log.log_flusher import LogFlusher
+    from segstore.log.flusher import LogFlusher
     from segstore.log.log_parts import LogParts
 
 _LEGACY: Final = -(2**31)

@@ -15,8 +15,8 @@ from segstore.log.remote_tier import RemoteTier, is_remote_log_enabled
 if TYPE_CHECKING:
     from segstore.config import LogConfig
     from segstore.log.files.checkpoint_store import CheckpointStore
+    from segstore.log.flusher import LogFlusher
     from segstore.log.local.local_log import LocalLog
-    from segstore.log.log_flusher import LogFlusher
     from segstore.log.log_offsets import LogOffsets
     from segstore.log.remote_tier import RemoteOffsetReader
 

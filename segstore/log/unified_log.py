@@ -46,14 +46,12 @@ from segstore.log.files.copied_log import copy_fingerprint
 from segstore.log.files.partition_directory import parse_directory_name
 from segstore.log.files.partition_metadata_file import check_topic_id
 from segstore.log.files.profile import Profile
-from segstore.log.flusher import Flusher
+from segstore.log.flusher import Flusher, new_flusher
 from segstore.log.lane_switch import LaneSwitch
 from segstore.log.local.local_log import out_of_range
-from segstore.log.local.segment import Segment
-from segstore.log.local.segment_contexts import segment_context
+from segstore.log.local.segment import Segment, segment_context
 from segstore.log.local.transaction_index_check import check_indexes, rebuild_wrong_indexes
 from segstore.log.log_dir_failure_channel import IO_ERRORS
-from segstore.log.log_flusher import new_flusher
 from segstore.log.log_reader import LogReader
 from segstore.log.log_writer import LogWriter
 from segstore.log.metadata import LogMetadata
@@ -870,11 +868,16 @@ class Log:
     def __del__(
         self,
         process_id: Callable[[], int] = _core.process_id,
+        warn: Callable[..., None] = warnings.warn,
     ) -> None:
         # at the interpreter's end a module's names may be gone before the last log is
         access = getattr(self, "_access", None)
-        if access is not None and not access.is_closed and access.process_id == process_id():
-            self._background.drop()
+        if access is None or access.is_closed or access.process_id != process_id():
+            return
+        self._background.drop()
+        if not self.read_only:
+            lost = f"the log {self.path} was dropped without close(): the next open will recover it"
+            warn(lost, ResourceWarning, source=self)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         refuse_pickle(
@@ -1784,19 +1787,6 @@ class UnifiedLog(Log):
     def _remove(self) -> None:
         self._epochs.clear()
         relocation.remove_tree(self._open_handles)
-
-    def __del__(
-        self,
-        process_id: Callable[[], int] = _core.process_id,
-        warn: Callable[..., None] = warnings.warn,
-    ) -> None:
-        # at the interpreter's end a module's names may be gone before the last log is
-        access = getattr(self, "_access", None)
-        if access is None or access.is_closed or access.process_id != process_id():
-            return
-        self._background.drop()
-        message = f"the log {self.path} was dropped without close(): the next open will recover it"
-        warn(message, ResourceWarning, source=self)
 
 
 def _let_handlers_know(parts: LogParts, producers: ProducerStateManager) -> None:

@@ -7,12 +7,14 @@ the logs that it closes.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
+import time
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import AppendLock, FileBarrier
-from segstore.errors import SegstoreError
+from segstore.errors import LogLockedError, SegstoreError
 from segstore.log.files.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -24,17 +26,43 @@ from segstore.log.files.checkpoints import (
     require_unreadable,
 )
 from segstore.log.files.clean_shutdown_file_handler import CleanShutdownFileHandler
-from segstore.log.files.merge_lock import merge_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from segstore._core import Directory
     from segstore.types import TopicPartition
 
 _NAMES: Final = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 
+MERGE_LOCK: Final = ".segstore.lock"
+_ATTEMPTS: Final = 500
+_PAUSE_SECONDS: Final = 0.01
+
 _log = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def merge_lock(parent: Directory) -> Iterator[None]:
+    """Keep writers of sibling partitions apart while one of them merges.
+
+    Raises
+    ------
+    LogLockedError
+        Others had the lock for five seconds.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            lock = parent.lock(MERGE_LOCK, exclusive=True)
+            break
+        except LogLockedError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class LogDirectoryCheckpoints:

@@ -13,8 +13,7 @@ from segstore._core import Directory
 from segstore.errors import LogNotFoundError
 from segstore.log.files.checkpoints import LOCK
 from segstore.log.files.clean_shutdown_file_handler import CleanShutdownFileHandler
-from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
-from segstore.log.files.merge_lock import merge_lock
+from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints, merge_lock
 from segstore.log.files.partition_lock import lock_out_owners
 from segstore.log.files.partition_path import open_parent_directory
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any, Final
 
-from segstore._core import LogSegment
+from segstore._core import LogSegment, SegmentContext
 from segstore.arguments import refuse_pickle
 from segstore.config import MAX_INT, MAX_LONG
 from segstore.log.files.partition_directory import file_name
+from segstore.log.files.profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import NoReturn
 
-    from segstore._core import BatchHeaders, Directory, ScanResult, SegmentContext
+    from segstore._core import BatchHeaders, CodecTable, Directory, ScanResult
     from segstore.config import LogConfig
 
 WINDOW_BATCHES: Final = 131_072
@@ -159,3 +160,30 @@ def roll_jitter_ms(config: LogConfig) -> int:
     """
     bound = min(config.segment_jitter_ms, config.roll_ms)
     return random.randrange(bound) if bound > 0 else 0  # noqa: S311 - spreads load, no secret
+
+
+def segment_context(  # noqa: PLR0913 - what the segments of a log share
+    directory: Directory,
+    codecs: CodecTable,
+    config: LogConfig,
+    profile: Profile,
+    *,
+    writable: bool,
+    heap_indexes: bool = True,
+) -> SegmentContext:
+    """Return the context for segments that are made, or opened, with these settings [SEG-1].
+
+    A segment keeps its own when the settings change [UNI-7]. A reader's indexes are in memory in
+    any case: another process may cut their files [DUR-27].
+    """
+    return SegmentContext(
+        directory,
+        codecs,
+        writable=writable,
+        heap_indexes=heap_indexes or not writable,
+        preallocate=config.preallocate,
+        index_interval_bytes=config.index_interval_bytes,
+        max_index_bytes=config.segment_index_bytes,
+        segment_bytes=config.roll_bytes,
+        kafka_profile=profile is Profile.KAFKA,
+    )

@@ -9,7 +9,7 @@ import pytest
 import segstore
 from segstore import _core
 from segstore.errors import LogLockedError
-from segstore.log.files import merge_lock
+from segstore.log.files import log_directory_checkpoints
 from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.files.checkpoints import MAX_CHECKPOINT_BYTES, parse_offset_checkpoint
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
@@ -148,7 +148,7 @@ def test_a_log_directorys_file_that_cannot_be_read_is_left_as_it_is(tmp_path):
 
 def test_siblings_merge_one_after_the_other(checkpoint_store, tmp_path, monkeypatch):
     """[DUR-65] Under a lock of its own; who holds it for ever is told of, not waited for."""
-    monkeypatch.setattr(merge_lock, "_PAUSE_SECONDS", 0.0001)
+    monkeypatch.setattr(log_directory_checkpoints, "_PAUSE_SECONDS", 0.0001)
     (tmp_path / POINT).write_text("0\n0\n")
     marker = CleanShutdownMarker(5, 0, 70, None)
     other = _core.Directory(str(tmp_path))
