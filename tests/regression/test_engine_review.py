@@ -15,8 +15,8 @@ from segstore.errors import (
     LogTruncatedError,
 )
 from segstore.log import log_opener
-from segstore.log.local import transaction_indexes
 from segstore.log.local.local_log import LocalLog
+from segstore.log.local.transaction_index import TransactionIndex
 from segstore.types import AppendOrigin
 from tests.log_kit import batch, offsets
 
@@ -161,14 +161,14 @@ def test_a_line_of_the_index_beside_a_sync_is_synced_by_the_next(tmp_path, monke
         end(log, 1, commit=False)
         begin(log, 2)
         indexes = log._local_log.transaction_indexes
-        flush = transaction_indexes.TransactionIndex.flush
+        flush = TransactionIndex.flush
 
         def flush_with_another_line(index) -> None:
             flush(index)
             monkeypatch.undo()
             end(log, 2, commit=False)
 
-        monkeypatch.setattr(transaction_indexes.TransactionIndex, "flush", flush_with_another_line)
+        monkeypatch.setattr(TransactionIndex, "flush", flush_with_another_line)
         indexes.sync(0)
         assert 0 in indexes.unsynced
         indexes.sync(0)

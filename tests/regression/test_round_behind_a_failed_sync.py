@@ -17,7 +17,7 @@ from segstore._core import Barrier, Directory, FileBarrier, SimulatedDisk
 from segstore.errors import FsyncFailedError, LogReadOnlyError, SegstoreError
 from segstore.log.flusher import Flusher
 from segstore.log.local.local_log import LocalLog
-from segstore.log.local.transaction_indexes import TransactionIndexes
+from segstore.log.local.transaction_index import TransactionIndexes
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options

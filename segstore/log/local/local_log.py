@@ -45,7 +45,7 @@ from segstore.log.files.recovery_advice import corrupt_log, missing_records, sal
 from segstore.log.local.delayed_deletion import DelayedDeletion
 from segstore.log.local.missing_records import missing_between, missing_of, note_missing
 from segstore.log.local.segment import Segment, roll_jitter_ms
-from segstore.log.local.transaction_indexes import TransactionIndexes
+from segstore.log.local.transaction_index import TransactionIndexes
 from segstore.log.local.truncation_history import TruncationHistory
 from segstore.log.local.written_order import WrittenOrder
 from segstore.types import CURRENT_MAGIC, LogOffsetMetadata
