@@ -94,8 +94,8 @@ def open_partition(
             directory,
             codecs,
             config,
-            options.profile,
             writable=not read_only,
+            kafka_profile=is_kafka,
             heap_indexes=_has_heap_indexes(directory, options, report),
         )
         checkpoint_store = CheckpointStore(

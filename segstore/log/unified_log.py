@@ -49,7 +49,7 @@ from segstore.log.files.profile import Profile
 from segstore.log.flusher import Flusher, new_flusher
 from segstore.log.lane_switch import LaneSwitch
 from segstore.log.local.local_log import out_of_range
-from segstore.log.local.segment import Segment, segment_context
+from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index_check import check_indexes, rebuild_wrong_indexes
 from segstore.log.log_dir_failure_channel import IO_ERRORS
 from segstore.log.log_reader import LogReader
@@ -158,7 +158,6 @@ class Log:
         self._checkpoint_store = checkpoint_store
         self._closing = end
         self.shutdown: Shutdown = end.shutdown
-        self._codecs = parts.codecs
         self._directory = checkpoint_store.directory
         self._durable_end = durable_end
         self._epochs = parts.loaded.epochs
@@ -1545,15 +1544,7 @@ class UnifiedLog(Log):
                 self._retention.raise_log_start(min(start, self.high_watermark))
             old = self.config
             self.durability = self._chosen_durability.with_flush_settings(config)
-            context = segment_context(
-                self._directory,
-                self._codecs,
-                config,
-                self.profile,
-                writable=True,
-                heap_indexes=self._local_log.has_heap_indexes,
-            )
-            self._local_log.use_config(config, context)
+            self._local_log.use_config(config)
             remote.use_config(config, self._local_log, self._offsets, self._flusher)
             self._appender.use_config(config, self.durability)
             self._flusher.use_durability(self.durability)

@@ -44,7 +44,7 @@ from segstore.log.files.partition_lock import removed_while_open
 from segstore.log.files.recovery_advice import corrupt_log, missing_records, salvage_hint
 from segstore.log.local.delayed_deletion import DelayedDeletion
 from segstore.log.local.missing_records import missing_between, missing_of, note_missing
-from segstore.log.local.segment import Segment, roll_jitter_ms
+from segstore.log.local.segment import Segment, roll_jitter_ms, segment_context
 from segstore.log.local.transaction_index import TransactionIndexes
 from segstore.log.local.truncation_history import TruncationHistory
 from segstore.log.local.written_order import WrittenOrder
@@ -180,15 +180,18 @@ class LocalLog:
     def _draw_max_segment_ms(self) -> int:
         return self.config.roll_ms - roll_jitter_ms(self.config)
 
-    @property
-    def has_heap_indexes(self) -> bool:
-        """Whether the indexes of new segments are in memory [DUR-25]."""
-        return self._context.heap_indexes
-
-    def use_config(self, config: LogConfig, context: SegmentContext) -> None:
+    def use_config(self, config: LogConfig) -> None:
         """Go by other settings from the next decision on; segments keep their own [UNI-7]."""
+        before = self._context
+        self._context = segment_context(
+            self.directory,
+            self._codecs,
+            config,
+            writable=before.writable,
+            kafka_profile=before.kafka_profile,
+            heap_indexes=before.heap_indexes,
+        )
         self.config = config
-        self._context = context
         self._max_segment_ms = self._draw_max_segment_ms()
 
     # ---- read ------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from segstore._core import LogSegment, SegmentContext
 from segstore.arguments import refuse_pickle
 from segstore.config import MAX_INT, MAX_LONG
 from segstore.log.files.partition_directory import file_name
-from segstore.log.files.profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,10 +165,10 @@ def segment_context(  # noqa: PLR0913 - what the segments of a log share
     directory: Directory,
     codecs: CodecTable,
     config: LogConfig,
-    profile: Profile,
     *,
     writable: bool,
-    heap_indexes: bool = True,
+    kafka_profile: bool,
+    heap_indexes: bool,
 ) -> SegmentContext:
     """Return the context for segments that are made, or opened, with these settings [SEG-1].
 
@@ -185,5 +184,5 @@ def segment_context(  # noqa: PLR0913 - what the segments of a log share
         index_interval_bytes=config.index_interval_bytes,
         max_index_bytes=config.segment_index_bytes,
         segment_bytes=config.roll_bytes,
-        kafka_profile=profile is Profile.KAFKA,
+        kafka_profile=kafka_profile,
     )
