@@ -58,6 +58,11 @@ class LogAccess:
         self._failure_mark = failure_mark
         self._failures = failures
 
+    @property
+    def takes_no_changes(self) -> bool:
+        """Whether the handle only reads, or a failure has ended writing."""
+        return self._failure_mark is None or self._failure_mark.failure is not None
+
     def open(self) -> None:
         """The log is complete."""
         self.is_closed = False

@@ -264,12 +264,8 @@ class Log:
             "active_segment_base_offset": segments.active_segment.base_offset,
             "latest_leader_epoch": -1 if (epoch := self._epochs.latest_epoch) is None else epoch,
             "durability": str(self.durability),
-            "read_only": self._takes_no_changes,
+            "read_only": self._access.takes_no_changes,
         }
-
-    @property
-    def _takes_no_changes(self) -> bool:
-        return True
 
     def maybe_convert_to_offset_metadata(self, offset: int) -> LogOffsetMetadata:
         """Return *offset* with its place, offset-only where it is not held here [HW-9]."""
@@ -969,10 +965,6 @@ class UnifiedLog(Log):
     def topic_id(self) -> uuid.UUID | None:
         """The topic's id, None when none is known; in ``partition.metadata``."""
         return self._topic_identity.topic_id
-
-    @property
-    def _takes_no_changes(self) -> bool:
-        return self._failure_mark.failure is not None
 
     # ---- append ----------------------------------------------------------------------------------
 
