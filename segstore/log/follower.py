@@ -36,15 +36,12 @@ from segstore.log.local.truncation_history import UNKNOWN_PLACE
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    import uuid
     from array import array
     from collections.abc import Sequence
 
-    from segstore._core import FileInfo, SegmentContext
-    from segstore.log.files.checkpoint_store import CheckpointStore
+    from segstore._core import FileInfo
     from segstore.log.files.stored_state import StoredState
-    from segstore.log.local.local_log import LocalLog
-    from segstore.log.log_offsets import LogOffsets
+    from segstore.log.log_parts import LogParts
 
 _NEWEST_COUNT: Final = 16
 """How many sealed segments are looked at again."""
@@ -75,28 +72,18 @@ class LogFollower:
         The writer's, from its checkpoint.
     """
 
-    def __init__(  # noqa: PLR0913 - what a log is read from, and what is known of it
-        self,
-        local_log: LocalLog,
-        observed_end: ObservedEnd,
-        offsets: LogOffsets,
-        checkpoint_store: CheckpointStore,
-        context: SegmentContext,
-        recovery_point: int,
-        topic_id: uuid.UUID | None = None,
-    ) -> None:
-        self.recovery_point = recovery_point
-        self._identity = (
-            checkpoint_store.directory.identity
-        )  # of one that is gone it cannot be asked
-        self._topic_id = topic_id
+    def __init__(self, parts: LogParts, observed_end: ObservedEnd) -> None:
+        self.recovery_point = parts.loaded.recovery_point
+        # of a directory that is gone it cannot be asked
+        self._identity = parts.checkpoint_store.directory.identity
+        self._topic_id = parts.loaded.topic_id
         self._topic_id_is_of: FileInfo | None = None
-        self._offsets = offsets
-        self._local_log = local_log
-        self._checkpoint_store = checkpoint_store
-        self._context = context
+        self._offsets = parts.offsets
+        self._local_log = parts.local_log
+        self._checkpoint_store = parts.checkpoint_store
+        self._context = parts.context
         self._lock = threading.Lock()
-        self._swaps = {one.name + one.suffix for one in local_log.segments if one.suffix}
+        self._swaps = {one.name + one.suffix for one in parts.local_log.segments if one.suffix}
         self._observed_end = observed_end
 
     @property

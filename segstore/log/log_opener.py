@@ -187,16 +187,7 @@ def open_partition_to_write(
 
 def _log_to_read(parts: LogParts, observed_end: ObservedEnd) -> Log:
     """Return a handle that reads, and follows what another process writes."""
-    local_log, loaded = parts.local_log, parts.loaded
-    follower = LogFollower(
-        local_log,
-        observed_end,
-        parts.offsets,
-        parts.checkpoint_store,
-        parts.context,
-        loaded.recovery_point,
-        loaded.topic_id,
-    )
+    follower = LogFollower(parts, observed_end)
     access = LogAccess(parts.checkpoint_store, None, parts.log_environment.failures)
     return Log(parts, access, Closing(parts, access), follower, follower)
 
@@ -224,8 +215,9 @@ def _open_directories(
         if home is not None:
             home.close()
         raise
-    if home is not None:
-        home = _one_object(home, directory)
+    if home is not None and home.identity == directory.identity:  # by another path
+        home.close()
+        home = directory
     return OpenHandles(directory, home=home), topic_partition
 
 
@@ -243,14 +235,6 @@ def _forget_older(
         remove_stale_checkpoints(path, topic_partition, environment)
     if options.state_dir is not None:
         remove_stale_state(options.state_dir, topic_partition, environment)
-
-
-def _one_object(home: _core.Directory, directory: _core.Directory) -> _core.Directory:
-    """Return *home*, or *directory* when both are the same one by whatever paths."""
-    if home.identity != directory.identity:
-        return home
-    home.close()
-    return directory
 
 
 def _has_heap_indexes(
