@@ -98,7 +98,7 @@ def test_a_transaction_index_has_version_0(tmp_path, version):
     (tmp_path / f"{0:020}.txnindex").write_bytes(entry)
     directory = Directory(str(tmp_path))
     with pytest.raises(UnsupportedFormatError):
-        TransactionIndex(directory, 0).all_aborted_transactions()
+        list(TransactionIndex(directory, 0))
     directory.close()
 
 

@@ -110,9 +110,9 @@ def test_entries_of_a_transaction_index(tmp_path: Path):
 
     assert len(entry) == 34
     index = TransactionIndex(directory, 0)
-    assert index.all_aborted_transactions() == [AbortedTransaction(983493, 137, 299, 200)]
-    assert TransactionIndex(directory, 300).all_aborted_transactions() == []
+    assert list(index) == [AbortedTransaction(983493, 137, 299, 200)]
+    assert list(TransactionIndex(directory, 300)) == []
     (tmp_path / f"{0:020}.txnindex").write_bytes(b"\0\1" + entry[2:])
     with pytest.raises(UnsupportedFormatError):
-        index.all_aborted_transactions()
+        list(index)
     directory.close()

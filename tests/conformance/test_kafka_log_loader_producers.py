@@ -69,7 +69,7 @@ def aborted(log: UnifiedLog) -> list[tuple[int, ...]]:
     return [
         tuple(entry)
         for segment in log.segments()
-        for entry in TransactionIndex(directory, segment.base_offset).all_aborted_transactions()
+        for entry in list(TransactionIndex(directory, segment.base_offset))
     ]
 
 

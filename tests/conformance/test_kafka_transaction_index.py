@@ -49,7 +49,7 @@ def test_position_set_correctly_when_opened(directory: Directory, filled: Transa
     another = AbortedTransaction(3, 50, 60, 55)
     reopened.append(another)
 
-    assert reopened.all_aborted_transactions() == [*ABORTED, another]
+    assert list(reopened) == [*ABORTED, another]
 
 
 def test_sanity_check(directory: Directory, filled: TransactionIndex):
@@ -78,7 +78,7 @@ def test_last_offset_cannot_decrease(index: TransactionIndex):
 
     with pytest.raises(IllegalArgumentError):
         index.append(AbortedTransaction(0, 0, 10, 11))
-    assert index.all_aborted_transactions() == [AbortedTransaction(1, 5, 15, 13)]
+    assert list(index) == [AbortedTransaction(1, 5, 15, 13)]
 
 
 @pytest.mark.parametrize(
@@ -108,14 +108,14 @@ def test_collect_aborted_transactions(
 def test_truncate(filled: TransactionIndex):
     """[TXX-5, TXX-6] TransactionIndexTest.testTruncate."""
     assert filled.truncate_to(51) is False
-    assert filled.all_aborted_transactions() == ABORTED
+    assert list(filled) == ABORTED
 
     assert filled.truncate_to(50) is True
-    assert filled.all_aborted_transactions() == ABORTED[:3]
+    assert list(filled) == ABORTED[:3]
     filled.append(ABORTED[3])  # the order is what is left: 35 came last
 
     filled.reset()
-    assert filled.all_aborted_transactions() == []
+    assert list(filled) == []
     assert filled.is_empty
 
 
@@ -136,7 +136,7 @@ def test_rename_index(tmp_path: Path, index: TransactionIndex):
     index.append(ABORTED[1])
 
     assert (index.name, index.path) == (renamed, f"{tmp_path}/{renamed}")
-    assert index.all_aborted_transactions() == ABORTED[:2]
+    assert list(index) == ABORTED[:2]
     assert [path.name for path in tmp_path.iterdir()] == [renamed]
 
 

@@ -145,7 +145,7 @@ def renaming_a_transaction_index() -> Trial:
 
     def check(error: SegstoreError | None) -> str:
         assert index.name == (new_name if error is None else name_of(0, "txnindex"))
-        assert index.all_aborted_transactions() == [ABORTED]
+        assert list(index) == [ABORTED]
         index.rename_to(new_name)
         assert directory.names() == [new_name]
         return GOES_ON

@@ -231,18 +231,14 @@ class TransactionIndex:
 
     # ---- read ------------------------------------------------------------------------------------
 
-    def all_aborted_transactions(self) -> list[AbortedTransaction]:
-        """Return every entry in file order [TXX-3].
+    def __iter__(self) -> Iterator[AbortedTransaction]:
+        """Yield every entry in file order [TXX-3].
 
         Raises
         ------
         UnsupportedFormatError
             An entry has another version.
         """
-        return list(self)
-
-    def __iter__(self) -> Iterator[AbortedTransaction]:
-        """Yield every entry in file order, as `all_aborted_transactions`."""
         return self._entries()
 
     def collect_aborted_transactions(

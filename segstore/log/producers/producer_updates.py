@@ -43,11 +43,6 @@ class ProducerUpdates:
         self._append_infos: dict[int, ProducerAppendInfo] = {}
         self._completed: list[CompletedTxn] = []
 
-    @property
-    def completed(self) -> tuple[CompletedTxn, ...]:
-        """The transactions that the append ends, in the order of their markers."""
-        return tuple(self._completed)
-
     def append(
         self,
         batch: ProducerBatch,

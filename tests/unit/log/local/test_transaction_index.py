@@ -98,14 +98,14 @@ def test_what_a_crash_left_of_an_entry(directory, tmp_path, cut, expected):
     torn = transaction(110).format() + transaction(115).format()[:20]
     (tmp_path / NAME).write_bytes(torn)
     index = TransactionIndex(directory, 100, cut_torn_entry=cut)
-    assert index.all_aborted_transactions() == [transaction(110)]
+    assert list(index) == [transaction(110)]
 
     index.append(transaction(120))
 
     size = len(expected) * 34 if cut else len(torn) + 34
     assert (tmp_path / NAME).stat().st_size == size
-    assert index.all_aborted_transactions()[0] == transaction(110)
-    assert (index.all_aborted_transactions() == [transaction(n) for n in (110, 120)]) == cut
+    assert next(iter(index)) == transaction(110)
+    assert (list(index) == [transaction(n) for n in (110, 120)]) == cut
 
 
 def test_the_order_is_known_from_this_object_only(directory):
@@ -113,7 +113,7 @@ def test_the_order_is_known_from_this_object_only(directory):
     TransactionIndex(directory, 100).append(transaction(120))
     index = TransactionIndex(directory, 100)
     index.append(transaction(110))
-    assert [entry.last_offset for entry in index.all_aborted_transactions()] == [120, 110]
+    assert [entry.last_offset for entry in list(index)] == [120, 110]
 
 
 def test_a_truncation_learns_the_order(directory):
@@ -127,7 +127,7 @@ def test_a_truncation_learns_the_order(directory):
         reopened.append(transaction(120))
     assert reopened.truncate_to(0)
     reopened.append(transaction(101))
-    assert reopened.all_aborted_transactions() == [transaction(101)]
+    assert list(reopened) == [transaction(101)]
 
 
 def test_a_closed_index_is_left_alone_until_an_append(directory, tmp_path):
@@ -136,7 +136,7 @@ def test_a_closed_index_is_left_alone_until_an_append(directory, tmp_path):
     index.append(transaction(110))
     index.close()
 
-    assert index.all_aborted_transactions() == []
+    assert list(index) == []
     assert index.is_empty
     assert not index.truncate_to(0)
     index.reset()
@@ -144,7 +144,7 @@ def test_a_closed_index_is_left_alone_until_an_append(directory, tmp_path):
     assert (tmp_path / NAME).stat().st_size == 34
 
     index.append(transaction(120))
-    assert index.all_aborted_transactions() == [transaction(110), transaction(120)]
+    assert list(index) == [transaction(110), transaction(120)]
 
 
 @pytest.mark.parametrize("version", [1, 256, -1])
@@ -154,7 +154,7 @@ def test_another_version_is_refused_and_nothing_changed(directory, tmp_path, ver
     (tmp_path / NAME).write_bytes(data)
     index = TransactionIndex(directory, 100)
     for call in (
-        index.all_aborted_transactions,
+        lambda: list(index),
         index.sanity_check,
         lambda: index.truncate_to(120),
         lambda: index.collect_aborted_transactions(0, 1000),
@@ -180,7 +180,7 @@ def test_a_file_that_somebody_took_away_is_an_error(directory, tmp_path):
     index.append(transaction(110))
     (tmp_path / NAME).unlink()
     with pytest.raises(LogNotFoundError):
-        index.all_aborted_transactions()
+        list(index)
     assert index.delete_if_exists() is False
 
 
@@ -198,11 +198,11 @@ def test_room_for_an_entry_is_seen_by_no_reader(directory, tmp_path, before, tor
     for _ in range(2):
         index.reserve()
         assert (tmp_path / NAME).stat().st_size == before * 34 + 33
-        assert index.all_aborted_transactions() == there
+        assert list(index) == there
     index.append(transaction(150))
-    assert index.all_aborted_transactions() == [*there, transaction(150)]
+    assert list(index) == [*there, transaction(150)]
     index.reserve()
     index.give_back()
     index.give_back()
     assert (tmp_path / NAME).stat().st_size == (before + 1) * 34
-    assert index.all_aborted_transactions() == [*there, transaction(150)]
+    assert list(index) == [*there, transaction(150)]
