@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack, suppress
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from segstore.cli.output import Progress, UsageError, count_of, say, write_line
@@ -172,8 +173,12 @@ def _remove(path: str, names: list[str], session: RepairSession) -> None:
             context = _core.SegmentContext(
                 directory, codec_table(), writable=False, heap_indexes=True
             )
-            bases = directory.segment_listing().base_offsets("log")
-            note_missing(directory, [Segment(context, base) for base in bases])
+            segments = [
+                Segment(context, base) for base in directory.segment_listing().base_offsets("log")
+            ]
+            for segment, following in pairwise(segments):
+                if any(name.startswith(f"{segment.name}.") for name in names):
+                    note_missing(directory, segment, following)
             for name in names:
                 directory.unlink(name, missing_ok=True)
             directory.sync(_core.Barrier.LEFTOVERS_GONE)

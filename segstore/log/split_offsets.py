@@ -45,8 +45,8 @@ def split_offsets(spans: Iterable[Span], max_bytes: int) -> Iterator[int]:
             if found is not None and found.position == begin and used == 0:
                 behind = begin + found.first_batch_size  # which is larger than a part
                 found = _last_batch_up_to(span, behind) if behind < span.end else None
-            if found is None:
-                break
+            if found is None or found.position < begin or (found.position == begin and used == 0):
+                break  # behind damage there is no way on
             yield found.base_offset
             begin, used = found.position, 0
         used += span.end - begin

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Final
 from segstore.log.flusher import _MAX_SEALED_WAITING as MAX_SEALED_WAITING
 from tests.crash.barrier_scene import operations
 from tests.crash.crash_script import Settings
+from tests.crash.failing_scenarios_of_checks import CHECK_SCENARIOS
 from tests.crash.failing_scenarios_of_damage import DAMAGE_SCENARIOS
 from tests.crash.failing_scenarios_of_doors import DOOR_SCENARIOS
 from tests.crash.failing_scenarios_of_ends import END_SCENARIOS
 from tests.crash.failing_scenarios_of_kafka_profile import KAFKA_SCENARIOS
 from tests.crash.failing_scenarios_of_managers import MANAGER_SCENARIOS
+from tests.crash.failing_scenarios_of_missing_records import MISSING_RECORD_SCENARIOS
 from tests.crash.failing_scenarios_of_opens import OPEN_SCENARIOS
 from tests.crash.failing_scenarios_of_paths import PATH_SCENARIOS
 from tests.crash.failing_scenarios_of_rare_opens import RARE_OPEN_SCENARIOS
 from tests.crash.failing_scenarios_of_rare_turns import RARE_TURN_SCENARIOS
 from tests.crash.failing_scenarios_of_readers import READER_SCENARIOS
 from tests.crash.failing_scenarios_of_topics import TOPIC_SCENARIOS
+from tests.crash.failing_scenarios_of_ways_on import WAY_ON_SCENARIOS
 from tests.crash.failing_trial import script
 
 if TYPE_CHECKING:
@@ -103,4 +106,7 @@ SCENARIOS: dict[str, Callable[[], Trial]] = {
     **RARE_OPEN_SCENARIOS,
     **RARE_TURN_SCENARIOS,
     **TOPIC_SCENARIOS,
+    **MISSING_RECORD_SCENARIOS,
+    **CHECK_SCENARIOS,
+    **WAY_ON_SCENARIOS,
 }

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from segstore._core import SimulatedDisk
     from tests.crash.crash_model import Found
 
+THREE: Final = {name_of(0): records(0, 3), name_of(3): records(3, 6), name_of(6): records(6, 8)}
 CUT: Final = (LogTruncatedError, OffsetOutOfRangeError)
 """What a reader says when what it has seen is gone; it shows the log as it is from then on."""
 
@@ -164,16 +165,18 @@ CHANGES: Final[dict[str, Callable[[SimulatedDisk], object]]] = {
 def deleted_by_a_broker(disk: SimulatedDisk) -> None:
     """A broker writes its log start later; without .segstore nobody knows of one."""
     directory = Directory(PATH, disk)
-    for name in [name for name in directory.names() if name.startswith(f"{0:020d}.")]:
-        directory.unlink(name)
+    first, second, *_ = directory.segment_listing().base_offsets("log")
+    for name in directory.names():
+        if name.startswith((f"{first:020d}.", f"{second:020d}.")):
+            directory.unlink(name)
 
 
 def synced_by_a_broker() -> SimulatedDisk:
-    """Return a log of which no open reads the first segment."""
+    """Return a log of which no open reads the second segment."""
     epochs = {LEADER_EPOCH_CHECKPOINT: b"0\n1\n0 0\n"}
-    disk = disk_with({name_of(0): records(0, 3), name_of(3): records(3, 6), **epochs})
+    disk = disk_with({**THREE, **epochs})
     above = Directory(os.path.dirname(PATH), disk)  # noqa: PTH120 - not a real one
-    above.write_file_atomically(RECOVERY_POINT, recovery_point(6), FileBarrier.SHARED_CHECKPOINT)
+    above.write_file_atomically(RECOVERY_POINT, recovery_point(8), FileBarrier.SHARED_CHECKPOINT)
     return disk
 
 
@@ -214,7 +217,7 @@ READER_SCENARIOS: dict[str, Callable[[], Trial]] = {
     },
     "follow a broker that deletes": partial(
         following,
-        lambda: disk_with({name_of(0): records(0, 3), name_of(3): records(3, 6)}),
+        lambda: disk_with(THREE),
         deleted_by_a_broker,
     ),
     "follow a log that is damaged": partial(

@@ -46,6 +46,7 @@ from segstore.log.files.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_STATE,
+    MISSING_RECORDS,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     RESTART_MARKER,
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Iterator
 
-    from segstore._core import BatchHeaders, Directory
+    from segstore._core import BatchHeaders, Directory, Environment
     from segstore.log.check.checksum_sidecar_check import SidecarCheck
     from segstore.log.check.partition_state import PartitionState
     from segstore.log.check.segment_check import CheckedSegment, SegmentScan
@@ -88,6 +89,7 @@ _SMALL_FILES = (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_STATE,
+    MISSING_RECORDS,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     RESTART_MARKER,
@@ -107,7 +109,11 @@ class OpenLog(NamedTuple):
 
 
 def check_partition(
-    path: str, progress: Progress | None = None, *, scan_segment: SegmentScan = scan_all
+    path: str,
+    progress: Progress | None = None,
+    *,
+    scan_segment: SegmentScan = scan_all,
+    environment: Environment | None = None,
 ) -> VerifyReport:
     """Check the partition at *path*.
 
@@ -119,6 +125,8 @@ def check_partition(
         Called with the path, bytes checked so far and bytes in all.
     scan_segment : callable
         How the bytes of a segment are read.
+    environment : Environment or None
+        None = the system's.
 
     Returns
     -------
@@ -131,7 +139,7 @@ def check_partition(
         There is no such directory.
     """
     try:
-        directory = _core.Directory(absolute_path(path))
+        directory = _core.Directory(absolute_path(path), environment)
     except (LogPermissionError, ReadIOError) as error:
         return VerifyReport(path=path, findings=[unreadable_directory(error)])
     try:
@@ -290,8 +298,10 @@ class _Look:
             end = max(checked.check.next_offset, base)
             if following is not None and checked.is_whole:
                 start, known = report.log_start_offset, state.log_state
-                gap = gap_finding(directory, base, size, end, following, known, start)
-                self._add(*() if gap is None else (gap,))
+                with self._reading(MISSING_RECORDS):
+                    read = checked.check.size_bytes
+                    gap = gap_finding(directory, base, read, end, following, known, start)
+                    self._add(*() if gap is None else (gap,))
             is_contiguous = (
                 checked.is_whole
                 and state.log_state is not None
@@ -307,10 +317,11 @@ class _Look:
         return 0
 
     def _end_position(self, base: int, size: int) -> int:
-        """Return where a segment ends: that which is being written where its writer says."""
+        """Return where a segment that is being written ends, as its writer says; -1 of others."""
         handle = self._open_log
-        is_active = handle is not None and base == handle.active_base_offset
-        return min(size, handle.end_position) if is_active and handle is not None else size
+        if handle is None or base != handle.active_base_offset:
+            return -1
+        return min(size, handle.end_position)
 
     def _check_indexes(self, base: int, following: int | None, checked: CheckedSegment) -> None:
         """Add what is wrong with both indexes; `recover` builds them again.
@@ -481,14 +492,18 @@ class _Look:
         checks = {check.base_offset: check for check in self._report.segments}
         for base in sealed:
             cut_at = self._report.forecast.truncations.get(base)
-            with self._reading(sidecar_name(base)), suppress(ReadIOError, LogNotFoundError):
-                found = check_sidecar(
-                    self._directory,
-                    base,
-                    partial(_headers, context, base),
-                    is_believed=state.log_state is not None,
-                    end_position=cut_at,
-                )
+            with self._reading(sidecar_name(base)), suppress(LogNotFoundError):
+                try:
+                    found = check_sidecar(
+                        self._directory,
+                        base,
+                        partial(_headers, context, base),
+                        is_believed=state.log_state is not None,
+                        end_position=cut_at,
+                    )
+                except ReadIOError as error:
+                    self._report.notes.append(f"{sidecar_name(base)} was not compared: {error}")
+                    continue
                 if found is None:
                     continue
                 if found.fits and base in checks:

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, FileBarrier, crc32c
 from segstore.config import MAX_LONG
-from segstore.log.files.checkpoints import MISSING_RECORDS, UNREADABLE
+from segstore.errors import LimitExceededError
+from segstore.log.files.checkpoints import MISSING_RECORDS
 from segstore.log.files.prepared_file import PreparedFile
 
 if TYPE_CHECKING:
@@ -66,12 +67,15 @@ def parse_ranges(data: bytes) -> list[Range] | None:
 
 
 def read_ranges(directory: Directory) -> list[Range] | None:
-    """Return what is noted for a partition; None when the file cannot be read as one."""
+    """Return what is noted for a partition; None when the file is not what was written.
+
+    What the disk does not give out is an error: then nothing shows whether a gap lost records.
+    """
     if not directory.exists(MISSING_RECORDS):
         return []
     try:
         return parse_ranges(directory.read_file(MISSING_RECORDS, _MAX_BYTES))
-    except UNREADABLE:
+    except LimitExceededError:
         return None
 
 

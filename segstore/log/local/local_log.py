@@ -878,7 +878,7 @@ class LocalLog:
             if following is None:
                 continue
             try:
-                note_missing(self.directory, (segment, following))
+                note_missing(self.directory, segment, following)
             except SegstoreError:
                 segment.close_quietly()
 

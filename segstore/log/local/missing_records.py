@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from segstore._core import SegmentContext
-from segstore.errors import LogNotFoundError, ResourceError, SegstoreError
+from segstore.errors import ResourceError, SegstoreError
 from segstore.log.files.checkpoints import LOG_STATE, MISSING_RECORDS
 from segstore.log.files.missing_records_file import note_ranges, read_ranges
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
@@ -119,22 +119,22 @@ def missing_of(
             continue
         try:
             end = max(_end_of(directory, segment), base, log_start_offset)
-            missing += missing_between(directory, base, end, next_base, contiguous_from)
         except ResourceError:
             raise
         except SegstoreError:
             continue
+        missing += missing_between(directory, base, end, next_base, contiguous_from)
     return missing
 
 
-def note_missing(directory: Directory, segments: Sequence[Segment]) -> list[MissingRecords]:
-    """Note what is proven to be missing between *segments*, durably, and return it.
+def note_missing(directory: Directory, segment: Segment, following: Segment) -> None:
+    """Note what is proven to be missing between two segments, durably.
 
-    To be called before an index of one of them is built again.
+    To be called before an index of the first one is built again: what cannot be read is an error.
     """
-    found = missing_of(directory, segments)
-    note(directory, found)
-    return found
+    base = segment.base_offset
+    end = max(_end_of(directory, segment), base)
+    note(directory, missing_between(directory, base, end, following.base_offset))
 
 
 def note(directory: Directory, found: Sequence[MissingRecords]) -> None:
@@ -189,7 +189,9 @@ def _scan_by_index(directory: Directory, segment: Segment) -> ScanResult | None:
     try:
         size = directory.info(name).size
         entry = directory.read_range(name, size - entry_bytes, entry_bytes) if size else b""
-    except LogNotFoundError:
+    except ResourceError:
+        raise
+    except SegstoreError:  # missing, or unreadable: all batches are read
         entry = b""
     position = int.from_bytes(entry[4:], "big")
     if not 0 < position < segment.size_bytes:

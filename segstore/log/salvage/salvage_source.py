@@ -14,7 +14,12 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.files.checkpoint_store import CheckpointStore
-from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE, LogState
+from segstore.log.files.checkpoints import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_STATE,
+    MISSING_RECORDS,
+    LogState,
+)
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.files.partition_directory import segment_files
 from segstore.log.files.partition_path import open_parent_directory, open_partition_directory
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
     from segstore._core import Environment, SegmentContext
     from segstore.log.files.partition_directory import SegmentFile
     from segstore.log.files.stored_state import StoredState
+    from segstore.log.local.missing_records import MissingRecords
     from segstore.log.recovery.salvage_report import SalvageReport
     from segstore.log.salvage.batch_chain import ChosenBatches
     from segstore.types import EpochEntry, TopicPartition
@@ -127,7 +133,7 @@ class SalvageSource:
             self.directory.close()
             raise
         segments = [segment for _, segment in self._segments]
-        self.missing = missing_of(self.directory, segments)
+        self.missing = self._missing(segments)
         self.first_offset = min(
             (segment.base_offset for segment in segments), default=self.files[0].offset
         )
@@ -140,6 +146,13 @@ class SalvageSource:
         if missing is not None and self._segments and self._segments[0][0] == 0:
             self.first_offset = missing
         self._size_bytes = sum(segment.size_bytes for _, segment in self._segments)
+
+    def _missing(self, segments: list[Segment]) -> list[MissingRecords]:
+        try:
+            return missing_of(self.directory, segments)
+        except (NotALogError, ReadIOError) as error:
+            self._believe_gaps(f"{MISSING_RECORDS} cannot be read: {error}")
+            return []
 
     def _lost_state(self, found: StoredState) -> str | None:
         try:

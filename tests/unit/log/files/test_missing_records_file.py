@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segstore._core import crc32c
+from segstore.errors import NotALogError
 from segstore.log.files.missing_records_file import (
     MAX_RANGES,
     forget_ranges_from,
@@ -115,8 +116,9 @@ def test_what_was_not_written_says_nothing(data):
     assert parse_ranges(data) is None
 
 
-def test_a_directory_of_that_name_says_nothing(directory, tmp_path):
-    """[DUR-97]"""
+def test_a_directory_of_that_name_is_an_error(directory, tmp_path):
+    """[DUR-7] Then nothing shows whether a gap lost records."""
     (tmp_path / NAME).mkdir()
 
-    assert read_ranges(directory) is None
+    with pytest.raises(NotALogError):
+        read_ranges(directory)

@@ -1,0 +1,112 @@
+"""Reads that go on behind damage, and batches there that are asked for, while calls fail.
+
+A failed call is an error, or what was left out is told; it makes no record of a log disappear
+[DUR-79, DUR-111].
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from segstore.errors import CorruptLogError, CorruptRecordError
+from tests.crash.barrier_scene import new_disk
+from tests.crash.crash_script import START_MS, Settings
+from tests.crash.directory_kit import disk_with, name_of, records
+from tests.crash.failing_scenarios_of_damage import changed
+from tests.crash.failing_scenarios_of_doors import read_only
+from tests.crash.failing_scenarios_of_ends import salvaging
+from tests.crash.failing_scenarios_of_opens import settled
+from tests.crash.failing_trial import Trial, asking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from segstore import UnifiedLog
+    from segstore._core import SimulatedDisk
+
+SPARSE: Final = Settings("none", segment_bytes=4096, interval_bytes=4096)
+"""The way to a batch leads through all before it in its segment."""
+DAMAGED: Final[Mapping[str, bytes]] = {
+    name_of(0): records(0, 3) + b"?" * 70 + records(4, 7),
+    name_of(7): records(7, 9),
+}
+
+
+def sealed(damage: bytes = bytes(4)) -> SimulatedDisk:
+    """Return a log with damage where no open looks: over the size of its fourth batch."""
+    disk = new_disk()
+    with closing(SPARSE.open(disk)) as log:
+        for number in range(9):
+            if number == 7:
+                log.roll()
+            log.append([(START_MS + number, None, b"value")])
+    return settled(changed(disk, name_of(0), lambda content: overwritten(content, damage)))
+
+
+def overwritten(content: bytes, damage: bytes) -> bytes:
+    """Return seven batches of one size with *damage* from the size of the fourth on."""
+    position = 3 * len(content) // 7 + 8
+    return content[:position] + damage + content[position + len(damage) :]
+
+
+def of_each(log: UnifiedLog, read: Callable[[int], object]) -> list[object]:
+    """Return what is read at each offset, and the errors about damage."""
+    answers: list[object] = []
+    for offset in range(log.log_end_offset):
+        try:
+            answers.append(read(offset))
+        except (CorruptRecordError, CorruptLogError) as error:
+            answers.append((type(error).__name__, error.next_readable_offset))
+    return answers
+
+
+def read_each(log: UnifiedLog) -> object:
+    return of_each(log, lambda offset: bytes(log.read(offset, 1).records))
+
+
+def slice_each(log: UnifiedLog) -> object:
+    return of_each(log, lambda offset: bytes(log.slice(offset, 1).read().records))
+
+
+def count_each(log: UnifiedLog) -> object:
+    return of_each(log, lambda offset: log.scan(offset).cuts(1))
+
+
+def headers_each(log: UnifiedLog) -> object:
+    return of_each(log, lambda offset: log.scan(offset, offset + 1).count(by_headers=True))
+
+
+def skip_damage(log: UnifiedLog) -> object:
+    scan = log.scan(on_damage="skip")
+    offsets = [record.offset for record in scan]
+    return offsets, [(one.first_offset, one.next_offset) for one in scan.skipped]
+
+
+def tells_what_is_left_out(answer: object) -> bool:
+    """Whether each record is read or left out, and said to be."""
+    match answer:
+        case (list(offsets), list(skipped)):
+            left_out = {
+                n for first, end in skipped for n in range(first, 9 if end is None else end)
+            }
+            return {*offsets} | left_out == {*range(9)} and left_out.isdisjoint(offsets)
+    return False
+
+
+WAY_ON_SCENARIOS: dict[str, Callable[[], Trial]] = {
+    "read each batch behind damage": lambda: asking(sealed(), SPARSE, read_each, read_only),
+    "slice each batch behind damage": lambda: asking(sealed(), SPARSE, slice_each, read_only),
+    "cut a range that begins behind damage": lambda: asking(
+        sealed(), SPARSE, count_each, read_only
+    ),
+    "count in front of damage and behind it": lambda: asking(
+        sealed(), SPARSE, headers_each, read_only
+    ),
+    "scan beyond the damage that ends a log": lambda: asking(
+        disk_with(DAMAGED), SPARSE, skip_damage, read_only, tells_what_is_left_out
+    ),
+    "salvage a segment that is there again": lambda: salvaging(
+        {name_of(0): records(0, 3), name_of(3): records(3, 6) + records(0, 3)}, [*range(6)]
+    ),
+}

@@ -1,0 +1,70 @@
+"""Failing reads around a gap made its missing records, or the way on, disappear."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import closing, suppress
+
+import pytest
+
+from segstore._core import Directory
+from segstore.errors import CorruptRecordError, NotALogError, ReadIOError
+from segstore.log.check.partition_check import check_partition
+from segstore.log.files.checkpoints import MISSING_RECORDS
+from tests.crash.crash_script import PATH
+from tests.crash.failing_scenarios_of_doors import read_only
+from tests.crash.failing_scenarios_of_missing_records import MISSING, missing, noted
+from tests.crash.failing_scenarios_of_ways_on import sealed
+
+
+def test_a_note_that_cannot_be_read_is_an_error():
+    """[DUR-7] `missing_records` called the gap one of compaction."""
+    disk = noted()
+    with closing(read_only(disk)) as log:
+        disk.watch(
+            lambda call, name: (
+                disk.fail(call, 1, errno.EIO)
+                if call == "read_at" and name.endswith(MISSING_RECORDS)
+                else None
+            )
+        )
+        with pytest.raises(ReadIOError):
+            missing(log)
+        disk.watch(None)
+        assert missing(log) == [MISSING]
+
+
+def test_a_directory_in_the_place_of_the_note_is_an_error_and_a_finding():
+    """[DUR-7, DUR-79] A scan read on over the gap."""
+    disk = noted(MISSING_RECORDS)
+    Directory(f"{PATH}/{MISSING_RECORDS}", disk, create=True).close()
+
+    with closing(read_only(disk)) as log, pytest.raises(NotALogError):
+        list(log.scan())
+    codes = {one.code for one in check_partition(PATH, environment=disk).findings}
+    assert "FILE_IS_NO_FILE" in codes
+
+
+def test_an_index_that_cannot_be_read_hides_no_missing_record():
+    """[DUR-8] The segment itself can be read."""
+    disk = noted()
+    with closing(read_only(disk)) as log:
+        disk.watch(
+            lambda call, name: (
+                disk.fail(call, 1, errno.EIO)
+                if call == "read_at" and name.endswith(".index")
+                else None
+            )
+        )
+        assert missing(log) == [MISSING]
+        disk.watch(None)
+
+
+@pytest.mark.parametrize("damage", [bytes(4), b"?" * 4, b"?" * 60])
+def test_cuts_behind_damage_end(damage: bytes):
+    """[DUR-79] The same offset was returned without end."""
+    with closing(read_only(sealed(damage))) as log:
+        for start in range(9):
+            with suppress(CorruptRecordError):
+                cuts = log.scan(start).cuts(1)
+                assert cuts == sorted({*cuts})
