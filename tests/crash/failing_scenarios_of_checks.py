@@ -83,9 +83,11 @@ def tells_of_a_failed_read(answer: object) -> bool:
         case (list(findings), list(notes)):
             said = ("not compared", "cannot be", "now and then")
             texts = [*notes, *(one["found"] or "" for one in findings)]
-            return any(one["os_error"] is not None for one in findings) or any(
-                words in text for text in texts for words in said
+            is_told = any(one["os_error"] is not None for one in findings)
+            is_told |= any(
+                one["code"] in {"FILE_IS_NO_FILE", "SIDECAR_CORRUPT"} for one in findings
             )
+            return is_told or any(words in text for text in texts for words in said)
     return False
 
 
