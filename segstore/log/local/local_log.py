@@ -43,7 +43,13 @@ from segstore.log.files.partition_directory import (
 from segstore.log.files.partition_lock import removed_while_open
 from segstore.log.files.recovery_advice import corrupt_log, missing_records, salvage_hint
 from segstore.log.local.delayed_deletion import DelayedDeletion
-from segstore.log.local.missing_records import missing_between, missing_of, note_missing
+from segstore.log.local.missing_records import (
+    INDEX_ENTRIES,
+    MAX_INDEX_BYTES,
+    missing_between,
+    missing_of,
+    note_missing,
+)
 from segstore.log.local.segment import Segment, roll_jitter_ms, segment_context
 from segstore.log.local.transaction_index import TransactionIndexes
 from segstore.log.local.truncation_history import TruncationHistory
@@ -878,6 +884,8 @@ class LocalLog:
             if following is None:
                 continue
             try:
+                for kind in INDEX_ENTRIES:  # one that cannot be read may be the proof: it stays
+                    self.directory.read_file(file_name(segment.base_offset, kind), MAX_INDEX_BYTES)
                 note_missing(self.directory, segment, following)
             except SegstoreError:
                 segment.close_quietly()
