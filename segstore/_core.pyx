@@ -112,6 +112,7 @@ from segstore.record_rows import (
 from segstore.status_errors import STATUS_ERRORS
 from segstore.types import (
     FileTimestampAndOffset,
+    LargestTimestamp,
     LogAppendInfo,
     LogOffsetMetadata,
     OffsetPosition,

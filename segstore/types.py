@@ -119,6 +119,17 @@ class TimestampOffset(NamedTuple):
     offset: int
 
 
+class LargestTimestamp(NamedTuple):
+    """The largest timestamp of a segment in ms, and the last offset of a batch that has it.
+
+    ``is_partial``: the segment cannot be read to its end; a later time may stand there.
+    """
+
+    timestamp: int
+    offset: int
+    is_partial: bool
+
+
 class FileTimestampAndOffset(NamedTuple):
     """The answer to a look-up by timestamp.
 

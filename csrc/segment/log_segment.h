@@ -226,8 +226,11 @@ bool sgs_log_segment_index_damaged(const sgs_log_segment *segment);
 sgs_status sgs_log_segment_indexes_full(sgs_log_segment *segment, bool *full, sgs_error *err); /* * */
 sgs_status sgs_log_segment_first_batch_timestamp(sgs_log_segment *segment, int64_t *timestamp,
                                                  sgs_error *err); /* * -1 none */
-sgs_status sgs_log_segment_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *out,
-                                         sgs_error *err); /* * SEG-3 */
+/** [SEG-3] The largest timestamp of the segment.
+ *  @param is_partial  whether bytes that are no batch kept the look-up from the segment's end: records behind them may have
+ *                     later times [DUR-79]. Such an answer is not remembered. */
+sgs_status sgs_log_segment_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *out, bool *is_partial,
+                                         sgs_error *err);
 sgs_status sgs_log_segment_modified_ms(sgs_log_segment *segment, int64_t *modified_ms, sgs_error *err);
 /** Whether the .log that is open is another file than the one that has its name: for who reads beside a writer. Without an
  *  open descriptor it is not, since the name decides at the next use. The inode of a file that is open is never given to

@@ -42,6 +42,8 @@ struct sgs_log_segment {
     _Atomic bool poisoned;          /* a cut or a sync failed [DUR-32, DUR-35] */
     _Atomic bool deleted;
     bool sealed;
+    bool
+        max_is_hidden; /* damage hid the largest timestamp from an append; written by who holds the lock, under the guard */
     _Atomic uint8_t suffix; /* sgs_segment_suffix; changed in a turn of the files */
 };
 _Static_assert(sizeof(struct sgs_log_segment) <= 320, "10,000 segments are 10,000 small objects");
@@ -98,6 +100,8 @@ void sgs_segment_remember_max_timestamp(sgs_log_segment *segment, uint32_t seen_
 /** For who holds the lock. */
 void sgs_segment_set_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset max_timestamp);
 void sgs_segment_forget_max_timestamp(sgs_log_segment *segment);
+/** No look-up remembers one until the segment is cut or recovered: appends do not raise it. */
+void sgs_segment_hide_max_timestamp(sgs_log_segment *segment);
 
 /* ---- segment_walk.c: batch headers one after the other, by Kafka's file rules [SEG-17] ---- */
 
@@ -156,9 +160,10 @@ sgs_status sgs_segment_search_batch(sgs_segment_walk *walk, const sgs_batch_head
 /* ---- segment_timestamps.c ---- */
 
 /** The greatest timestamp and the last offset of a batch that has it: the last entry of the time index that can be believed,
- *  and the headers behind it [SEG-24.7, DUR-53]. (-1, base offset) when no record has one. */
+ *  and the headers behind it [SEG-24.7, DUR-53]. (-1, base offset) when no record has one.
+ *  @param is_partial  as for sgs_log_segment_max_timestamp */
 sgs_status sgs_segment_find_largest_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *max_timestamp,
-                                              sgs_error *err);
+                                              bool *is_partial, sgs_error *err);
 
 /* ---- index_builder.c: the entries of both indexes, computed before anything is written [SEG-40, DUR-57] ---- */
 

@@ -119,6 +119,19 @@ static bool takes_entries(const sgs_log_segment *segment)
            !sgs_offset_index_is_full(&segment->offset_index) && !sgs_time_index_is_full(&segment->time_index);
 }
 
+/* The largest timestamp before an append. Where damage hides it, this append and later ones make no time-index entry: an
+ * entry promises that no record before it has a later time [DUR-79]. */
+static sgs_status know_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *max_timestamp, sgs_error *err)
+{
+    bool is_partial;
+    if (segment->max_is_hidden)
+        return SGS_OK;
+    SGS_TRY(sgs_log_segment_max_timestamp(segment, max_timestamp, &is_partial, err));
+    if (is_partial)
+        sgs_segment_hide_max_timestamp(segment);
+    return SGS_OK;
+}
+
 static sgs_status add_entries(sgs_log_segment *segment, int64_t last_offset, int32_t position,
                               sgs_timestamp_offset max_timestamp, sgs_error *err)
 {
@@ -129,6 +142,8 @@ static sgs_status add_entries(sgs_log_segment *segment, int64_t last_offset, int
     const sgs_status status = sgs_offset_index_append(&segment->offset_index, env, name, last_offset, position, err);
     if (status != SGS_OK)
         return status;
+    if (segment->max_is_hidden)
+        return SGS_OK;
     sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
     return sgs_time_index_maybe_append(&segment->time_index, env, name, max_timestamp.timestamp, max_timestamp.offset,
                                        false, err);
@@ -159,7 +174,7 @@ static sgs_status index_batches(sgs_log_segment *segment, const sgs_batch_header
     }
     SGS_EXPECT(status != SGS_OK || position == sgs_log_segment_size(segment));
     SGS_EXPECT(running.timestamp >= max_timestamp.timestamp);
-    if (running.timestamp > max_timestamp.timestamp)
+    if (!segment->max_is_hidden && running.timestamp > max_timestamp.timestamp)
         sgs_segment_set_max_timestamp(segment, running);
     return status;
 }
@@ -181,14 +196,14 @@ sgs_status sgs_log_segment_append(sgs_log_segment *segment, const sgs_slice *sli
     *poisoned = atomic_load_explicit(&segment->poisoned, memory_order_relaxed);
     int64_t bytes = 0;
     int fd = -1;
-    sgs_timestamp_offset max_timestamp;
+    sgs_timestamp_offset max_timestamp = { .timestamp = -1, .offset = segment->base_offset };
     sgs_status status = check_append(segment, slices, slices_count, rows, rows_count, &bytes, err);
     if (status == SGS_OK && bytes == 0)
         return SGS_OK;
     if (status == SGS_OK)
         status = sgs_segment_descriptor(segment, &fd, err);
     if (status == SGS_OK)
-        status = sgs_log_segment_max_timestamp(segment, &max_timestamp, err);
+        status = know_max_timestamp(segment, &max_timestamp, err);
     if (status != SGS_OK)
         return status;
 

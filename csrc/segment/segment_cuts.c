@@ -78,7 +78,7 @@ void sgs_segment_remember_max_timestamp(sgs_log_segment *segment, uint32_t seen_
     sgs_segment_lock_guard(segment);
     if (atomic_load_explicit(&segment->has_max_timestamp, memory_order_relaxed)) {
         *max_timestamp = segment->max_timestamp;
-    } else if (is_uncut_since(segment, seen_cuts)) {
+    } else if (is_uncut_since(segment, seen_cuts) && !segment->max_is_hidden) {
         segment->max_timestamp = *max_timestamp;
         atomic_store_explicit(&segment->has_max_timestamp, true, memory_order_relaxed);
     }
@@ -89,13 +89,19 @@ void sgs_segment_set_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offse
 {
     sgs_segment_lock_guard(segment);
     segment->max_timestamp = max_timestamp;
+    segment->max_is_hidden = false;
     atomic_store_explicit(&segment->has_max_timestamp, true, memory_order_relaxed);
     sgs_segment_unlock_guard(segment);
 }
 
-void sgs_segment_forget_max_timestamp(sgs_log_segment *segment)
+static void set_hidden(sgs_log_segment *segment, bool is_hidden)
 {
     sgs_segment_lock_guard(segment);
+    segment->max_is_hidden = is_hidden;
     atomic_store_explicit(&segment->has_max_timestamp, false, memory_order_relaxed);
     sgs_segment_unlock_guard(segment);
 }
+
+void sgs_segment_forget_max_timestamp(sgs_log_segment *segment) { set_hidden(segment, false); }
+
+void sgs_segment_hide_max_timestamp(sgs_log_segment *segment) { set_hidden(segment, true); }

@@ -54,13 +54,15 @@ static sgs_status without_index(sgs_log_segment *segment, sgs_status status)
     return status == SGS_INTERNAL ? status : SGS_OK;
 }
 
-/* The final time-index entry [SEG-50]. A time index without a free slot or block goes without it, and is stale then. */
+/* The final time-index entry [SEG-50]. A time index without a free slot or block goes without it, and is stale then. None is
+ * made of a partial maximum: look-ups would pass over later times in front of it [DUR-79]. */
 static sgs_status append_final_time_entry(sgs_log_segment *segment, sgs_error *err)
 {
     char name[SGS_SEGMENT_NAME_BYTES];
     sgs_timestamp_offset largest;
-    const sgs_status status = sgs_log_segment_max_timestamp(segment, &largest, err);
-    if (status != SGS_OK)
+    bool is_partial;
+    const sgs_status status = sgs_log_segment_max_timestamp(segment, &largest, &is_partial, err);
+    if (status != SGS_OK || is_partial)
         return status;
     sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
     SGS_EXPECT(segment->time_index.base.is_open);

@@ -226,8 +226,9 @@ sgs_status sgs_log_segment_find_max_timestamp(sgs_log_segment *segment, sgs_foun
 {
     finder self;
     sgs_timestamp_offset max_timestamp;
+    bool is_partial; /* then the answer is the record with the largest time that is known */
     sgs_found_timestamp answer = { .found = false, .leader_epoch = SGS_NO_PARTITION_LEADER_EPOCH };
-    sgs_status status = sgs_log_segment_max_timestamp(segment, &max_timestamp, err);
+    sgs_status status = sgs_log_segment_max_timestamp(segment, &max_timestamp, &is_partial, err);
     if (status != SGS_OK)
         return status;
     finder_init(&self, segment);
@@ -269,7 +270,7 @@ sgs_status sgs_log_segment_first_batch_timestamp(sgs_log_segment *segment, int64
 }
 
 sgs_status sgs_segment_find_largest_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *max_timestamp,
-                                              sgs_error *err)
+                                              bool *is_partial, sgs_error *err)
 {
     finder self;
     sgs_timestamp_offset last_entry; /* a look-up; unlike the cached last entry it may run beside an append */
@@ -291,8 +292,8 @@ sgs_status sgs_segment_find_largest_timestamp(sgs_log_segment *segment, sgs_time
         read_up_to = self.header.last_offset;
         status = finder_next(&self, err);
     }
-    /* Bytes that are no batch: the preallocated tail of a log that somebody else writes [DUR-76], or damage. What the index
-     * says about them is all that is known: who looks for such a time has to come there, and be told [DUR-79]. */
+    /* Bytes that are no batch: the preallocated tail of a log that another process writes [DUR-76], or damage. The index says
+     * what it knows of them; a later time may stand there, or behind [DUR-79]. */
     if (is_damage(status) && !sgs_segment_believes_indexes(segment))
         status = SGS_OK;
     const bool ends_clean = self.walk.position == self.walk.end;
@@ -301,35 +302,41 @@ sgs_status sgs_segment_find_largest_timestamp(sgs_log_segment *segment, sgs_time
         return status;
     const bool is_unread = !ends_clean && last_entry.offset > read_up_to;
     *max_timestamp = is_unread && last_entry.timestamp > largest.timestamp ? last_entry : largest;
+    *is_partial = !ends_clean && !sgs_segment_believes_indexes(segment);
     return SGS_OK;
 }
 
 /* Kafka believes the last entry. But an index that is not there, and cannot be made on a full disk, says nothing about the
  * segment: then its headers are read [DUR-30]. */
 static sgs_status load_max_timestamp(sgs_log_segment *segment, uint32_t seen_cuts, sgs_timestamp_offset *loaded,
-                                     sgs_error *err)
+                                     bool *is_partial, sgs_error *err)
 {
     sgs_time_index *index;
     if (!sgs_segment_believes_indexes(segment))
-        return sgs_segment_find_largest_timestamp(segment, loaded, err);
+        return sgs_segment_find_largest_timestamp(segment, loaded, is_partial, err);
     const sgs_status status = sgs_log_segment_time_index(segment, &index, err);
     if (status == SGS_OK)
         return time_floor(segment, INT64_MAX, loaded, err);
     return sgs_segment_goes_without_index(segment, seen_cuts, status)
-               ? sgs_segment_find_largest_timestamp(segment, loaded, err)
+               ? sgs_segment_find_largest_timestamp(segment, loaded, is_partial, err)
                : status;
 }
 
-sgs_status sgs_log_segment_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *out, sgs_error *err)
+sgs_status sgs_log_segment_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *out, bool *is_partial,
+                                         sgs_error *err)
 {
     sgs_timestamp_offset loaded;
+    bool loaded_partly = false;
+    *is_partial = false;
     if (sgs_segment_recall_max_timestamp(segment, out))
         return SGS_OK;
     /* An entry may have been lost, or be behind the log that somebody else writes: entries that are missing cost no answer
      * [DUR-8], so that the headers behind the last one are read. */
     const uint32_t seen_cuts = sgs_segment_see_cuts(segment);
-    SGS_TRY(load_max_timestamp(segment, seen_cuts, &loaded, err));
-    sgs_segment_remember_max_timestamp(segment, seen_cuts, &loaded);
+    SGS_TRY(load_max_timestamp(segment, seen_cuts, &loaded, &loaded_partly, err));
+    if (!loaded_partly)
+        sgs_segment_remember_max_timestamp(segment, seen_cuts, &loaded);
+    *is_partial = loaded_partly;
     *out = loaded;
     return SGS_OK;
 }

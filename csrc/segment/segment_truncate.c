@@ -78,6 +78,7 @@ sgs_status sgs_log_segment_truncate_to(sgs_log_segment *segment, int64_t offset,
     const bool kafka_profile = segment->context->kafka_profile;
     sgs_segment_fetch batch;
     sgs_timestamp_offset largest;
+    bool is_partial = false;
     sgs_status status = sgs_segment_check_writable(segment, err);
     if (status == SGS_OK)
         status = sgs_log_segment_translate_offset(segment, offset, 0, -1, &batch, err);
@@ -98,11 +99,11 @@ sgs_status sgs_log_segment_truncate_to(sgs_log_segment *segment, int64_t offset,
     /* Kafka asks for it here, so that it is known from now on: of a segment that nobody has asked yet it believes the last
      * entry that is left for one moment only, and reads the headers behind it [SEG-24.7]. */
     if (!was_known && kafka_profile)
-        status = sgs_log_segment_max_timestamp(segment, &largest, err);
+        status = sgs_log_segment_max_timestamp(segment, &largest, &is_partial, err);
     if (status == SGS_OK && (was_known || kafka_profile)) {
         if (largest.timestamp >= 0)
-            status = sgs_segment_find_largest_timestamp(segment, &largest, err);
-        if (status == SGS_OK)
+            status = sgs_segment_find_largest_timestamp(segment, &largest, &is_partial, err);
+        if (status == SGS_OK && !is_partial)
             sgs_segment_set_max_timestamp(segment, largest);
     }
     SGS_EXPECT(status != SGS_OK || sgs_log_segment_size(segment) == (batch.found ? batch.position : size));

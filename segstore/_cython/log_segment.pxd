@@ -131,7 +131,8 @@ cdef extern from "segment/log_segment.h" nogil:
     c_bool sgs_log_segment_index_damaged(const sgs_log_segment *segment)
     sgs_status sgs_log_segment_indexes_full(sgs_log_segment *segment, c_bool *full, sgs_error *err)
     sgs_status sgs_log_segment_first_batch_timestamp(sgs_log_segment *segment, int64_t *timestamp, sgs_error *err)
-    sgs_status sgs_log_segment_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *out, sgs_error *err)
+    sgs_status sgs_log_segment_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *out,
+                                             c_bool *is_partial, sgs_error *err)
     sgs_status sgs_log_segment_modified_ms(sgs_log_segment *segment, int64_t *modified_ms, sgs_error *err)
     sgs_status sgs_log_segment_is_replaced(sgs_log_segment *segment, c_bool *replaced, sgs_error *err)
     sgs_status sgs_log_segment_offset_index(sgs_log_segment *segment, sgs_offset_index **index, sgs_error *err)

@@ -467,18 +467,19 @@ cdef class LogSegment(_Handle):
         return timestamp
 
     def max_timestamp(self):
-        """Largest timestamp so far and its offset [SEG-3]."""
+        """Largest timestamp so far, its offset, and whether damage may hide a later one [SEG-3, DUR-79]."""
         cdef sgs_timestamp_offset found
+        cdef c_bool is_partial = False
         cdef sgs_error err
         cdef sgs_status status
         self.enter()
         try:
             with nogil:
-                status = sgs_log_segment_max_timestamp(self.segment, &found, &err)
+                status = sgs_log_segment_max_timestamp(self.segment, &found, &is_partial, &err)
             self.check(status, &err)
         finally:
             self.leave()
-        return TimestampOffset(found.timestamp, found.offset)
+        return LargestTimestamp(found.timestamp, found.offset, bool(is_partial))
 
     def modified_ms(self):
         """Time of the .log's last modification."""

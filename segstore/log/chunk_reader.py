@@ -231,7 +231,7 @@ class ChunkReader:
         max_position = self._local_log.max_position(segment, self._bound)
         first = max(offset, segment.base_offset)
         try:
-            if segment.largest_record_timestamp() < low:
+            if segment.latest_possible_timestamp() < low:
                 return None
             found = segment.find_offset_by_timestamp(low, first, max_position)
         except (CorruptRecordError, CorruptLogError):

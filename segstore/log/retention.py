@@ -13,9 +13,15 @@ from functools import partial
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Final
 
-from segstore.errors import DiskFullError, FsyncFailedError
+from segstore.errors import (
+    CorruptLogError,
+    CorruptRecordError,
+    DiskFullError,
+    FsyncFailedError,
+)
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX
 from segstore.log.files.profile import Profile
+from segstore.log.files.recovery_advice import corrupt_log, salvage_hint
 from segstore.log.local.local_log import out_of_range
 
 if TYPE_CHECKING:
@@ -174,14 +180,27 @@ class Retention:
         return self._delete_while(is_surplus)
 
     def _delete_by_time(self, config: LogConfig, gone: frozenset[Segment]) -> int:
-        """Delete what is older than ``retention.ms`` by its newest record [RET-7, RET-8]."""
+        """Delete what is older than ``retention.ms`` by its newest record [RET-7, RET-8].
+
+        A segment whose newest record damage may hide stays, with all behind it, and the damage is
+        raised [DUR-79].
+        """
         limit = config.local_ms if self._is_copied else config.retention_ms
         now_ms = self._log.local_log.directory.wall_clock_ms()
         if limit is None or limit < 0 or not self._believes_clock(now_ms):
             return 0
-        return self._delete_while(
-            lambda segment, _: segment in gone or now_ms - segment.largest_timestamp() > limit
-        )
+        undecided: list[Segment] = []
+
+        def is_old(segment: Segment, _: Segment | None) -> bool:
+            is_old = now_ms - segment.latest_possible_timestamp() > limit
+            if segment not in gone and not is_old and now_ms - segment.largest_timestamp() > limit:
+                undecided.append(segment)
+            return segment in gone or is_old
+
+        deleted = self._delete_while(is_old)
+        for segment in undecided:
+            _raise_undecided(segment)
+        return deleted
 
     def _gone(self) -> frozenset[Segment]:
         """Return the sealed segments whose ``.log`` somebody has removed [DUR-132].
@@ -271,6 +290,17 @@ class Retention:
         if state_file is not None and offset > state_file.state.local_log_start_offset:
             change = partial(state_file.change, local_log_start_offset=offset)
             self._with_room(change, offset)
+
+
+def _raise_undecided(segment: Segment) -> None:
+    try:
+        segment.check_times(segment.size_bytes)
+    except (CorruptLogError, CorruptRecordError) as error:
+        raise corrupt_log(
+            error,
+            "damage may hide the newest record of this segment, so retention.ms does not delete it;"
+            f" {salvage_hint(segment.directory_path)}; `delete_records` deletes it",
+        ) from error
 
 
 def delete_snapshots_of(

@@ -1231,6 +1231,12 @@ class UnifiedLog(Log):
         Of a log that is copied to remote storage, what goes has been uploaded, or lies below the
         log start; ``local.retention.bytes`` and ``local.retention.ms`` say when, and the local log
         start moves instead [RET-2, RET-4, RET-8].
+
+        Raises
+        ------
+        CorruptLogError
+            Damage may hide the newest record of a segment that is old by all that can be read of
+            it: it stays. What went before it is deleted.
         """
         with self._changing:
             return self._retention.delete_old_segments()

@@ -57,6 +57,7 @@ static sgs_status look_up_times(failing_run *run)
     segment_kit *kit = &run->kit;
     sgs_found_timestamp found = { .found = false };
     sgs_timestamp_offset largest;
+    bool is_partial = false;
     int64_t first;
     SGS_TRY(sgs_log_segment_first_batch_timestamp(kit->segment, &first, &kit->err));
     for (int64_t offset = 3; offset < BATCHES; offset += 17) {
@@ -69,7 +70,7 @@ static sgs_status look_up_times(failing_run *run)
     EXPECT_EQ_I64(found.offset, BATCHES - 1);
     SGS_TRY(sgs_log_segment_find_max_timestamp(kit->segment, &found, &kit->err));
     EXPECT_EQ_I64(found.offset, BATCHES - 1);
-    SGS_TRY(sgs_log_segment_max_timestamp(kit->segment, &largest, &kit->err));
+    SGS_TRY(sgs_log_segment_max_timestamp(kit->segment, &largest, &is_partial, &kit->err));
     EXPECT_EQ_I64(largest.offset, BATCHES - 1);
     return SGS_OK;
 }

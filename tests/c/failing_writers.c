@@ -145,8 +145,9 @@ static sgs_status cut_all(failing_run *run) { return cut_to(run, 0); }
 static void known_to_the_end(failing_run *run)
 {
     sgs_timestamp_offset largest;
+    bool is_partial = false;
     failing_write(run, BATCHES);
-    EXPECT_OK(sgs_log_segment_max_timestamp(run->kit.segment, &largest, &run->kit.err), &run->kit.err);
+    EXPECT_OK(sgs_log_segment_max_timestamp(run->kit.segment, &largest, &is_partial, &run->kit.err), &run->kit.err);
 }
 
 static sgs_status seal(failing_run *run)

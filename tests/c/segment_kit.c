@@ -221,7 +221,8 @@ int64_t segment_kit_next_offset(segment_kit *kit)
 int64_t segment_kit_max_timestamp(segment_kit *kit)
 {
     sgs_timestamp_offset found = { -7, -7 };
-    EXPECT_OK(sgs_log_segment_max_timestamp(kit->segment, &found, &kit->err), &kit->err);
+    bool is_partial = false;
+    EXPECT_OK(sgs_log_segment_max_timestamp(kit->segment, &found, &is_partial, &kit->err), &kit->err);
     return found.timestamp;
 }
 

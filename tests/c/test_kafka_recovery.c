@@ -62,7 +62,8 @@ TEST(a_recovery_leaves_trimmed_indexes_and_whole_batches)
     EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_INDEX), 3 * 8);
     EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_TIMEINDEX), 3 * 12);
     sgs_timestamp_offset largest;
-    EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
+    bool is_partial = false;
+    EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &is_partial, &kit.err), &kit.err);
     EXPECT_EQ_I64(largest.timestamp, 30);
     EXPECT_EQ_I64(largest.offset, 3);
     sgs_batch_table_deinit(&table);
@@ -123,6 +124,7 @@ TEST(the_first_of_the_largest_timestamps_counts)
         segment_kit kit;
         sgs_batch_table table;
         sgs_timestamp_offset largest;
+        bool is_partial = false;
         size_t taken;
         int32_t cut;
         open_log(&kit, offsets, 4, "");
@@ -131,14 +133,14 @@ TEST(the_first_of_the_largest_timestamps_counts)
             segment_kit_batch(file + BATCH_BYTES * i, BATCH_BYTES, i, 1, timestamps[1 - first][i], BATCH_BYTES);
         temporary_write(&kit.directory, LOG, file, sizeof file);
         REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
-        EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
+        EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &is_partial, &kit.err), &kit.err);
         EXPECT_OK(take_all(&kit, &table, &taken), &kit.err);
         EXPECT_OK(sgs_log_segment_end_recovery(kit.segment, sizeof file, &cut, &kit.err), &kit.err);
-        EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
+        EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &is_partial, &kit.err), &kit.err);
         EXPECT_EQ_I64(largest.timestamp, 90);
         EXPECT_EQ_I64(largest.offset, first);
         EXPECT_OK(sgs_log_segment_begin_recovery(kit.segment, &kit.err), &kit.err);
-        EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
+        EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &is_partial, &kit.err), &kit.err);
         EXPECT_EQ_I64(largest.timestamp, -1);
         EXPECT_EQ_I64(largest.offset, 0);
         sgs_batch_table_deinit(&table);

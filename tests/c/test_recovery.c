@@ -180,6 +180,7 @@ TEST(a_recovery_of_a_segment_in_use_knows_its_new_end)
         int64_t first;
         bool ends_clean;
         sgs_timestamp_offset largest;
+        bool is_partial = false;
         segment_kit kit;
         segment_kit_open(&kit);
         segment_kit_fill(&kit, BATCHES, SIZE);
@@ -196,7 +197,7 @@ TEST(a_recovery_of_a_segment_in_use_knows_its_new_end)
         EXPECT_EQ_I64(sgs_log_segment_size(kit.segment), kept * SIZE);
         EXPECT_OK(sgs_log_segment_read_next_offset(kit.segment, &next, &ends_clean, &kit.err), &kit.err);
         EXPECT_EQ_I64(next, kept);
-        EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
+        EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &is_partial, &kit.err), &kit.err);
         EXPECT_EQ_I64(largest.timestamp, kept == 0 ? -1 : (kept - 1) * 10);
         EXPECT_OK(segment_kit_append(&kit, kept, 1, 777, SIZE - 20), &kit.err);
         EXPECT_OK(segment_kit_append(&kit, kept + 1, 1, 778, SIZE - 20), &kit.err);

@@ -130,7 +130,8 @@ static int64_t first_timestamp(interleaving *self)
 static void look_for_largest_timestamp(interleaving *self)
 {
     sgs_timestamp_offset largest;
-    if (sgs_log_segment_max_timestamp(self->kit.segment, &largest, &self->kit.err) == SGS_OK)
+    bool is_partial = false;
+    if (sgs_log_segment_max_timestamp(self->kit.segment, &largest, &is_partial, &self->kit.err) == SGS_OK)
         self->answer = largest.timestamp;
 }
 
@@ -316,6 +317,7 @@ static void *look_until_stopped(void *argument)
         sgs_segment_fetch fetch;
         sgs_found_timestamp found;
         sgs_timestamp_offset largest;
+        bool is_partial = false;
         int64_t first;
         self->random = self->random * 1103515245u + 12345u;
         const int64_t offset = self->random / 65536 % BATCHES;
@@ -325,7 +327,7 @@ static void *look_until_stopped(void *argument)
         sgs_buffer_clear(&out); /* what was cut may not be found: only what is remembered counts */
         (void)sgs_log_segment_read(self->segment, &request, &out, &fetch, &err);
         (void)sgs_log_segment_find_offset_by_timestamp(self->segment, 1000 + offset, 0, -1, &found, &err);
-        (void)sgs_log_segment_max_timestamp(self->segment, &largest, &err);
+        (void)sgs_log_segment_max_timestamp(self->segment, &largest, &is_partial, &err);
         (void)sgs_log_segment_first_batch_timestamp(self->segment, &first, &err);
         ++self->looked;
     }

@@ -310,12 +310,13 @@ static void *read_for_ever(void *argument)
         };
         sgs_segment_fetch fetch;
         sgs_timestamp_offset largest;
+        bool is_partial = false;
         sgs_buffer_clear(&out);
         bool good = sgs_log_segment_read(self->segment, &request, &out, &fetch, &err) == SGS_OK && fetch.found &&
                     fetch.base_offset == offset && fetch.position == offset * 100;
         for (size_t at = 0; good && at + 100 <= out.size; at += 100)
             good = sgs_batch_check(out.data + at, 100, 0, &err) == SGS_OK;
-        good = good && sgs_log_segment_max_timestamp(self->segment, &largest, &err) == SGS_OK &&
+        good = good && sgs_log_segment_max_timestamp(self->segment, &largest, &is_partial, &err) == SGS_OK &&
                largest.timestamp == largest.offset * 3 &&
                largest.offset >= last - 1; /* published behind the size [CON-4] */
         self->wrong += !good;

@@ -116,11 +116,12 @@ static bool look_for_a_timestamp(worker *self, log_end end)
     const int64_t offset = random_below(self, end.offset);
     sgs_found_timestamp found;
     sgs_timestamp_offset largest;
+    bool is_partial = false;
     sgs_log_segment *segment = self->common->segment;
     return sgs_log_segment_find_offset_by_timestamp(segment, TIME + offset, 0, end.position, &found, &self->first) ==
                SGS_OK &&
            found.found && found.offset == offset && found.timestamp == TIME + offset &&
-           sgs_log_segment_max_timestamp(segment, &largest, &self->first) == SGS_OK &&
+           sgs_log_segment_max_timestamp(segment, &largest, &is_partial, &self->first) == SGS_OK &&
            largest.timestamp == TIME + largest.offset && largest.offset >= end.offset - 1 - MOST_RECORDS;
 }
 

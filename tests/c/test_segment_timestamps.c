@@ -134,6 +134,7 @@ static void answers_are_right(segment_kit *kit)
 {
     sgs_found_timestamp found = { .found = false };
     sgs_timestamp_offset largest = { 0, 0 };
+    bool is_partial = false;
     int first_of_largest = 0;
     for (int64_t target = 970; target < 1170; target += 3) {
         int expected = 0;
@@ -147,8 +148,9 @@ static void answers_are_right(segment_kit *kit)
     for (int i = 1; i < MANY; ++i)
         if (time_of(i) > time_of(first_of_largest))
             first_of_largest = i;
-    EXPECT_OK(sgs_log_segment_max_timestamp(kit->segment, &largest, &kit->err), &kit->err);
+    EXPECT_OK(sgs_log_segment_max_timestamp(kit->segment, &largest, &is_partial, &kit->err), &kit->err);
     EXPECT_EQ_I64(largest.timestamp, time_of(first_of_largest));
+    EXPECT_TRUE(!is_partial);
     EXPECT_OK(sgs_log_segment_find_max_timestamp(kit->segment, &found, &kit->err), &kit->err);
     EXPECT_EQ_I64(found.offset, first_of_largest);
 }
@@ -217,17 +219,50 @@ TEST(lost_entries_of_the_time_index_change_no_answer)
     segment_kit_close(&kit);
 }
 
+/* [DUR-79] Behind damage there may be a later time: the answer says so, and is not kept. */
+TEST(a_largest_timestamp_in_front_of_damage_is_partial)
+{
+    enum { DAMAGED = 20 };
+    static const uint8_t nonsense[50];
+    segment_kit kit;
+    sgs_segment_fetch batch;
+    sgs_timestamp_offset largest = { 0, 0 };
+    uint8_t entries[INDEX_BYTES];
+    const size_t size = make_segment_with_times(&kit, entries);
+    reopen_with(&kit, entries, size);
+    EXPECT_OK(sgs_log_segment_translate_offset(kit.segment, DAMAGED, 0, -1, &batch, &kit.err), &kit.err);
+    const sgs_slice slice = { nonsense, sizeof nonsense };
+    const sgs_env *const env = sgs_env_posix();
+    int64_t written;
+    int fd;
+    REQUIRE_OK(env->open_file(env, kit.directory.fd, "00000000000000000000.log", SGS_OPEN_WRITE, &fd, &kit.err),
+               &kit.err);
+    EXPECT_OK(env->write_at(env, fd, "", &slice, 1, batch.position, &written, &kit.err), &kit.err);
+    EXPECT_OK(env->close(env, fd, "", &kit.err), &kit.err);
+    for (int has_index = 0; has_index < 2; ++has_index) {
+        reopen_with(&kit, entries, has_index ? size : 0);
+        for (int again = 0; again < 2; ++again) {
+            bool is_partial = has_index;
+            EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &is_partial, &kit.err), &kit.err);
+            EXPECT_EQ_I64(is_partial, !has_index); /* the last entry shows what is behind the damage */
+            EXPECT_TRUE(has_index ? largest.offset > DAMAGED : largest.offset < DAMAGED);
+        }
+    }
+    segment_kit_close(&kit);
+}
+
 /* [DUR-62] Kafka believes its index: a wrong last entry is the largest timestamp. */
 TEST(the_conformance_profile_believes_the_time_index)
 {
     segment_kit kit;
     sgs_timestamp_offset largest = { 0, 0 };
+    bool is_partial = false;
     uint8_t entries[INDEX_BYTES];
     const size_t size = make_segment_with_times(&kit, entries);
     kit.context.kafka_profile = true;
     sgs_store_be64(entries + size - 12, 77777);
     reopen_with(&kit, entries, size);
-    EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
+    EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &is_partial, &kit.err), &kit.err);
     EXPECT_EQ_I64(largest.timestamp, 77777);
     EXPECT_TRUE(!sgs_log_segment_index_damaged(kit.segment));
     kit.context.kafka_profile = false;

@@ -70,4 +70,4 @@ def test_a_largest_timestamp_that_was_cut_is_not_remembered(tmp_path: Path):
             log.truncate_to(RECORDS)
             reader.join()
 
-            assert log.segments()[-1].max_timestamp() == (999 + RECORDS, RECORDS - 1)
+            assert log.segments()[-1].max_timestamp() == (999 + RECORDS, RECORDS - 1, False)

@@ -69,7 +69,7 @@ def test_look_ups_by_time(segment):
     assert segment.find_offset_by_timestamp(TIME + 61, 8) == (TIME + 62, 8, 0)
     assert segment.find_offset_by_timestamp(TIME + 10**6, 0) is None
     assert segment.find_max_timestamp() == (TIME + 272, 29, 0)
-    assert segment.max_timestamp() == (TIME + 272, 29)
+    assert segment.max_timestamp() == (TIME + 272, 29, False)
     assert segment.first_batch_timestamp() == TIME + 2
     assert segment.time_index_entries() == sorted(segment.time_index_entries())
     for entry in segment.offset_index_entries():

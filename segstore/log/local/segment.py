@@ -132,11 +132,24 @@ class Segment(LogSegment):
         return self.modified_ms() if largest < 0 else largest
 
     def largest_record_timestamp(self) -> int:
-        """Return the largest timestamp of the records, -1 when none has one.
+        """Return the largest timestamp of the records that can be read, -1 when none has one.
 
         What a damaged time index says does not count [DUR-8, DUR-53].
         """
         return self.max_timestamp().timestamp
+
+    def latest_possible_timestamp(self) -> int:
+        """Return the largest timestamp that a record may have: 2^63-1 where damage may hide one.
+
+        So a look-up by time does not pass over the segment: it reads there, and reports the damage
+        [DUR-79]. Else as `largest_timestamp`.
+        """
+        return MAX_LONG if self.max_timestamp().is_partial else self.largest_timestamp()
+
+    def check_times(self, max_position: int) -> None:
+        """Raise the damage before *max_position* that may hide the largest timestamp, if any."""
+        if self.max_timestamp().is_partial:
+            self.find_offset_by_timestamp(MAX_LONG, self.base_offset, max_position)
 
 
 def open_named_segment(

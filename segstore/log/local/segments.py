@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from segstore._core import in_order, size_of_segments
-from segstore.config import MIN_LONG
+from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import IllegalArgumentError, IllegalStateError
 
 if TYPE_CHECKING:
@@ -131,10 +131,11 @@ class Segments:
         return () if from_offset > active else self.values(from_offset, active)
 
     def reaching_timestamp(self, timestamp: int) -> Iterator[Segment]:
-        """Yield the segments whose largest timestamp is *timestamp* or a later one.
+        """Yield the segments that may have a record with *timestamp* or a later one.
 
         Kafka asks one segment after the other [TS-2]. The largest timestamp so far never falls from
         one to the next, and those of sealed segments stay: they are asked once, and then searched.
+        One that damage may hide is not kept [DUR-79].
         """
         maxima = self.running_maxima
         sealed_count = len(self.as_tuple) - 1
@@ -142,7 +143,10 @@ class Segments:
             known = list(maxima)
             largest = known[-1] if known else MIN_LONG
             while len(known) < sealed_count and largest < timestamp:
-                largest = max(largest, self.as_tuple[len(known)].largest_timestamp())
+                latest = self.as_tuple[len(known)].latest_possible_timestamp()
+                if latest == MAX_LONG:
+                    break
+                largest = max(largest, latest)
                 known.append(largest)
             maxima = self.running_maxima = tuple(known)
         first = bisect_left(maxima, timestamp)
@@ -150,7 +154,7 @@ class Segments:
             yield self.as_tuple[first]
             first += 1
         for index in range(first, len(self.as_tuple)):
-            if self.as_tuple[index].largest_timestamp() >= timestamp:
+            if self.as_tuple[index].latest_possible_timestamp() >= timestamp:
                 yield self.as_tuple[index]
 
     def with_segment(self, segment: Segment) -> Segments:

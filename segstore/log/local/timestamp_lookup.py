@@ -124,10 +124,12 @@ def _largest_visible_timestamp(
 ) -> int:
     """Return the largest timestamp of what is visible of *segment*, -1 when none has one.
 
-    Where bytes that are no batch follow the log end, the last entry of the index is all that is
-    known of them. But of a log that somebody else writes it may be one that a truncation left, and
-    the bytes a batch that is being written [DUR-76, DUR-77]: the entry counts for nothing then.
+    Damage that may hide it is raised [DUR-79]. Where bytes that are no batch follow the log end,
+    the last entry of the index is all that is known of them. But of a log that another process
+    writes it may be one that a truncation left, and the bytes a batch that is being written
+    [DUR-76, DUR-77]: the entry counts for nothing then.
     """
+    segment.check_times(local_log.max_position(segment, log_end))
     found = segment.max_timestamp()
     is_last = segment.base_offset == log_end.segment_base_offset
     if not (local_log.is_followed and is_last and found.offset >= log_end.message_offset):

@@ -19,7 +19,7 @@ class Fake(NamedTuple):
     size_bytes: int = 10
     timestamp: int = 0
 
-    def largest_timestamp(self) -> int:
+    def latest_possible_timestamp(self) -> int:
         return self.timestamp
 
 
