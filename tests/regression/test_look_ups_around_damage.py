@@ -97,9 +97,7 @@ def test_a_whole_time_index_leads_past_damage(path: Path):
         assert not log.segments()[0].max_timestamp().is_partial
 
 
-def test_a_segment_says_that_damage_may_hide_its_largest_timestamp(
-    path: Path, time_index: bytes
-):
+def test_a_segment_says_that_damage_may_hide_its_largest_timestamp(path: Path, time_index: bytes):
     """[SEG-3, DUR-79]"""
     damage(path, 0, time_index)
     with opened(path, read_only=True) as log:

@@ -20,6 +20,7 @@ from segstore.errors import (
     LogNotFoundError,
     LogPermissionError,
     ReadIOError,
+    ResourceError,
     SegstoreError,
 )
 from segstore.log.check.checksum_sidecar_check import all_headers, check_sidecar
@@ -54,7 +55,6 @@ from segstore.log.files.checkpoints import (
 from segstore.log.files.checksum_sidecar import sidecar_base_offset, sidecar_name
 from segstore.log.files.partition_directory import (
     INDEX_ENTRY_BYTES,
-    SegmentFile,
     file_name,
     has_unique_id,
     parse_file_name,
@@ -232,13 +232,10 @@ class _Look:
         if report.blocking_file is not None:  # `recover` changes nothing before it is moved away
             self._findings[:] = [replace(one, repaired=False) for one in self._findings]
         self._findings.sort(key=_severity)
-        try:
+        with self._reading("."):
             report.quarantined = quarantined_files(
                 directory, context, bases, report.log_start_offset
             )
-        except UNREADABLE_ERRORS as error:
-            name = os.path.basename(error.file or ".")  # noqa: PTH119 - a name
-            self._add(unreadable_file(directory, name, error))
         leftovers = [file.name for file in segment_files(names) if file.suffix]
         leftovers += [name for name in names if name.endswith(".tmp")]
         report.notes += [f"{name}: left over from an interrupted operation" for name in leftovers]
@@ -269,7 +266,8 @@ class _Look:
         try:
             yield
         except UNREADABLE_ERRORS as error:
-            self._add(unreadable_file(self._directory, name, error))
+            path = error.file or name
+            self._add(unreadable_file(self._directory, os.path.basename(path), error))  # noqa: PTH119
 
     # ---- segments --------------------------------------------------------------------------------
 
@@ -280,12 +278,16 @@ class _Look:
         examination = SegmentExamination(
             directory, context, state.log_state, forecast, self._scan_segment
         )
-        sizes = [self._size(SegmentFile(base, "log", "")) for base in bases]
+        sizes = [self._size(file_name(base, "log")) for base in bases]
+        size_bytes = sum(size or 0 for size in sizes)
         place = Neighbours(bases[0] if bases else 0, False, -1, None, report.recovery_point)
         for number, (base, size) in enumerate(zip(bases, sizes, strict=True), start=1):
             following = bases[number] if number < len(bases) else None
             place = place._replace(following=following)
             name = file_name(base, "log")
+            if size is None:
+                place = Neighbours(base, False, -1, None, report.recovery_point)
+                continue
             try:
                 checked = examination.examine(base, place, self._end_position(base, size))
             except UNREADABLE_ERRORS as error:
@@ -309,12 +311,15 @@ class _Look:
             )
             place = Neighbours(end, is_contiguous, checked.last_epoch, None, place.recovery_point)
             if self._progress is not None:
-                self._progress(report.path, report.size_bytes, sum(sizes))
+                self._progress(report.path, report.size_bytes, size_bytes)
 
-    def _size(self, file: SegmentFile) -> int:
-        with suppress(SegstoreError):  # told by who reads it
-            return self._directory.info(file.name).size
-        return 0
+    def _size(self, name: str) -> int | None:
+        """Return the size of a file; None where it cannot be looked at, which is a finding."""
+        try:
+            return self._directory.info(name).size
+        except UNREADABLE_ERRORS as error:
+            self._add(unreadable_file(self._directory, name, error))
+        return None
 
     def _end_position(self, base: int, size: int) -> int:
         """Return where a segment that is being written ends, as its writer says; -1 of others."""
@@ -344,7 +349,7 @@ class _Look:
         ]
         if handle is not None:
             found = [one for one in found if one.code is not FindingCode.INDEX_MISSING]
-        is_growing = self._size(SegmentFile(base, "log", "")) > checked.check.size_bytes
+        is_growing = (self._size(file_name(base, "log")) or 0) > checked.check.size_bytes
         if following is None and is_growing:
             return  # entries of batches that came since are among them
         self._add(*(replace(one, repaired=repaired and one.repaired) for one in found))
@@ -387,14 +392,22 @@ class _Look:
                 if handle is None
                 else handle.wrong_indexes()
             )
+        except ResourceError:
+            raise
         except SegstoreError as error:
             report.notes.append(
                 f"the transaction indexes were not compared with the batches: {error}"
             )
             return
-        problems = {one.base_offset: (one.problem, one.content is not None) for one in wrong}
+        problems = {}
+        for one in wrong:
+            if one.error is None:
+                problems[one.base_offset] = one.problem, one.content is not None
+            else:
+                name = file_name(one.base_offset, "txnindex")
+                self._add(unreadable_file(directory, name, one.error))
         for file in self._files:
-            size = self._size(file) if file.kind == "txnindex" else 0
+            size = (self._size(file.name) or 0) if file.kind == "txnindex" else 0
             if size % TRANSACTION_INDEX_ENTRY_BYTES and file.offset not in problems:
                 text = f"{size} bytes are no multiple of {TRANSACTION_INDEX_ENTRY_BYTES}"
                 problems[file.offset] = text, True
@@ -493,17 +506,13 @@ class _Look:
         for base in sealed:
             cut_at = self._report.forecast.truncations.get(base)
             with self._reading(sidecar_name(base)), suppress(LogNotFoundError):
-                try:
-                    found = check_sidecar(
-                        self._directory,
-                        base,
-                        partial(_headers, context, base),
-                        is_believed=state.log_state is not None,
-                        end_position=cut_at,
-                    )
-                except ReadIOError as error:
-                    self._report.notes.append(f"{sidecar_name(base)} was not compared: {error}")
-                    continue
+                found = check_sidecar(
+                    self._directory,
+                    base,
+                    partial(_headers, context, base),
+                    is_believed=state.log_state is not None,
+                    end_position=cut_at,
+                )
                 if found is None:
                     continue
                 if found.fits and base in checks:

@@ -74,7 +74,7 @@ def read_state(directory: Directory, forecast: OpenForecast | None = None) -> Pa
     path = absolute_path(directory.path)
     with suppress(SegstoreError):  # a copy under another name has no line in any checkpoint
         state.topic_partition = parse_directory_name(os.path.basename(path))  # noqa: PTH119
-    with suppress(SegstoreError):
+    with suppress(LogNotFoundError, *UNREADABLE_ERRORS):
         parent = open_parent_directory(path, directory.environment)
     try:
         _StateReading(directory, parent, state, forecast).read()
@@ -115,7 +115,10 @@ class _StateReading:
                 require_whole(data, ())  # entries in another order have a finding of their own
         with self._reading(directory, checkpoints.PARTITION_METADATA):
             self._read_topic_id()
-        with suppress(SegstoreError):  # told as what it means for the records
+        with (
+            self._reading(directory, checkpoints.LOG_STATE),
+            suppress(*_NOT_PARSED),  # reported as what it means for the records
+        ):
             found = checkpoints.LogState.read(directory)
             latest = state.epochs[-1] if state.epochs else None
             if found is not None and found.fits(latest):
@@ -207,7 +210,7 @@ class _StateReading:
                         told[prefix + name] = start
         state.reported_log_start_offset = max(told.values(), default=0)
         state.log_start_offset = state.reported_log_start_offset
-        with suppress(SegstoreError):
+        with suppress(*_NOT_PARSED, *UNREADABLE_ERRORS):
             store = CheckpointStore(self._directory, self._parent, topic_partition)
             found = store.read()
             state.log_start_offset, marker = found.log_start_offset, found.own_marker

@@ -12,7 +12,7 @@ import numpy as np
 
 from segstore.errors import ReadIOError, SegstoreError
 from segstore.log.check.damaged_ranges import damaged_ranges
-from segstore.log.check.unreadable_file import first_unreadable
+from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, first_unreadable
 from segstore.log.check.verify_report import SegmentCheck
 from segstore.log.files.partition_directory import file_name
 from segstore.log.findings.finding import Action, Finding, FindingCode, Records, facts_of
@@ -229,7 +229,7 @@ class SegmentExamination:
             end = place.recovery_point if place.recovery_point > base else None
         try:
             damaged = damaged_ranges(self._directory, self._context, base, self._state, base, end)
-        except SegstoreError as error:  # it went, or the disk fails in yet another way
+        except UNREADABLE_ERRORS as error:
             yield self._of_log(
                 FindingCode.FILE_UNREADABLE,
                 base,

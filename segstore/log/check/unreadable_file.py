@@ -8,7 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from segstore.errors import LogPermissionError, NotALogError, ReadIOError, SegstoreError
+from segstore.errors import (
+    LogNotFoundError,
+    LogPermissionError,
+    NotALogError,
+    ReadIOError,
+    SegstoreError,
+    WriteError,
+)
 from segstore.log.files.checksum_sidecar import sidecar_base_offset
 from segstore.log.files.partition_directory import parse_file_name
 from segstore.log.findings.finding import Action, Finding, FindingCode, Records, facts_of
@@ -18,8 +25,8 @@ if TYPE_CHECKING:
 
     from segstore._core import Directory
 
-UNREADABLE_ERRORS: Final = (ReadIOError, LogPermissionError, NotALogError)
-"""What is said of a file that is there, and cannot be read."""
+UNREADABLE_ERRORS: Final = (ReadIOError, LogPermissionError, NotALogError, WriteError)
+"""What a file raises that is there and cannot be read; `WriteError` where its open fails."""
 _KINDS: Final = {
     stat.S_IFDIR: "a directory",
     stat.S_IFLNK: "a symbolic link",
@@ -49,7 +56,7 @@ def holds_records(name: str) -> bool:
 def files_that_are_none(directory: Directory, names: Iterable[str]) -> Iterator[Finding]:
     """Yield a finding for each of *names* that is no regular file; none of them is opened."""
     for name in names:
-        with suppress(SegstoreError):  # it went, or is told by who reads it
+        with suppress(LogNotFoundError, *UNREADABLE_ERRORS):  # reported where it is read
             if not directory.info(name).is_regular:
                 yield no_file(directory, name)
 
@@ -113,7 +120,7 @@ def unreadable_directory(error: SegstoreError | OSError) -> Finding:
 def first_unreadable(directory: Directory, name: str) -> int | None:
     """Return where the first page begins that the disk does not give out; None without one."""
     position, step = 0, _PROBE_BYTES
-    with suppress(SegstoreError):
+    with suppress(LogNotFoundError, *UNREADABLE_ERRORS):
         size = directory.info(name).size
         while position < size:
             try:

@@ -14,9 +14,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from segstore._core import FileBarrier
 from segstore.errors import (
     CorruptIndexError,
+    LimitExceededError,
     LogNotFoundError,
+    LogPermissionError,
     NotALogError,
+    ReadIOError,
     SegstoreError,
+    UnsupportedFormatError,
 )
 from segstore.log.files.partition_directory import file_name
 from segstore.log.local.batch_transactions import (
@@ -47,6 +51,8 @@ class WrongIndex(NamedTuple):
     problem: str
     content: bytes | None
     """What it should hold; None where damage of the log hides that."""
+    error: SegstoreError | None = None
+    """Why the file cannot be read; None where its content is wrong."""
 
 
 def wrong_indexes(
@@ -66,18 +72,22 @@ def wrong_indexes(
     for segment, is_known, ends in aborts_by_segment(local_log, log_start_offset, end):
         is_last = segment.base_offset == end.segment_base_offset
         is_growing = may_grow and is_last
-        problem = _problem_during_writes(
-            local_log.directory,
-            segment.base_offset,
-            ends.aborts,
-            seen_below=ends.next_offset if is_growing or ends.damage is not None else None,
-            is_written=is_growing,
-        )
+        unreadable = None
+        try:
+            problem = _problem_during_writes(
+                local_log.directory,
+                segment.base_offset,
+                ends.aborts,
+                seen_below=ends.next_offset if is_growing or ends.damage is not None else None,
+                is_written=is_growing,
+            )
+        except (LogPermissionError, NotALogError, ReadIOError) as error:
+            problem, unreadable = f"cannot be read: {error.message}", error
         if problem is not None and local_log.segments.get(segment.base_offset) is segment:
             content = None
             if is_known and ends.damage is None:
                 content = _content_of(ends.aborts)
-            wrong.append(WrongIndex(segment.base_offset, problem, content))
+            wrong.append(WrongIndex(segment.base_offset, problem, content, unreadable))
     return wrong
 
 
@@ -87,12 +97,12 @@ def rebuild_wrong_indexes(local_log: LocalLog, log_start_offset: int) -> list[st
     The caller holds the append lock. Returns their names.
     """
     names = []
-    for base_offset, _, content in wrong_indexes(local_log, log_start_offset, may_grow=False):
-        if content is not None:
+    for wrong in wrong_indexes(local_log, log_start_offset, may_grow=False):
+        if wrong.content is not None:
             try:
-                names.append(write_index(local_log.directory, base_offset, content))
+                names.append(write_index(local_log.directory, wrong.base_offset, wrong.content))
             except NotALogError:
-                name = file_name(base_offset, "txnindex")
+                name = file_name(wrong.base_offset, "txnindex")
                 if not _is_something_else(local_log.directory, name):
                     raise  # it is about the file beside it
     return names
@@ -110,13 +120,15 @@ def check_indexes(local_log: LocalLog, offset: int, log_start_offset: int) -> No
     ------
     CorruptIndexError
         One of them is not what they say.
+    LogPermissionError, NotALogError, ReadIOError
+        One of them cannot be read.
     """
     first = local_log.segments.floor_segment(offset)
-    for base_offset, problem, _ in wrong_indexes(local_log, log_start_offset, may_grow=True):
-        if first is not None and base_offset >= first.base_offset:
-            raise CorruptIndexError(
-                f"the list of aborted transactions cannot be believed: it {problem}",
-                file=TransactionIndex(local_log.directory, base_offset).path,
+    for wrong in wrong_indexes(local_log, log_start_offset, may_grow=True):
+        if first is not None and wrong.base_offset >= first.base_offset:
+            raise wrong.error or CorruptIndexError(
+                f"the list of aborted transactions cannot be believed: it {wrong.problem}",
+                file=TransactionIndex(local_log.directory, wrong.base_offset).path,
                 found="other entries",
                 expected="those that the batches tell",
             )
@@ -172,7 +184,7 @@ def problem_of_index(
         size = directory.info(index.name).size if directory.exists(index.name) else 0
     except LogNotFoundError:
         size = 0  # deleted meanwhile
-    except SegstoreError as error:
+    except (CorruptIndexError, LimitExceededError, UnsupportedFormatError) as error:
         return f"cannot be read: {error.message}"
     for abort in left.values():
         if abort.first_offset is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import segstore._core as _core
-from segstore.errors import LogNotFoundError, SegstoreError
+from segstore.errors import LogNotFoundError, ResourceError, SegstoreError
 from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.files.partition_path import (
     absolute_path,
@@ -96,13 +96,15 @@ def forecast_open(
     ------
     LogNotFoundError
         There is nothing at *path*.
+    ResourceError
+        No memory or descriptor is left: that is no fact about the log.
     """
     full_path = absolute_path(path)
     report = RecoveryReport()
     parent = directory = None
     try:
         _core.Directory(full_path, environment).close()  # the open would make one
-    except LogNotFoundError:
+    except (LogNotFoundError, ResourceError):
         raise
     except SegstoreError as error:
         return OpenForecast(report=report, error=error)
@@ -113,6 +115,8 @@ def forecast_open(
         parent = open_parent_directory(full_path, environment)
         checkpoint_store = CheckpointStore(directory, parent, topic_partition)
         return _forecast(directory, checkpoint_store, report, progress)
+    except ResourceError:
+        raise
     except SegstoreError as error:
         return OpenForecast(report=report, error=error)
     finally:
