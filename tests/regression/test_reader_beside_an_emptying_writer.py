@@ -16,7 +16,6 @@ import pytest
 
 import segstore
 from segstore.errors import NotALogError, ResourceError
-from segstore.log.files.checkpoints import RESTART_MARKER
 from segstore.log.recovery import view
 from tests.log_kit import note_being_emptied
 
@@ -89,16 +88,10 @@ def test_it_does_not_wait_where_there_is_no_log(segment, pauses):
     assert pauses == []
 
 
-def mark(path: Path) -> None:
-    """Say what an open says that sets all aside; there may be no state yet."""
-    (path / RESTART_MARKER).write_text("7\n")
-    (path / STATE).unlink()
-
-
-@pytest.fixture(params=[note_being_emptied, mark], ids=["truncation", "open"])
-def emptied(request, segment) -> Path:
+@pytest.fixture
+def emptied(segment) -> Path:
     """Return where the segment was, of a log that somebody is emptying."""
-    request.param(segment.parent)
+    note_being_emptied(segment.parent)
     away = segment.with_suffix(".away")
     segment.rename(away)
     return away

@@ -28,11 +28,7 @@ from segstore.log.check.gap_check import gap_finding
 from segstore.log.check.index_check import index_findings
 from segstore.log.check.partition_state import opened_log_start, read_state
 from segstore.log.check.segment_check import Neighbours, SegmentExamination, scan_all
-from segstore.log.check.small_files_check import (
-    is_of_restart,
-    small_file_findings,
-    snapshot_findings,
-)
+from segstore.log.check.small_files_check import small_file_findings, snapshot_findings
 from segstore.log.check.stable_read import CHANGED, read_while_stable
 from segstore.log.check.transaction_index_verifier import wrong_transaction_indexes_of
 from segstore.log.check.unreadable_file import (
@@ -50,7 +46,6 @@ from segstore.log.files.checkpoints import (
     MISSING_RECORDS,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
-    RESTART_MARKER,
 )
 from segstore.log.files.checksum_sidecar import sidecar_base_offset, sidecar_name
 from segstore.log.files.partition_directory import (
@@ -92,7 +87,6 @@ _SMALL_FILES = (
     MISSING_RECORDS,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
-    RESTART_MARKER,
 )
 
 
@@ -371,12 +365,7 @@ class _Look:
         is_end_damaged = any(
             one.file.endswith(".log") and one.first_offset == end for one in self._findings
         )
-        with self._reading(RESTART_MARKER):
-            self._add(
-                *small_file_findings(
-                    directory, state, report.forecast, end, is_end_damaged=is_end_damaged
-                )
-            )
+        self._add(*small_file_findings(state, report.forecast, end, is_end_damaged=is_end_damaged))
         offsets = [file.offset for file in self._files if file.kind == "snapshot"]
         self._add(*snapshot_findings(directory, offsets, report.forecast))
         self._check_transaction_indexes()
@@ -438,7 +427,7 @@ class _Look:
                 self._report.notes.append(f"cannot be opened for writing: {error}")
         elif not isinstance(error, CorruptLogError):
             self._report.notes.append(f"cannot be opened for writing: {error}")
-        elif not is_of_restart(error) and not any(map(_is_of_records, self._findings)):
+        elif not any(map(_is_of_records, self._findings)):
             self._add(self._refusal(error))
 
     def _refusal(self, error: CorruptLogError) -> Finding:

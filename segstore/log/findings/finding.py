@@ -32,7 +32,6 @@ class FindingCode(StrEnum):
     SEGMENT_AFTER_DAMAGE = "SEGMENT_AFTER_DAMAGE"
     RECORDS_MISSING = "RECORDS_MISSING"
     RECORDS_MAYBE_MISSING = "RECORDS_MAYBE_MISSING"
-    QUARANTINE_LOST = "QUARANTINE_LOST"
     # any file
     FILE_UNREADABLE = "FILE_UNREADABLE"
     FILE_IS_NO_FILE = "FILE_IS_NO_FILE"
@@ -53,8 +52,6 @@ class FindingCode(StrEnum):
     RECOVERY_POINT_ABOVE_END = "RECOVERY_POINT_ABOVE_END"
     STATE_MISSING = "STATE_MISSING"
     TOPIC_ID_MISSING = "TOPIC_ID_MISSING"
-    RESTART_UNFINISHED = "RESTART_UNFINISHED"
-    RESTART_REFUSED = "RESTART_REFUSED"
     # transactions
     TRANSACTION_HANGING = "TRANSACTION_HANGING"
     # an open that is refused for another reason
@@ -79,7 +76,6 @@ class Records(StrEnum):
 class Action(StrEnum):
     """What to do about a finding."""
 
-    NOTHING = "NOTHING"
     RECOVER = "RECOVER"
     """`segstore recover DIR` makes it good."""
     RESTORE = "RESTORE"
@@ -94,8 +90,6 @@ class Action(StrEnum):
     """The disk fails: salvage to another disk what it still gives."""
     GRANT_ACCESS = "GRANT_ACCESS"
     """Run the command as a user who may read the file."""
-    RENAME = "RENAME"
-    """Rename files as `found` says, then check again."""
     WRITE_TOPIC_ID = "WRITE_TOPIC_ID"
     """Write the file with the topic's id, which the cluster knows."""
     WRITE_LOG_START = "WRITE_LOG_START"

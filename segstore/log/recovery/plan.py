@@ -13,8 +13,7 @@ from segstore.log.files.partition_directory import (
 )
 from segstore.log.files.recovery_advice import restart_warning
 from segstore.log.recovery.log_beginning import kept_remote_part
-from segstore.log.recovery.quarantined_file import QuarantineNames, base_offset_of
-from segstore.log.recovery.restart_marker import RestartMarkerContent, missing_files_text
+from segstore.log.recovery.quarantined_file import QuarantineNames
 from segstore.log.recovery.survey import index_names
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from segstore.log.recovery.judge import Judgement
     from segstore.log.recovery.judge_tail import Tail
     from segstore.log.recovery.recovery_report import RecoveryReport
-    from segstore.log.recovery.restart_marker import RestartMarker
     from segstore.log.recovery.survey import Survey
 
 
@@ -82,8 +80,6 @@ class BeginPlan(NamedTuple):
 
     sidecars: tuple[str, ...]
     """Their checksum sidecars, where nothing is left of the log."""
-    mark: RestartMarkerContent | None
-    """To be left before segments are set aside."""
     set_aside: tuple[SetAside, ...]
     """Nothing says that they were deleted."""
     deleted: tuple[Segment, ...]
@@ -181,9 +177,8 @@ class _Names:
         self.sidecars -= gone
         return self.go(map(sidecar_name, sorted(gone)))
 
-    def set_aside(self, base_offset: int, name: str | None = None) -> str:
-        if name is None:
-            name = self.quarantine.next_of(base_offset)
+    def set_aside(self, base_offset: int) -> str:
+        name = self.quarantine.next_of(base_offset)
         self.report.set_aside.append(name)
         return name
 
@@ -228,7 +223,7 @@ def plan_of(
     for _, lost in judgement.lost_indexes:
         report.rebuilt += lost
     live = judgement.live[: len(judgement.live) - len(tail.later)]
-    begin = _plan_begin(survey, judgement, names, tail, live if restarts else ())
+    begin = _plan_begin(judgement, names, tail, live if restarts else ())
     _note_restart(survey, judgement, report, restarts=restarts)
     remote_part = _remote_part(judgement, remote, restarts=restarts)
     plan = Plan(
@@ -271,7 +266,7 @@ def _plan_tail(
     if tail is None:
         return TailPlan()
     deleted: tuple[Segment, ...] = ()
-    if judgement.log_end_offset >= judgement.stored.log_start_offset and not survey.mark.stands:
+    if judgement.log_end_offset >= judgement.stored.log_start_offset:
         deleted = judgement.deleted
         report.removed += [segment.name for segment in deleted]
     changed = names.sidecars_go(_changed_in(tail, names.sidecars))
@@ -304,7 +299,6 @@ def _changed_in(tail: Tail, sidecars: Iterable[int]) -> set[int]:
 
 
 def _plan_begin(
-    survey: Survey,
     judgement: Judgement,
     names: _Names,
     tail: TailPlan,
@@ -313,49 +307,22 @@ def _plan_begin(
     """Return what becomes of segments below the log start, and of those that are *emptied* too."""
     segments = (() if tail.deleted else judgement.deleted) + emptied
     sidecars = names.sidecars_go(names.sidecars) if emptied else ()
-    is_known = judgement.were_deleted or not (emptied or survey.mark.stands)
-    if is_known or not segments:
+    if judgement.were_deleted or not emptied:
         names.report.removed += [segment.name for segment in segments]
-        return BeginPlan(sidecars, None, (), segments)
-    end = judgement.log_end_offset if emptied else 0
-    content, aside = _set_aside(segments, judgement, names, survey.mark, end)
-    return BeginPlan(sidecars, content, aside, ())
+        return BeginPlan(sidecars, (), segments)
+    return BeginPlan(sidecars, _set_aside(segments, judgement, names), ())
 
 
 def _set_aside(
-    segments: tuple[Segment, ...],
-    judgement: Judgement,
-    names: _Names,
-    mark: RestartMarker,
-    log_end_offset: int,
-) -> tuple[RestartMarkerContent | None, tuple[SetAside, ...]]:
-    """Take all out, and say so before; what an open before has named keeps its name [DUR-54].
-
-    Unless that was given away. What a crash or a failed call leaves of them would count as deleted,
-    or as a log that has lost all its files.
-    """
+    segments: tuple[Segment, ...], judgement: Judgement, names: _Names
+) -> tuple[SetAside, ...]:
+    """Take all out; what a crash leaves of them lies below the log start too [DUR-54]."""
     tail = judgement.tail
     sizes = {} if tail is None else {one.segment: one.result.valid_bytes for one in tail.scanned}
-    full = [one for one in segments if sizes.get(one, one.size_bytes) > 0]
-    before = mark.content
-    named = {} if before is None else {base_offset_of(name): name for name in before.names}
-    for segment in full:
-        base = segment.base_offset
-        if base not in named or names.quarantine.is_there(named[base]):
-            named[base] = names.quarantine.next_of(base)
-    if before is not None:
-        log_end_offset = max(log_end_offset, before.log_end_offset)
-    content, start = None, judgement.stored.log_start_offset
-    listed = tuple(named[base] for base in sorted(named))
-    if before is None or before.names != listed:
-        content = RestartMarkerContent(start, log_end_offset, listed)
-    aside = [
-        SetAside(segment, names.set_aside(segment.base_offset, named[segment.base_offset]))
-        if segment in full
-        else SetAside(segment, None)
-        for segment in reversed(segments)
-    ]
-    return content, tuple(aside)
+    return tuple(
+        SetAside(one, names.set_aside(one.base_offset) if sizes.get(one, one.size_bytes) else None)
+        for one in reversed(segments)
+    )
 
 
 def _restart(
@@ -373,18 +340,11 @@ def _note_restart(
     survey: Survey, judgement: Judgement, report: RecoveryReport, *, restarts: bool
 ) -> None:
     """Report that the log begins again, and what has become of the old one."""
-    mark, lost, is_clean = survey.mark, "", judgement.tail is None
-    if mark.missing:
-        lost = f"{missing_files_text(mark.missing)}: {mark.missing_records()}"
-    is_told = restarts and not report.created and not (is_clean and judgement.were_deleted)
-    if mark.stands:
-        is_told = bool(report.set_aside or lost)
-        report.created = report.clean = False
-        if report.reason is None:
-            report.reason = "an open before was setting all there is aside, and was not done"
-    if is_told:
+    is_clean = judgement.tail is None
+    if restarts and not report.created and not (is_clean and judgement.were_deleted):
         start = judgement.stored.log_start_offset
-        report.warnings.append(restart_warning(start, sorted(report.set_aside), lost))
+        names = report.set_aside if survey.segments else survey.quarantine
+        report.warnings.append(restart_warning(start, sorted(names)))
 
 
 def _remote_part(judgement: Judgement, remote: RemoteRecords, *, restarts: bool) -> str | None:

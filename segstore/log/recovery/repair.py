@@ -153,7 +153,7 @@ class Repair:
             self._repair_tail(plan, plan.judgement.tail)
         self._unlink(plan.lone_indexes)
         self._rebuild_lost_indexes(plan)
-        segments = self._end_deletions(survey, plan)
+        segments = self._end_deletions(plan)
         if missing or MISSING_RECORDS in survey.listing.others:
             # a truncation removes records first, then the ranges among them: it may have died
             forget_ranges_from(self._directory, plan.log_end_offset)
@@ -228,7 +228,7 @@ class Repair:
             if segment is not plan.judgement.live[-1]:
                 segment.flush(Barrier.RECOVERY_RECORDS, indexes=True)
 
-    def _end_deletions(self, survey: Survey, plan: Plan) -> tuple[Segment, ...]:
+    def _end_deletions(self, plan: Plan) -> tuple[Segment, ...]:
         """Take out what lies below the log start; where that is all there was the log restarts.
 
         Where there is nothing to take out any more that comes to the disk first: who emptied the
@@ -239,8 +239,6 @@ class Repair:
         self._unlink_durably(begin.sidecars)
         if restart is not None and restart.syncs_first:
             self._directory.sync(Barrier.EMPTYING_FIRST)
-        if begin.mark is not None:
-            survey.mark.set(begin.mark)
         self._set_aside(begin.set_aside)
         if restart is None:
             self._remove_segments(begin.deleted)
@@ -291,7 +289,6 @@ class Repair:
             with_producers=frozenset(
                 one.segment.base_offset for one in scanned if one.has_producers
             ),
-            restart_marker=survey.mark if survey.mark.stands else None,
             moves_recovery_point=plan.is_rewritten and (is_shown or point not in old_points),
             snapshot_offsets=(
                 survey.listing.base_offsets(SNAPSHOT_FILE_SUFFIX) if is_as_listed else None

@@ -40,7 +40,7 @@ from segstore.log.recovery.found_epochs import find_epochs, read_checkpoint
 from segstore.log.recovery.leftovers import find_leftovers
 from segstore.log.recovery.overflow_split import is_overflowed
 from segstore.log.recovery.quarantine import Quarantine
-from segstore.log.recovery.restart_marker import RestartMarker
+from segstore.log.recovery.quarantined_file import quarantine_names
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
@@ -169,11 +169,6 @@ class Survey:
         self.leftovers = find_leftovers(listing, context)
         self.listing = _listing_after(self.leftovers, listing, directory)
         self.segments = _open_segments(bases, self.leftovers, context)
-
-    @cached_property
-    def mark(self) -> RestartMarker:
-        """Of an open that was setting all aside."""
-        return RestartMarker(self._directory)
 
     @cached_property
     def small(self) -> SmallFiles:
@@ -440,6 +435,11 @@ class Survey:
             return self._directory.info(name).is_directory
         except LogNotFoundError:
             return False
+
+    @cached_property
+    def quarantine(self) -> list[str]:
+        """The names of quarantine files."""
+        return quarantine_names(self.listing.others)
 
     def names(self) -> list[str]:
         """Return all names in the directory as it is."""
