@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from segstore.log.local.segment import Segment
     from segstore.log.recovery.judge import Judgement
-    from segstore.log.recovery.judge_tail import Tail
     from segstore.log.recovery.recovery_report import RecoveryReport
     from segstore.log.recovery.survey import Survey
 
@@ -69,8 +68,6 @@ class TailPlan(NamedTuple):
 
     deleted: tuple[Segment, ...] = ()
     """Below the log start: first of all, as the repair may need their room."""
-    sidecars: tuple[str, ...] = ()
-    """Checksum sidecars of segments that are changed."""
     later: tuple[SetAside, ...] = ()
     """Segments behind the end of the log."""
 
@@ -78,8 +75,6 @@ class TailPlan(NamedTuple):
 class BeginPlan(NamedTuple):
     """What becomes of the segments below the log start."""
 
-    sidecars: tuple[str, ...]
-    """Their checksum sidecars, where nothing is left of the log."""
     set_aside: tuple[SetAside, ...]
     """Nothing says that they were deleted."""
     deleted: tuple[Segment, ...]
@@ -96,7 +91,7 @@ class Plan:
     live : tuple of Segment
         The segments that stay.
     stale_sidecars : tuple of str
-        Checksum sidecars that may be of other bytes.
+        Checksum sidecars that are of other bytes, or will be: they go before all else.
     tail : TailPlan
         What goes while the tail is repaired.
     lone_indexes : tuple of str
@@ -159,7 +154,6 @@ class _Names:
     def __init__(self, survey: Survey, report: RecoveryReport) -> None:
         self._survey = survey
         self.report = report
-        self.sidecars = survey.sidecars
         self.quarantine = QuarantineNames(survey.names)
 
     def go(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -171,11 +165,6 @@ class _Names:
                 self.report.removed.append(name)
                 going.append(name)
         return tuple(going)
-
-    def sidecars_go(self, base_offsets: Iterable[int]) -> tuple[str, ...]:
-        gone = self.sidecars.intersection(base_offsets)
-        self.sidecars -= gone
-        return self.go(map(sidecar_name, sorted(gone)))
 
     def set_aside(self, base_offset: int) -> str:
         name = self.quarantine.next_of(base_offset)
@@ -213,8 +202,8 @@ def plan_of(
     """
     names = _Names(survey, report)
     restarts = not judgement.live or judgement.log_end_offset < judgement.stored.log_start_offset
-    sealed = {one.base_offset for one in judgement.live[:-1]} if judgement.is_own else set()
-    stale = names.sidecars_go(names.sidecars - sealed)
+    kept = frozenset() if restarts else survey.sidecars & _unchanged(judgement)
+    stale = names.go(map(sidecar_name, sorted(survey.sidecars - kept)))
     tail = _plan_tail(survey, judgement, names, restarts=restarts, is_foretold=is_foretold)
     lone: tuple[str, ...] = ()
     for kind in INDEX_FILE_SUFFIXES:
@@ -234,7 +223,7 @@ def plan_of(
         lone_indexes=lone,
         begin=begin,
         restart=_restart(survey, judgement, report, begin) if restarts else None,
-        checksum_sidecars=names.sidecars,
+        checksum_sidecars=kept,
         keeps_remote_part=remote_part is not None and not remote.is_given_up,
         gives_up_remote_part=remote_part is not None and remote.is_given_up,
         had_failed_sync=survey.had_failed_sync,
@@ -269,7 +258,6 @@ def _plan_tail(
     if judgement.log_end_offset >= judgement.stored.log_start_offset:
         deleted = judgement.deleted
         report.removed += [segment.name for segment in deleted]
-    changed = names.sidecars_go(_changed_in(tail, names.sidecars))
     if tail.cut is not None and (is_foretold or restarts):
         segment, position, holds_batches = tail.cut
         kept, warnings = survey.names_of_kept_tail(segment, position, holds_batches=holds_batches)
@@ -286,16 +274,23 @@ def _plan_tail(
             report.removed.append(segment.name)
     for segment in [segment for segment, _ in tail.repairs] + [one.segment for one in tail.scanned]:
         report.rebuilt += index_names(segment)
-    return TailPlan(deleted, changed, tuple(later))
+    return TailPlan(deleted, tuple(later))
 
 
-def _changed_in(tail: Tail, sidecars: Iterable[int]) -> set[int]:
-    """Return which segments a recovery cuts or sets aside: no checksum of them holds [DUR-60]."""
+def _unchanged(judgement: Judgement) -> set[int]:
+    """Return the sealed segments that recovery leaves as they are [DUR-60, DUR-64].
+
+    Of one that is cut or set aside no checksum holds, and of none where a broker may have written.
+    """
+    if not judgement.is_own:
+        return set()
+    sealed, tail = {one.base_offset for one in judgement.live[:-1]}, judgement.tail
+    if tail is None:
+        return sealed
     last = tail.scanned[-1].segment.base_offset
-    changed = {base for base in sidecars if base >= last}
-    changed |= {one.segment.base_offset for one in tail.scanned if one.is_cut}
-    changed |= {segment.base_offset for segment, end in tail.repairs if end < segment.size_bytes}
-    return changed
+    cut = {one.segment.base_offset for one in tail.scanned if one.is_cut}
+    cut |= {segment.base_offset for segment, end in tail.repairs if end < segment.size_bytes}
+    return {base for base in sealed - cut if base < last}
 
 
 def _plan_begin(
@@ -306,11 +301,11 @@ def _plan_begin(
 ) -> BeginPlan:
     """Return what becomes of segments below the log start, and of those that are *emptied* too."""
     segments = (() if tail.deleted else judgement.deleted) + emptied
-    sidecars = names.sidecars_go(names.sidecars) if emptied else ()
-    if judgement.were_deleted or not emptied:
-        names.report.removed += [segment.name for segment in segments]
-        return BeginPlan(sidecars, (), segments)
-    return BeginPlan(sidecars, _set_aside(segments, judgement, names), ())
+    aside = () if judgement.were_deleted or not emptied else _set_aside(segments, judgement, names)
+    if any(one.name for one in aside):
+        return BeginPlan(aside, ())
+    names.report.removed += [segment.name for segment in segments]  # without a record
+    return BeginPlan((), segments)
 
 
 def _set_aside(
@@ -354,9 +349,3 @@ def _remote_part(judgement: Judgement, remote: RemoteRecords, *, restarts: bool)
     start = judgement.stored.log_start_offset
     first = start if restarts else judgement.live[0].base_offset
     return kept_remote_part(judgement.known, first, judgement.stored)
-
-
-def plan_split(survey: Survey, overflowed: Segment, report: RecoveryReport) -> tuple[str, ...]:
-    """Return the checksum sidecars that go before a segment is split."""
-    names = _Names(survey, report)
-    return names.sidecars_go([one for one in names.sidecars if one >= overflowed.base_offset])

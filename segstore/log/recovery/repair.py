@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from segstore._core import Barrier
 from segstore.errors import CorruptLogError
 from segstore.log.files.checkpoints import MISSING_RECORDS, SYNC_FAILED_MARK
+from segstore.log.files.checksum_sidecar import sidecar_name
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.files.log_state_file import LogStateFile, allow_gaps_below, state_after_open
 from segstore.log.files.missing_records_file import forget_ranges_from
@@ -124,9 +125,9 @@ class Repair:
             directory.rename(file.name, file._replace(suffix="").name)
         directory.sync(Barrier.LEFTOVERS_GONE)
 
-    def split(self, survey: Survey, overflowed: Segment, sidecars: tuple[str, ...]) -> None:
+    def split(self, survey: Survey, overflowed: Segment) -> None:
         """Put several segments in the place of one whose offsets do not fit it [LDR-30, DUR-20]."""
-        self._unlink_durably(sidecars)
+        self._unlink_durably((sidecar_name(overflowed.base_offset),))
         before = Segments(survey.segments)
         split = split_overflowed_segment(overflowed, before, self._directory, self._context)
         for old in split.taken_out:
@@ -148,7 +149,6 @@ class Repair:
         missing = plan.judgement.missing
         note(self._directory, missing)
         self._remove_segments(plan.tail.deleted)
-        self._unlink_durably(plan.tail.sidecars)
         if plan.judgement.tail is not None:
             self._repair_tail(plan, plan.judgement.tail)
         self._unlink(plan.lone_indexes)
@@ -236,7 +236,6 @@ class Repair:
         [DUR-18].
         """
         restart, begin = plan.restart, plan.begin
-        self._unlink_durably(begin.sidecars)
         if restart is not None and restart.syncs_first:
             self._directory.sync(Barrier.EMPTYING_FIRST)
         self._set_aside(begin.set_aside)

@@ -32,6 +32,7 @@ from segstore.log.files.partition_directory import (
     segment_files,
 )
 from segstore.log.local.batch_search import may_hold_batch
+from segstore.log.local.file_bytes import FileBytes
 from segstore.log.local.missing_records import missing_between
 from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index import TRANSACTION_INDEX_ENTRY_BYTES
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from segstore.log.recovery.leftovers import Leftovers
     from segstore.types import EpochEntry
 
-_PIECE_BYTES: Final = 1024 * 1024
 _SECTOR_BYTES: Final = 512  # what a disk writes whole, at least
 
 
@@ -350,8 +350,9 @@ class Survey:
             yield scanned
 
     def is_zero(self, segment: Segment, position: int) -> bool:
-        """Whether the file has only zeros from there on."""
-        return is_zero(self._directory, self._log_name(segment), position)
+        """Whether the file has only zeros from there on: room that was allocated ahead [DUR-1]."""
+        file = FileBytes(self._directory, self._log_name(segment), segment.size_bytes)
+        return file.is_zero(position, segment.size_bytes - position)
 
     def bad_end(self, scanned: ScannedSegment, *, has_recovery_point: bool) -> BadEnd:
         """Look at what ended a scan."""
@@ -452,15 +453,6 @@ class Survey:
         return Quarantine(self._directory).names_of_tail(
             self._log_name(segment), position, segment.size_bytes, holds_batches=holds_batches
         )
-
-
-def is_zero(directory: Directory, name: str, position: int) -> bool:
-    """Whether a file has only zeros from there on: room that was allocated ahead [DUR-1]."""
-    while piece := directory.read_range(name, position, _PIECE_BYTES):
-        if piece.strip(b"\0"):
-            return False
-        position += len(piece)
-    return True
 
 
 def index_names(segment: Segment) -> list[str]:
