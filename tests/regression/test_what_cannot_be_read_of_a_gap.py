@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from segstore._core import Directory
+from segstore._core import Directory, FileBarrier
 from segstore.errors import CorruptRecordError, NotALogError, ReadIOError
 from segstore.log.check.partition_check import check_partition
 from segstore.log.files.checkpoints import MISSING_RECORDS
@@ -43,6 +43,23 @@ def test_a_directory_in_the_place_of_the_note_is_an_error_and_a_finding():
         list(log.scan())
     codes = {one.code for one in check_partition(PATH, environment=disk).findings}
     assert "FILE_IS_NO_FILE" in codes
+
+
+@pytest.mark.parametrize("data", [b"", b"version 0\n", b"version 1\ncrc 0\n", bytes(60)])
+def test_a_damaged_note_is_a_finding(data: bytes):
+    """[DUR-7] It counts as none: a check said that the log was clean."""
+    disk = noted()
+    with closing(Directory(PATH, disk)) as directory:
+        assert not any(one.file == MISSING_RECORDS for one in findings_of(disk))
+        directory.write_file_atomically(MISSING_RECORDS, data, FileBarrier.LOG_STATE)
+
+    (finding,) = (one for one in findings_of(disk) if one.file == MISSING_RECORDS)
+    assert (finding.code, finding.records) == ("CHECKPOINT_CORRUPT", "MAYBE_MISSING")
+    assert not finding.repaired
+
+
+def findings_of(disk):
+    return check_partition(PATH, environment=disk).findings
 
 
 def test_an_index_that_cannot_be_read_hides_no_missing_record():

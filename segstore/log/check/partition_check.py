@@ -27,7 +27,11 @@ from segstore.log.check.gap_check import gap_finding
 from segstore.log.check.index_check import index_findings
 from segstore.log.check.partition_state import opened_log_start, read_state
 from segstore.log.check.segment_check import Neighbours, SegmentExamination, scan_all
-from segstore.log.check.small_files_check import small_file_findings, snapshot_findings
+from segstore.log.check.small_files_check import (
+    missing_records_findings,
+    small_file_findings,
+    snapshot_findings,
+)
 from segstore.log.check.stable_read import CHANGED, read_while_stable
 from segstore.log.check.transaction_index_verifier import wrong_transaction_indexes_of
 from segstore.log.check.unreadable_file import (
@@ -366,6 +370,8 @@ class _Look:
         self._add(*small_file_findings(state, report.forecast, end, is_end_damaged=is_end_damaged))
         offsets = [file.offset for file in self._files if file.kind == "snapshot"]
         self._add(*snapshot_findings(directory, offsets, report.forecast))
+        with self._reading(MISSING_RECORDS):
+            self._add(*missing_records_findings(directory))
         self._check_transaction_indexes()
         if report.forecast.report.doubtful_epochs is not None:
             report.notes.append(report.forecast.report.doubtful_epochs)

@@ -15,8 +15,10 @@ from segstore.log.files.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_STATE,
+    MISSING_RECORDS,
     RECOVERY_POINT_CHECKPOINT,
 )
+from segstore.log.files.missing_records_file import read_ranges
 from segstore.log.findings.finding import Action, Finding, FindingCode, Records, facts_of
 from segstore.log.producers.snapshot_file import SnapshotFile
 
@@ -71,6 +73,19 @@ def snapshot_findings(
             )
         except UNREADABLE_ERRORS as error:
             yield unreadable_file(directory, file.name, error)
+
+
+def missing_records_findings(directory: Directory) -> Iterator[Finding]:
+    """Yield that the noted ranges of missing records are lost: a gap may be one of them."""
+    if read_ranges(directory) is None:
+        yield Finding(
+            code=FindingCode.CHECKPOINT_CORRUPT,
+            file=MISSING_RECORDS,
+            found="a wrong checksum, version or line",
+            expected="ranges of offsets whose records are missing",
+            records=Records.MAYBE_MISSING,
+            action=Action.RESTORE,
+        )
 
 
 def _recovery_point(
