@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import LimitExceededError, NotALogError, SegstoreError
-from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
+from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE, MISSING_RECORDS
 from segstore.log.files.partition_directory import (
     DELETED_FILE_SUFFIX,
     LOG_FILE_SUFFIX,
@@ -293,7 +293,7 @@ class RemotePartition:
         found: StoredState,
     ) -> Iterator[Log]:
         names = [file_name(base, kind) for base in bases for kind in _OF_SEGMENT]
-        names.append(LEADER_EPOCH_CHECKPOINT)
+        names += [LEADER_EPOCH_CHECKPOINT, MISSING_RECORDS]
         if snapshot is not None:
             names.append(file_name(snapshot, _SNAPSHOT))
         with self._view([name for name in names if name in self._files]) as view:

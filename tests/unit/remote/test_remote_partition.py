@@ -10,8 +10,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import segstore
+from segstore import cli
+from segstore.errors import CorruptLogError
+from segstore.log.files.checkpoints import MISSING_RECORDS
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
 from segstore.types import Isolation, TopicPartition
+from tests.regression.test_records_that_an_index_names import cut, leave_as_a_broker
+from tests.regression.test_records_that_an_index_names import write as write_segments
 from tests.unit.remote.remote_directories import (
     differences,
     forget,
@@ -66,6 +71,23 @@ def test_transactions_in_any_segments_read_alike(steps, is_closed, is_synced):
         url = upload(directory)
         assert differences(directory, remote_logs(url, folder / "spool"), ORDERS, cuts=4) == []
         forget(url)
+
+
+def test_records_that_are_noted_as_missing_are_missing_here_too(tmp_path):
+    """[DUR-7] A part of the log was read over the gap, as over one that compaction left."""
+    path = tmp_path / "data" / "orders-0"
+    path.parent.mkdir()
+    write_segments(path)
+    leave_as_a_broker(path)
+    cut(path)
+    assert cli.main(["recover", "-q", str(path)]) == 1
+    assert (path / MISSING_RECORDS).exists()
+
+    url = upload(path.parent)
+    assert differences(path.parent, remote_logs(url, tmp_path / "spool"), ORDERS, cuts=20) == []
+    logs = remote_logs(url, tmp_path / "spool")
+    assert remote_rows(logs, ORDERS, 25, 35, ANY) == ([], CorruptLogError)
+    forget(url)
 
 
 def test_a_spool_smaller_than_the_log_is_enough_to_read_all_of_it(directory, tmp_path):
