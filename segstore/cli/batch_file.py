@@ -17,6 +17,7 @@ from segstore.errors import (
     LimitExceededError,
     LogNotFoundError,
     LogPermissionError,
+    ReadIOError,
     UnsupportedFormatError,
 )
 from segstore.types import (
@@ -279,7 +280,7 @@ class BatchFile:
         pieces = []
         wanted = size
         while wanted > 0:
-            piece = os.pread(self._descriptor, wanted, position + size - wanted)
+            piece = read_at(self._descriptor, position + size - wanted, wanted, self.path)
             if not piece:
                 raise CorruptRecordError(
                     "the file became shorter while it was read",
@@ -315,13 +316,35 @@ def _legacy_batch(position: int, data: bytes) -> FileBatch:
     )
 
 
+def read_at(descriptor: int, position: int, size: int, path: str) -> bytes:
+    """Read up to *size* bytes of the file *path*; a ReadIOError names it, and the position."""
+    try:
+        return os.pread(descriptor, size, position)
+    except OSError as error:
+        raise ReadIOError(
+            "the disk cannot read this", file=path, position=position, os_error=error.errno
+        ) from error
+
+
+def pieces_of(path: str, size: int) -> Iterator[bytes]:
+    """Yield a regular file in pieces of *size* bytes; errors as of the two functions beside."""
+    descriptor = open_for_reading(path)
+    try:
+        position = 0
+        while data := read_at(descriptor, position, size, path):
+            yield data
+            position += len(data)
+    finally:
+        os.close(descriptor)
+
+
 def open_for_reading(path: str) -> int:
     """Open a regular file read-only and return its descriptor [DUR-99].
 
     Raises
     ------
-    LogNotFoundError, LogPermissionError
-        There is no such file, or it may not be read.
+    LogNotFoundError, LogPermissionError, ReadIOError
+        There is no such file, or it may not be read, or cannot.
     UnsupportedFormatError
         It is a directory, a pipe or a device.
     """
@@ -335,6 +358,8 @@ def open_for_reading(path: str) -> int:
         raise LogPermissionError(
             "permission to read it is denied", file=path, os_error=error.errno
         ) from error
+    except OSError as error:
+        raise ReadIOError("the file cannot be opened", file=path, os_error=error.errno) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise UnsupportedFormatError("this is no regular file", file=path)

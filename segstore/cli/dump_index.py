@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from segstore.cli.batch_file import BatchFile, open_for_reading
+from segstore.cli.batch_file import BatchFile, open_for_reading, pieces_of
 from segstore.cli.dump_log import batch_records, named_base_offset
 from segstore.cli.dump_report import IndexFindings, absolute_path
 from segstore.cli.output import say, write, write_line
@@ -122,17 +122,15 @@ def used_entries(path: str, base_offset: int, layout: struct.Struct) -> Iterator
     A file that a crash left preallocated ends in zeros: an entry for the base offset, other than
     the first, is where Kafka stops.
     """
-    descriptor = open_for_reading(path)
-    with os.fdopen(descriptor, "rb") as file:
-        number = 0
-        while data := file.read(layout.size * READ_ENTRIES):
-            whole = len(data) - len(data) % layout.size
-            for first, second in layout.iter_unpack(data[:whole]):
-                relative, value = (first, second) if layout is OFFSET_ENTRY else (second, first)
-                if relative == 0 and number > 0:
-                    return
-                yield IndexEntry(number, base_offset + relative, value)
-                number += 1
+    number = 0
+    for data in pieces_of(path, layout.size * READ_ENTRIES):
+        whole = len(data) - len(data) % layout.size
+        for first, second in layout.iter_unpack(data[:whole]):
+            relative, value = (first, second) if layout is OFFSET_ENTRY else (second, first)
+            if relative == 0 and number > 0:
+                return
+            yield IndexEntry(number, base_offset + relative, value)
+            number += 1
 
 
 def _base_offset_of(path: str) -> int:

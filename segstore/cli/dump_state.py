@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segstore.cli.batch_file import open_for_reading
+from segstore.cli.batch_file import pieces_of
 from segstore.cli.output import say, write
 from segstore.errors import CorruptSnapshotError, UnsupportedFormatError
 
@@ -24,8 +23,7 @@ def dump_producer_snapshot(path: str) -> None:
     """Print the producers of the snapshot at *path*; a corrupt one is named on stderr."""
     from segstore.log.producers.producer_snapshot import MAX_SNAPSHOT_BYTES
 
-    with os.fdopen(open_for_reading(path), "rb") as file:
-        data = file.read(MAX_SNAPSHOT_BYTES + 1)
+    data = next(pieces_of(path, MAX_SNAPSHOT_BYTES + 1), b"")
     try:
         lines = producer_lines(data)
     except CorruptSnapshotError as corrupt:
@@ -68,12 +66,11 @@ def dump_transaction_index(path: str) -> None:
     """Print the aborted transactions at *path*; a file that is not there has none."""
     if not Path(path).exists():
         return
-    with os.fdopen(open_for_reading(path), "rb") as file:
-        position = 0
-        while data := file.read(TRANSACTION_ENTRY.size * TRANSACTIONS_READ):
-            for line in transaction_lines(data, path, position):
-                write(line.encode())
-            position += len(data)
+    position = 0
+    for data in pieces_of(path, TRANSACTION_ENTRY.size * TRANSACTIONS_READ):
+        for line in transaction_lines(data, path, position):
+            write(line.encode())
+        position += len(data)
 
 
 def transaction_lines(data: bytes, name: str, position: int = 0) -> Iterator[str]:

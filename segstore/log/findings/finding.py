@@ -52,8 +52,6 @@ class FindingCode(StrEnum):
     RECOVERY_POINT_ABOVE_END = "RECOVERY_POINT_ABOVE_END"
     STATE_MISSING = "STATE_MISSING"
     TOPIC_ID_MISSING = "TOPIC_ID_MISSING"
-    # transactions
-    TRANSACTION_HANGING = "TRANSACTION_HANGING"
     # an open that is refused for another reason
     OPEN_REFUSED = "OPEN_REFUSED"
 
@@ -94,8 +92,6 @@ class Action(StrEnum):
     """Write the file with the topic's id, which the cluster knows."""
     WRITE_LOG_START = "WRITE_LOG_START"
     """Write the right log start into the checkpoint, before the next open for writing."""
-    ABORT_TRANSACTION = "ABORT_TRANSACTION"
-    """`segstore abort-transaction` ends it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

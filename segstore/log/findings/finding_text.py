@@ -48,7 +48,6 @@ WHAT: Final = {
     FindingCode.RECOVERY_POINT_ABOVE_END: "the recovery point lies above the log end",
     FindingCode.STATE_MISSING: "the file is missing or cannot be used",
     FindingCode.TOPIC_ID_MISSING: "the topic id is missing or cannot be read",
-    FindingCode.TRANSACTION_HANGING: "a transaction is open that nobody will end",
     FindingCode.OPEN_REFUSED: "an open for writing refuses the log",
 }
 
@@ -61,8 +60,8 @@ MEANING: Final = {
     FindingCode.SEGMENT_AFTER_DAMAGE: "what follows damage is not part of the log any more",
     FindingCode.INDEX_MISSING: _LOOK_UPS,
     FindingCode.INDEX_CORRUPT: _LOOK_UPS,
-    FindingCode.INDEX_PADDED: "a broker takes the zeros for the last entry: it may delete the"
-    " segment as expired",
+    FindingCode.INDEX_PADDED: "a broker takes the zeros for entries: zeros of a `.timeindex` may"
+    " make it delete the segment as expired",
     FindingCode.TRANSACTION_INDEX_CORRUPT: "reads of committed data ask the batches instead; a"
     " broker would show aborted records",
     FindingCode.SNAPSHOT_CORRUPT: "the producers are read from the batches instead",
@@ -77,7 +76,6 @@ MEANING: Final = {
     FindingCode.STATE_MISSING: "it says from where on no record may be missing: now nothing does",
     FindingCode.TOPIC_ID_MISSING: "a broker takes a log without topic id for a stray one and"
     " begins an empty partition",
-    FindingCode.TRANSACTION_HANGING: "reads of committed data end before it",
 }
 """What a code means by itself; what it means for records is said behind that."""
 
@@ -132,8 +130,6 @@ def advice(finding: Finding, path: str) -> str:
         " `kafka-topics.sh --describe` or another partition of the topic; never delete it",
         Action.WRITE_LOG_START: f"write the right log start into {finding.file} before the log is"
         " opened for writing",
-        Action.ABORT_TRANSACTION: f"`segstore abort-transaction {where}` ends it, where its"
-        " producer is gone",
     }[finding.action]
     if finding.code is FindingCode.SIDECAR_DIFFERS:
         sidecar = f"{finding.file.removesuffix('.log')}.segsum"

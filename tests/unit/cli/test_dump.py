@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -56,6 +58,25 @@ def folder(tmp_path: Path) -> Path:
         bytes.fromhex("0000018bcfe5680a00000002")
     )
     return tmp_path
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex", "log"])
+def test_a_page_that_cannot_be_read_is_named(
+    folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """[DUR-33] It ended in a traceback."""
+
+    def pread(*_: int) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "pread", pread)
+    file = folder / LOG.replace("log", kind)
+    assert cli.main(["dump", "--files", str(file)]) == 1
+    error = capsys.readouterr().err
+    assert "ReadIOError" in error
+    assert (
+        f"{folder / LOG.split('.', maxsplit=1)[0]}." in error
+    )  # a .timeindex is read with its .index
 
 
 @pytest.fixture
