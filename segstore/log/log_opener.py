@@ -139,6 +139,8 @@ def open_partition(
             loaded = loaded._replace(
                 producer_state=recover_producers(loaded, new_producers, codecs, directory, report)
             )
+            if loaded.restart_marker is not None:  # behind it no other step needs what it says
+                loaded.restart_marker.remove()
             if loaded.moves_recovery_point:
                 checkpoint_store.write_recovery_point(loaded.recovery_point)
             report.warnings += ownership_warnings(directory.path, environment)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from segstore.errors import CorruptLogError, CorruptRecordError, LogNotFoundError
-from segstore.log.check.checksum_sidecar_check import check_sidecar
-from segstore.log.findings.finding import FindingCode
-from segstore.log.findings.finding_text import finding_line
+from segstore.errors import CorruptLogError, CorruptRecordError
+from segstore.log.check.checksum_sidecar_check import all_headers, check_sidecar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,13 +72,15 @@ class SidecarWriting:
 
     def _with_sidecar(self, segment: Segment, report: SidecarsReport) -> SidecarsReport:
         """Give *segment* a sidecar where it needs one; returns *report* with what was done."""
-        with suppress(LogNotFoundError):
-            found = check_sidecar(self._local_log.directory, segment.base_offset)
-            if found is None:
-                return report._replace(fitting=report.fitting + 1)
-            if found.code is FindingCode.SIDECAR_DIFFERS:
-                report.problems.append(f"{finding_line(found)}; its sidecar is kept")
-                return report
+        directory = self._local_log.directory
+        found = check_sidecar(
+            directory, segment.base_offset, partial(all_headers, segment), is_believed=True
+        )
+        if found is not None and found.fits:
+            return report._replace(fitting=report.fitting + 1)
+        if found is not None and found.file == segment.name:
+            report.problems.append(f"{segment.name}: {found.what}; its sidecar is kept")
+            return report
         with self._changing:
             if segment not in self._local_log.segments.as_tuple[:-1]:
                 return report  # deleted meanwhile, or cut

@@ -23,6 +23,7 @@ from segstore.log.files.checkpoints import (
     MISSING_RECORDS,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    RESTART_MARKER,
     SYNC_FAILED_MARK,
 )
 from segstore.spark.whole_file import new_run, remove_parts, whole_file
@@ -33,6 +34,7 @@ _SMALL_FILES: Final = frozenset(
         *_OFFSET_CHECKPOINTS,
         CLEAN_SHUTDOWN_MARKER,
         LEADER_EPOCH_CHECKPOINT,
+        RESTART_MARKER,
         LOG_STATE,
         MISSING_RECORDS,
         PARTITION_METADATA,

@@ -16,6 +16,7 @@ import pytest
 
 import segstore
 from segstore.errors import NotALogError, ResourceError
+from segstore.log.files.checkpoints import RESTART_MARKER
 from segstore.log.recovery import view
 from tests.log_kit import note_being_emptied
 
@@ -88,10 +89,16 @@ def test_it_does_not_wait_where_there_is_no_log(segment, pauses):
     assert pauses == []
 
 
-@pytest.fixture
-def emptied(segment) -> Path:
+def mark(path: Path) -> None:
+    """Say what an open says that sets all aside; there may be no state yet."""
+    (path / RESTART_MARKER).write_text("7\n")
+    (path / STATE).unlink()
+
+
+@pytest.fixture(params=[note_being_emptied, mark], ids=["truncation", "open"])
+def emptied(request, segment) -> Path:
     """Return where the segment was, of a log that somebody is emptying."""
-    note_being_emptied(segment.parent)
+    request.param(segment.parent)
     away = segment.with_suffix(".away")
     segment.rename(away)
     return away

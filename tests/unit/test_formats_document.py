@@ -22,6 +22,7 @@ from segstore.log.files.log_directory_checkpoints import MERGE_LOCK
 from segstore.log.files.missing_records_file import MAX_RANGES, note_ranges, read_ranges
 from segstore.log.files.partition_path import OWN_FILES
 from segstore.log.files.topics_file import TOPICS_FILE, parse_topics
+from segstore.log.recovery.restart_marker import RestartMarkerContent
 from segstore.types import EpochEntry
 from tests.tidy.project_files import ROOT
 
@@ -156,6 +157,14 @@ def test_a_damaged_line_is_not_as_documented():
     for bad in (good[:-1], good.replace(b"version 0", b"version 1"), good + b"crc 0\n"):
         with pytest.raises(AssertionError):
             check_text(".segstore", bad)
+
+
+@pytest.mark.parametrize("names", [(), (f"{0:020d}.quarantine-1", f"{9:020d}.quarantine-2")])
+def test_the_restart_marker_is_as_documented(names):
+    data = RestartMarkerContent(1000, 60, names).format()
+
+    check_text(".segstore.begins-anew", data)
+    assert RestartMarkerContent.parse(data) is not None
 
 
 # ---- JSON ----------------------------------------------------------------------------------------

@@ -6,12 +6,12 @@ Behind that others may be whole, wherever they begin.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from segstore.errors import ReadIOError
 from segstore.log.local.batch_search import ROW, BatchSearch
-from segstore.log.local.file_bytes import FileBytes
 from segstore.log.local.segment import Segment
 from segstore.log.salvage.batch_chain import choose_batches
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from segstore._core import Directory, SegmentContext
     from segstore.log.files.checkpoints import LogState
     from segstore.log.local.batch_search import NoBatch
+
+_PIECE_BYTES: Final = 1024 * 1024
 
 
 class DamagedRange(NamedTuple):
@@ -90,19 +92,22 @@ def damaged_ranges(  # noqa: PLR0913 - the segment, and what is known of its rec
     finally:
         segment.close_quietly()
     good = np.concatenate(kept) if kept else np.empty(0, ROW)
-    file = FileBytes(directory, name, size)
-    return DamagedLog([*_between(good, file, reasons, first_offset, end_offset)], _runs(good))
+    ranges = [
+        found._replace(is_zero=_is_zero(directory, name, found))
+        for found in _between(good, size, reasons, first_offset, end_offset)
+    ]
+    return DamagedLog(ranges, _runs(good))
 
 
 def _between(
     good: np.ndarray,
-    file: FileBytes,
+    size: int,
     reasons: dict[tuple[int, int], NoBatch],
     first_offset: int,
     end_offset: int | None,
 ) -> Iterator[DamagedRange]:
     """Yield what is before, between and behind the *good* batches."""
-    begins = np.append(good["position"], file.size_bytes)
+    begins = np.append(good["position"], size)
     ends = np.append([0], good["position"] + good["size"])
     for row in np.flatnonzero(ends < begins).tolist():
         begin, end = int(ends[row]), int(begins[row])
@@ -118,9 +123,22 @@ def _between(
             None if next_offset is None else max(first, next_offset),
             next((reason.reason for reason in why.values()), None),
             min(unreadable, default=None),
-            is_zero=not unreadable and file.is_zero(begin, end - begin),
+            is_zero=False,
             is_last=is_last,
         )
+
+
+def _is_zero(directory: Directory, name: str, found: DamagedRange) -> bool:
+    position, end = found.position, found.position + found.size_bytes
+    while position < end and found.unreadable_at is None:
+        try:
+            piece = directory.read_range(name, position, min(_PIECE_BYTES, end - position))
+        except ReadIOError:
+            return False
+        if not piece or piece.strip(b"\0"):
+            return False
+        position += len(piece)
+    return found.unreadable_at is None
 
 
 def _runs(good: np.ndarray) -> list[tuple[int, int]]:

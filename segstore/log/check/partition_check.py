@@ -11,6 +11,7 @@ import os
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import segstore._core as _core
@@ -22,12 +23,13 @@ from segstore.errors import (
     ResourceError,
     SegstoreError,
 )
-from segstore.log.check.checksum_sidecar_check import check_sidecar
+from segstore.log.check.checksum_sidecar_check import all_headers, check_sidecar
 from segstore.log.check.gap_check import gap_finding
 from segstore.log.check.index_check import index_findings
 from segstore.log.check.partition_state import opened_log_start, read_state
 from segstore.log.check.segment_check import Neighbours, SegmentExamination, scan_all
 from segstore.log.check.small_files_check import (
+    is_of_restart,
     missing_records_findings,
     small_file_findings,
     snapshot_findings,
@@ -49,6 +51,7 @@ from segstore.log.files.checkpoints import (
     MISSING_RECORDS,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    RESTART_MARKER,
 )
 from segstore.log.files.checksum_sidecar import sidecar_base_offset, sidecar_name
 from segstore.log.files.partition_directory import (
@@ -60,7 +63,7 @@ from segstore.log.files.partition_directory import (
 )
 from segstore.log.files.partition_path import absolute_path
 from segstore.log.findings.finding import Action, Finding, FindingCode, Records, facts_of
-from segstore.log.findings.finding_text import finding_line
+from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index import TRANSACTION_INDEX_ENTRY_BYTES
 from segstore.log.recovery.forecast import OpenForecast, forecast_open
 from segstore.log.recovery.quarantined_file import quarantined_files
@@ -70,7 +73,8 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Iterator
 
-    from segstore._core import Directory, Environment
+    from segstore._core import BatchHeaders, Directory, Environment
+    from segstore.log.check.checksum_sidecar_check import SidecarCheck
     from segstore.log.check.partition_state import PartitionState
     from segstore.log.check.segment_check import CheckedSegment, SegmentScan
     from segstore.log.local.transaction_index_check import WrongIndex
@@ -89,6 +93,7 @@ _SMALL_FILES = (
     MISSING_RECORDS,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    RESTART_MARKER,
 )
 
 
@@ -224,7 +229,7 @@ class _Look:
         self._set_log_end(bases, start)
         self._check_small_files(state)
         self._add_what_the_open_finds()
-        self._check_sidecars(bases[:-1], state)
+        self._check_sidecars(context, bases[:-1], state)
         if report.blocking_file is not None:  # `recover` changes nothing before it is moved away
             self._findings[:] = [replace(one, repaired=False) for one in self._findings]
         self._findings.sort(key=_severity)
@@ -367,7 +372,12 @@ class _Look:
         is_end_damaged = any(
             one.file.endswith(".log") and one.first_offset == end for one in self._findings
         )
-        self._add(*small_file_findings(state, report.forecast, end, is_end_damaged=is_end_damaged))
+        with self._reading(RESTART_MARKER):
+            self._add(
+                *small_file_findings(
+                    directory, state, report.forecast, end, is_end_damaged=is_end_damaged
+                )
+            )
         offsets = [file.offset for file in self._files if file.kind == "snapshot"]
         self._add(*snapshot_findings(directory, offsets, report.forecast))
         with self._reading(MISSING_RECORDS):
@@ -431,7 +441,7 @@ class _Look:
                 self._report.notes.append(f"cannot be opened for writing: {error}")
         elif not isinstance(error, CorruptLogError):
             self._report.notes.append(f"cannot be opened for writing: {error}")
-        elif not any(map(_is_of_records, self._findings)):
+        elif not is_of_restart(error) and not any(map(_is_of_records, self._findings)):
             self._add(self._refusal(error))
 
     def _refusal(self, error: CorruptLogError) -> Finding:
@@ -488,30 +498,64 @@ class _Look:
 
     # ---- checksum sidecars [DUR-60] --------------------------------------------------------------
 
-    def _check_sidecars(self, sealed: array[int], state: PartitionState) -> None:
+    def _check_sidecars(
+        self, context: _core.SegmentContext, sealed: array[int], state: PartitionState
+    ) -> None:
         """Compare sealed segments with their sidecars, byte by byte.
 
         Zeros behind the end that an open cuts are no difference: the sidecar is written again.
         """
-        forecast = self._report.forecast
         checks = {check.base_offset: check for check in self._report.segments}
         for base in sealed:
+            cut_at = self._report.forecast.truncations.get(base)
             with self._reading(sidecar_name(base)), suppress(LogNotFoundError):
-                found = check_sidecar(self._directory, base, forecast.truncations.get(base))
+                found = check_sidecar(
+                    self._directory,
+                    base,
+                    partial(_headers, context, base),
+                    is_believed=state.log_state is not None,
+                    end_position=cut_at,
+                )
                 if found is None:
-                    if base in checks:
-                        checks[base].fits_sidecar = True
-                elif found.code is FindingCode.SIDECAR_CORRUPT:
-                    self._add(replace(found, repaired=forecast.error is None))
-                elif state.log_state is None:
+                    continue
+                if found.fits and base in checks:
+                    checks[base].fits_sidecar = True
+                elif found.is_problem:
+                    self._add(self._sidecar_finding(base, found))
+                elif not found.fits:
                     self._report.notes.append(
-                        f"{finding_line(found)}; {MAY_BE_OF_OTHERS}, and the next open for writing"
-                        f" removes {sidecar_name(base)}"
+                        f"{found.file}: {found.what}; {MAY_BE_OF_OTHERS}, and the next open for"
+                        f" writing removes {sidecar_name(base)}"
                     )
-                elif any(one.file == found.file for one in self._findings):
-                    self._add(replace(found, records=Records.NONE))  # told what is wrong
-                else:
-                    self._add(found)
+
+    def _sidecar_finding(self, base: int, found: SidecarCheck) -> Finding:
+        if found.file == sidecar_name(base):
+            return Finding(
+                code=FindingCode.SIDECAR_CORRUPT,
+                file=found.file,
+                position=found.position,
+                found=found.what,
+                action=Action.RECOVER,
+                repaired=self._report.forecast.error is None,
+            )
+        is_told = any(one.file == found.file for one in self._findings)
+        return Finding(
+            code=FindingCode.SIDECAR_DIFFERS,
+            file=found.file,
+            position=found.position,
+            first_offset=found.offset,
+            found=found.what,
+            records=Records.NONE if is_told else Records.WRONG,
+            action=Action.RESTORE,
+        )
+
+
+def _headers(context: _core.SegmentContext, base: int) -> BatchHeaders:
+    segment = Segment(context, base)
+    try:
+        return all_headers(segment)
+    finally:
+        segment.close_quietly()
 
 
 def _is_of_records(finding: Finding) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from segstore.errors import CorruptSnapshotError
+from segstore.errors import CorruptLogError, CorruptSnapshotError
 from segstore.log.check.partition_state import opened_log_start
 from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, unreadable_file
 from segstore.log.files.checkpoints import (
@@ -17,21 +17,25 @@ from segstore.log.files.checkpoints import (
     LOG_STATE,
     MISSING_RECORDS,
     RECOVERY_POINT_CHECKPOINT,
+    RESTART_MARKER,
 )
 from segstore.log.files.missing_records_file import read_ranges
 from segstore.log.findings.finding import Action, Finding, FindingCode, Records, facts_of
 from segstore.log.producers.snapshot_file import SnapshotFile
+from segstore.log.recovery.restart_marker import RestartMarker, missing_files_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from segstore._core import Directory
+    from segstore.errors import SegstoreError
     from segstore.log.check.partition_state import PartitionState
     from segstore.log.recovery.forecast import OpenForecast
     from segstore.types import EpochEntry
 
 
 def small_file_findings(
+    directory: Directory,
     state: PartitionState,
     forecast: OpenForecast,
     log_end_offset: int,
@@ -47,7 +51,10 @@ def small_file_findings(
     is_end_damaged : bool
         Another finding names what follows there.
     """
-    if forecast.split is None:  # else it is not known before where the log ends
+    mark = RestartMarker(directory)
+    yield from _restart_findings(mark, forecast)
+    if forecast.split is None and not _lies_beside(mark, log_end_offset):
+        # else it is not known before where the log ends
         yield from _recovery_point(state, log_end_offset, is_end_damaged=is_end_damaged)
         yield from _log_start(state, forecast, log_end_offset)
     yield from _epochs(state.epochs, forecast)
@@ -141,6 +148,52 @@ def _epochs(epochs: list[EpochEntry], forecast: OpenForecast) -> Iterator[Findin
                 repaired=forecast.error is None,
             )
             return
+
+
+# ---- an open that was setting a whole log aside [DUR-54] -----------------------------------------
+
+
+def _restart_findings(mark: RestartMarker, forecast: OpenForecast) -> Iterator[Finding]:
+    error = forecast.error
+    if mark.missing:
+        yield Finding(
+            code=FindingCode.QUARANTINE_LOST,
+            file=RESTART_MARKER,
+            found=f"{missing_files_text(mark.missing)}: {mark.missing_records()}",
+            records=Records.MISSING,
+            action=Action.RESTORE,
+        )
+    if error is not None and is_of_restart(error):
+        yield Finding(
+            code=FindingCode.RESTART_REFUSED,
+            file=RESTART_MARKER,
+            found=error.message,
+            action=Action.RENAME,
+        )
+    elif mark.stands and error is None:
+        yield Finding(
+            code=FindingCode.RESTART_UNFINISHED,
+            file=RESTART_MARKER,
+            found=mark.hint(),
+            action=Action.RECOVER,
+            repaired=True,
+        )
+
+
+def is_of_restart(error: SegstoreError) -> bool:
+    """Whether an open is refused since the log starts elsewhere than its restart marker says."""
+    return (
+        isinstance(error, CorruptLogError)
+        and error.file is not None
+        and error.file.endswith(f"/{RESTART_MARKER}")
+    )
+
+
+def _lies_beside(mark: RestartMarker, log_end_offset: int) -> bool:
+    """Whether the log ends where it does since the rest stands aside: the mark says so."""
+    if mark.content is None:
+        return mark.has_names
+    return log_end_offset < mark.content.log_start_offset
 
 
 # ---- small files that may hide a loss [DUR-7, DUR-64] --------------------------------------------

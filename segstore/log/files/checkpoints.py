@@ -41,6 +41,11 @@ MISSING_RECORDS: Final = ".segstore.missing"
 """Ranges of offsets whose records are known to be missing: `missing_records_file`."""
 SYNC_FAILED_MARK: Final = ".segstore.sync-failed"
 """Left by the core when a sync of a ``.log`` failed: the page cache may be ahead of the disk."""
+RESTART_MARKER: Final = ".segstore.begins-anew"
+"""The log start lies above the end: an open sets aside all that is there, and was not done.
+
+It has the log start, and what is set aside: `segstore.log.recovery.restart_marker`.
+"""
 UNREADABLE: Final = (CorruptCheckpointError, NotALogError, LimitExceededError)
 """What may be said of a checkpoint; other errors are of the disk, and say nothing of it."""
 LOCK: Final = ".lock"
@@ -56,6 +61,7 @@ TEMPORARY_FILES: Final = frozenset(
         CLEAN_SHUTDOWN_MARKER,
         LOG_STATE,
         MISSING_RECORDS,
+        RESTART_MARKER,
     )
 )
 """What a crash between write and rename leaves behind."""

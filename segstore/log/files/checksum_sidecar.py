@@ -31,7 +31,6 @@ _MAGIC: Final = b"SEGSUM"
 _VERSION: Final = 0
 _HEADER: Final = struct.Struct(">6shiqqq")
 _CHECKSUM: Final = struct.Struct(">I")
-_SIZES_AT: Final = 20
 MAX_SIDECAR_BYTES: Final = (
     _HEADER.size + (MAX_INT // BLOCK_BYTES + 1) * _CHECKSUM.size + _CHECKSUM.size
 )
@@ -76,23 +75,34 @@ class ChecksumSidecar(NamedTuple):
         CorruptCheckpointError
             It is none, is damaged, or is that of another segment [DUR-97].
         """
-        least_bytes, end = _HEADER.size + _CHECKSUM.size, len(data) - _CHECKSUM.size
-        if len(data) < least_bytes:
-            raise _corrupt(base_offset, end, f"{len(data)} bytes", f"at least {least_bytes}")
-        told, computed = data[end:], _CHECKSUM.pack(crc32c(memoryview(data)[:end]))
-        if told != computed:
-            raise _corrupt(base_offset, end, f"checksum {told.hex()}", f"{computed.hex()}")
-        *begin, size_bytes, next_offset = _HEADER.unpack_from(data)
-        expected = [_MAGIC, _VERSION, BLOCK_BYTES, base_offset]
-        if begin != expected:
-            raise _corrupt(base_offset, 0, f"a header of {begin}", f"of {expected}")
+        name = sidecar_name(base_offset)
+        at_least = _HEADER.size + _CHECKSUM.size
+        if len(data) < at_least:
+            raise _corrupt(name, len(data), f"{len(data)} bytes", f"at least {at_least} bytes")
+        magic, version, block_bytes, base, size_bytes, next_offset = _HEADER.unpack_from(data)
+        if magic != _MAGIC:
+            raise _corrupt(name, 0, f"magic {magic.hex()}", f"{_MAGIC.hex()}")
+        if version != _VERSION:
+            raise _corrupt(name, 6, f"version {version}", f"version {_VERSION}")
+        if block_bytes != BLOCK_BYTES:
+            raise _corrupt(name, 8, f"blocks of {block_bytes} bytes", f"of {BLOCK_BYTES}")
+        if base != base_offset:
+            raise _corrupt(name, 12, f"base offset {base}", f"{base_offset}, as its name says")
+        if not 0 < size_bytes <= MAX_INT:
+            raise _corrupt(name, 20, f"a segment of {size_bytes} bytes", f"1 to {MAX_INT}")
+        if not base_offset <= next_offset <= MAX_LONG:
+            raise _corrupt(name, 28, f"next offset {next_offset}", f"{base_offset} or above")
         blocks = -(-size_bytes // BLOCK_BYTES)
-        is_possible = 0 < size_bytes <= MAX_INT and base_offset <= next_offset <= MAX_LONG
-        if not is_possible or end != _HEADER.size + blocks * _CHECKSUM.size:
-            found = f"{size_bytes} bytes up to offset {next_offset}, in a file of {len(data)}"
-            raise _corrupt(base_offset, _SIZES_AT, found, "sizes of a segment")
+        expected_bytes = at_least + blocks * _CHECKSUM.size
+        if len(data) != expected_bytes:
+            raise _corrupt(name, len(data), f"{len(data)} bytes", f"{expected_bytes} bytes")
+        end = expected_bytes - _CHECKSUM.size
+        (told,) = _CHECKSUM.unpack_from(data, end)
+        computed = crc32c(memoryview(data)[:end])
+        if told != computed:
+            raise _corrupt(name, end, f"checksum {told:08x}", f"{computed:08x} of what is there")
         checksums = struct.unpack_from(f">{blocks}I", data, _HEADER.size)
-        return cls(base_offset, size_bytes, next_offset, checksums)
+        return cls(base, size_bytes, next_offset, checksums)
 
 
 def sidecar_name(base_offset: int) -> str:
@@ -109,11 +119,11 @@ def sidecar_base_offset(name: str) -> int | None:
     return None if base_offset > MAX_LONG else base_offset
 
 
-def _corrupt(base_offset: int, position: int, found: str, expected: str) -> CorruptCheckpointError:
+def _corrupt(name: str, position: int, found: str, expected: str) -> CorruptCheckpointError:
     return CorruptCheckpointError(
         "this is no checksum sidecar of this segment, or it is damaged",
-        file=sidecar_name(base_offset),
-        position=max(position, 0),
+        file=name,
+        position=position,
         found=found,
         expected=expected,
     )

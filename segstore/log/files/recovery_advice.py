@@ -80,15 +80,18 @@ def missing_runs(runs: Sequence[tuple[int, int]]) -> str:
     return f"records {', '.join(names)} are missing"
 
 
-def restart_warning(log_start_offset: int, names: Sequence[str]) -> str:
-    """Say that a log begins anew, what has become of the old one, and how to have it back."""
+def restart_warning(log_start_offset: int, names: Sequence[str], lost: str = "") -> str:
+    """Say that a log begins anew, what has become of the old one, and how to have it back.
+
+    *lost* says what was set aside, and is not here any more.
+    """
     warning = f"the log start {log_start_offset} lies above the end: the log begins anew there"
     if names:
         warning += (
             f", and what it held is set aside as {listed(names)}; if this is not the right number,"
             f" {WAY_BACK}"
         )
-    return warning
+    return f"{warning}; {lost}" if lost else warning
 
 
 def listed(words: Sequence[str]) -> str:

@@ -32,6 +32,7 @@ class FindingCode(StrEnum):
     SEGMENT_AFTER_DAMAGE = "SEGMENT_AFTER_DAMAGE"
     RECORDS_MISSING = "RECORDS_MISSING"
     RECORDS_MAYBE_MISSING = "RECORDS_MAYBE_MISSING"
+    QUARANTINE_LOST = "QUARANTINE_LOST"
     # any file
     FILE_UNREADABLE = "FILE_UNREADABLE"
     FILE_IS_NO_FILE = "FILE_IS_NO_FILE"
@@ -52,6 +53,8 @@ class FindingCode(StrEnum):
     RECOVERY_POINT_ABOVE_END = "RECOVERY_POINT_ABOVE_END"
     STATE_MISSING = "STATE_MISSING"
     TOPIC_ID_MISSING = "TOPIC_ID_MISSING"
+    RESTART_UNFINISHED = "RESTART_UNFINISHED"
+    RESTART_REFUSED = "RESTART_REFUSED"
     # an open that is refused for another reason
     OPEN_REFUSED = "OPEN_REFUSED"
 
@@ -74,6 +77,7 @@ class Records(StrEnum):
 class Action(StrEnum):
     """What to do about a finding."""
 
+    NOTHING = "NOTHING"
     RECOVER = "RECOVER"
     """`segstore recover DIR` makes it good."""
     RESTORE = "RESTORE"
@@ -88,6 +92,8 @@ class Action(StrEnum):
     """The disk fails: salvage to another disk what it still gives."""
     GRANT_ACCESS = "GRANT_ACCESS"
     """Run the command as a user who may read the file."""
+    RENAME = "RENAME"
+    """Rename files as `found` says, then check again."""
     WRITE_TOPIC_ID = "WRITE_TOPIC_ID"
     """Write the file with the topic's id, which the cluster knows."""
     WRITE_LOG_START = "WRITE_LOG_START"

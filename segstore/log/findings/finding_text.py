@@ -31,6 +31,7 @@ WHAT: Final = {
     FindingCode.SEGMENT_AFTER_DAMAGE: "the segment lies behind the end of the log",
     FindingCode.RECORDS_MISSING: "records are missing",
     FindingCode.RECORDS_MAYBE_MISSING: "records may be missing",
+    FindingCode.QUARANTINE_LOST: "files that an open had set aside are gone",
     FindingCode.FILE_UNREADABLE: "the file cannot be read",
     FindingCode.FILE_IS_NO_FILE: "something else stands in the place of the file",
     FindingCode.DIRECTORY_UNREADABLE: "the directory cannot be read",
@@ -48,6 +49,8 @@ WHAT: Final = {
     FindingCode.RECOVERY_POINT_ABOVE_END: "the recovery point lies above the log end",
     FindingCode.STATE_MISSING: "the file is missing or cannot be used",
     FindingCode.TOPIC_ID_MISSING: "the topic id is missing or cannot be read",
+    FindingCode.RESTART_UNFINISHED: "an open was setting the whole log aside, and was not done",
+    FindingCode.RESTART_REFUSED: "the log start is not the one with which an open began",
     FindingCode.OPEN_REFUSED: "an open for writing refuses the log",
 }
 
@@ -76,6 +79,8 @@ MEANING: Final = {
     FindingCode.STATE_MISSING: "it says from where on no record may be missing: now nothing does",
     FindingCode.TOPIC_ID_MISSING: "a broker takes a log without topic id for a stray one and"
     " begins an empty partition",
+    FindingCode.RESTART_UNFINISHED: "the next open for writing ends it",
+    FindingCode.RESTART_REFUSED: "no open for writing goes on before this is settled",
 }
 """What a code means by itself; what it means for records is said behind that."""
 
@@ -117,6 +122,7 @@ def advice(finding: Finding, path: str) -> str:
     recover = f"`segstore recover {where}`"
     salvage = f"`segstore salvage {where} TARGET` copies what can be proven into a new log"
     text = {
+        Action.NOTHING: "nothing",
         Action.RECOVER: f"{recover} {_done_by_recover(finding)}",
         Action.RESTORE: f"restore {finding.file} from a copy; without one {salvage}",
         Action.RESTORE_FIRST: f"restore {finding.file} from a copy before the next open for"
@@ -126,6 +132,7 @@ def advice(finding: Finding, path: str) -> str:
         Action.COPY_FROM_DISK: "the disk may be failing: copy the directory to another one;"
         f" {salvage}",
         Action.GRANT_ACCESS: f"repeat the command as a user who may read {finding.file}",
+        Action.RENAME: "do what is said above, then check again",
         Action.WRITE_TOPIC_ID: f"write {finding.file} again, with the topic id from"
         " `kafka-topics.sh --describe` or another partition of the topic; never delete it",
         Action.WRITE_LOG_START: f"write the right log start into {finding.file} before the log is"

@@ -123,8 +123,10 @@ def judge_start(survey: Survey, report: RecoveryReport) -> Start:
         The log is refused.
     """
     before, stored = survey.stored, _settled(survey, report)
-    was_set_aside = require_log_file(survey, stored)
-    report.created = not (survey.segments or was_set_aside)
+    survey.mark.require_same_log(stored.log_start_offset)
+    report.set_aside += [name for name in survey.mark.beside if name not in report.set_aside]
+    require_log_file(survey)
+    report.created = not survey.segments
     return Start(
         replace(stored, log_start_is_markers=False),
         stored.log_start_offset != before.log_start_offset or before.log_start_is_markers,
@@ -224,13 +226,12 @@ def with_marker_recovery_point(
     return replace(stored, recovery_point=end)
 
 
-def require_log_file(survey: Survey, stored: StoredState) -> bool:
+def require_log_file(survey: Survey) -> None:
     """Refuse a directory of this library without a ``.log`` in which something shows of records.
 
     ``.segstore`` is first written when the first ``.log`` is durable, and from then on there is
     always one; but for a full truncation, which notes there what it is about to do [DUR-18], and
-    an open that set all aside below the log start, and was interrupted [DUR-54]. Returns whether
-    it was the latter: there are quarantine files, and nothing notes a record from the log start on.
+    an open that was setting all aside.
 
     Raises
     ------
@@ -240,13 +241,10 @@ def require_log_file(survey: Survey, stored: StoredState) -> bool:
         The leader-epoch checkpoint is no file: what it said is unknown, and no log begins with it.
     """
     state = survey.small.state
-    if survey.segments or not survey.small.has_state:
-        return False
+    if survey.segments or not survey.small.has_state or survey.mark.stands:
+        return
     if state is not None and state.is_being_emptied:
-        return False
-    start = stored.log_start_offset
-    if survey.quarantine and start > 0 and start >= (stored.highest_recovery_point or 0):
-        return True
+        return
     lost = survey.lost_logs()
     if lost.deleted is not None:
         raise _no_log_file(
@@ -262,7 +260,6 @@ def require_log_file(survey: Survey, stored: StoredState) -> bool:
         shown_by = LEADER_EPOCH_CHECKPOINT
     if shown_by is not None:
         raise _no_log_file(survey, f"{shown_by} shows that there were records", _WAYS_OUT)
-    return False
 
 
 def _no_log_file(survey: Survey, shown: str, advice: str) -> CorruptLogError:
@@ -397,7 +394,7 @@ def _require_no_synced_records(survey: Survey, found: Judgement) -> None:
     A line in the log directory's checkpoint alone may be that of a partition that was removed.
     """
     point = found.stored.recovery_point
-    if point is None or point <= found.stored.log_start_offset:
+    if point is None or point <= found.stored.log_start_offset or survey.mark.stands:
         return
     small = survey.small
     if found.epochs.entries or small.has_state or small.has_recovery_point:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from segstore.log.local.segments import Segments
     from segstore.log.producers.producer_state_manager import ProducerStateManager
     from segstore.log.producers.snapshot_file import SnapshotFile
+    from segstore.log.recovery.restart_marker import RestartMarker
     from segstore.types import LogOffsetMetadata
 
 
@@ -40,6 +41,8 @@ class LoadedLog(NamedTuple):
     """Base offsets of the segments whose indexes were made anew from their batches."""
     with_producers: frozenset[int] = frozenset()
     """Of those, the ones that hold batches with a producer id."""
+    restart_marker: RestartMarker | None = None
+    """Where it stands, whoever opens the log takes it away, the last thing of all."""
     moves_recovery_point: bool = False
     """It is written down when everything below it is in order, transaction indexes too [DUR-56]."""
     snapshot_offsets: array[int] | None = None

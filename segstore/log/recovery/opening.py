@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore.log.recovery.judge import judge, judge_start, synced_end_beside_swaps
-from segstore.log.recovery.plan import plan_leftovers, plan_of
+from segstore.log.recovery.plan import plan_leftovers, plan_of, plan_split
 from segstore.log.recovery.repair import Repair
 from segstore.log.recovery.survey import survey_log
 
@@ -73,9 +73,10 @@ def load_to_write(  # noqa: PLR0913 - what an open brings along
                 repair.begin(start, judgement.synced_end, changes_log=plan.changes_log)
                 repair.clear_leftovers(survey, leftovers)
                 return repair.carry_out(survey, plan)
+            sidecars = plan_split(survey, judgement.split, report)
             repair.begin(start, judgement.synced_end, changes_log=True)
             repair.clear_leftovers(survey, leftovers)
-            repair.split(survey, judgement.split)
+            repair.split(survey, judgement.split, sidecars)
             is_split = True
         except BaseException:
             survey.close()

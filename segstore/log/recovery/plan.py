@@ -13,7 +13,8 @@ from segstore.log.files.partition_directory import (
 )
 from segstore.log.files.recovery_advice import restart_warning
 from segstore.log.recovery.log_beginning import kept_remote_part
-from segstore.log.recovery.quarantined_file import QuarantineNames
+from segstore.log.recovery.quarantined_file import QuarantineNames, base_offset_of
+from segstore.log.recovery.restart_marker import RestartMarkerContent, missing_files_text
 from segstore.log.recovery.survey import index_names
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
     from segstore.log.local.segment import Segment
     from segstore.log.recovery.judge import Judgement
+    from segstore.log.recovery.judge_tail import Tail
     from segstore.log.recovery.recovery_report import RecoveryReport
+    from segstore.log.recovery.restart_marker import RestartMarker
     from segstore.log.recovery.survey import Survey
 
 
@@ -68,6 +71,8 @@ class TailPlan(NamedTuple):
 
     deleted: tuple[Segment, ...] = ()
     """Below the log start: first of all, as the repair may need their room."""
+    sidecars: tuple[str, ...] = ()
+    """Checksum sidecars of segments that are changed."""
     later: tuple[SetAside, ...] = ()
     """Segments behind the end of the log."""
 
@@ -75,6 +80,10 @@ class TailPlan(NamedTuple):
 class BeginPlan(NamedTuple):
     """What becomes of the segments below the log start."""
 
+    sidecars: tuple[str, ...]
+    """Their checksum sidecars, where nothing is left of the log."""
+    mark: RestartMarkerContent | None
+    """To be left before segments are set aside."""
     set_aside: tuple[SetAside, ...]
     """Nothing says that they were deleted."""
     deleted: tuple[Segment, ...]
@@ -91,7 +100,7 @@ class Plan:
     live : tuple of Segment
         The segments that stay.
     stale_sidecars : tuple of str
-        Checksum sidecars that are of other bytes, or will be: they go before all else.
+        Checksum sidecars that may be of other bytes.
     tail : TailPlan
         What goes while the tail is repaired.
     lone_indexes : tuple of str
@@ -154,6 +163,7 @@ class _Names:
     def __init__(self, survey: Survey, report: RecoveryReport) -> None:
         self._survey = survey
         self.report = report
+        self.sidecars = survey.sidecars
         self.quarantine = QuarantineNames(survey.names)
 
     def go(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -166,8 +176,14 @@ class _Names:
                 going.append(name)
         return tuple(going)
 
-    def set_aside(self, base_offset: int) -> str:
-        name = self.quarantine.next_of(base_offset)
+    def sidecars_go(self, base_offsets: Iterable[int]) -> tuple[str, ...]:
+        gone = self.sidecars.intersection(base_offsets)
+        self.sidecars -= gone
+        return self.go(map(sidecar_name, sorted(gone)))
+
+    def set_aside(self, base_offset: int, name: str | None = None) -> str:
+        if name is None:
+            name = self.quarantine.next_of(base_offset)
         self.report.set_aside.append(name)
         return name
 
@@ -202,8 +218,8 @@ def plan_of(
     """
     names = _Names(survey, report)
     restarts = not judgement.live or judgement.log_end_offset < judgement.stored.log_start_offset
-    kept = frozenset() if restarts else survey.sidecars & _unchanged(judgement)
-    stale = names.go(map(sidecar_name, sorted(survey.sidecars - kept)))
+    sealed = {one.base_offset for one in judgement.live[:-1]} if judgement.is_own else set()
+    stale = names.sidecars_go(names.sidecars - sealed)
     tail = _plan_tail(survey, judgement, names, restarts=restarts, is_foretold=is_foretold)
     lone: tuple[str, ...] = ()
     for kind in INDEX_FILE_SUFFIXES:
@@ -212,7 +228,7 @@ def plan_of(
     for _, lost in judgement.lost_indexes:
         report.rebuilt += lost
     live = judgement.live[: len(judgement.live) - len(tail.later)]
-    begin = _plan_begin(judgement, names, tail, live if restarts else ())
+    begin = _plan_begin(survey, judgement, names, tail, live if restarts else ())
     _note_restart(survey, judgement, report, restarts=restarts)
     remote_part = _remote_part(judgement, remote, restarts=restarts)
     plan = Plan(
@@ -223,7 +239,7 @@ def plan_of(
         lone_indexes=lone,
         begin=begin,
         restart=_restart(survey, judgement, report, begin) if restarts else None,
-        checksum_sidecars=kept,
+        checksum_sidecars=names.sidecars,
         keeps_remote_part=remote_part is not None and not remote.is_given_up,
         gives_up_remote_part=remote_part is not None and remote.is_given_up,
         had_failed_sync=survey.had_failed_sync,
@@ -255,9 +271,10 @@ def _plan_tail(
     if tail is None:
         return TailPlan()
     deleted: tuple[Segment, ...] = ()
-    if judgement.log_end_offset >= judgement.stored.log_start_offset:
+    if judgement.log_end_offset >= judgement.stored.log_start_offset and not survey.mark.stands:
         deleted = judgement.deleted
         report.removed += [segment.name for segment in deleted]
+    changed = names.sidecars_go(_changed_in(tail, names.sidecars))
     if tail.cut is not None and (is_foretold or restarts):
         segment, position, holds_batches = tail.cut
         kept, warnings = survey.names_of_kept_tail(segment, position, holds_batches=holds_batches)
@@ -274,26 +291,20 @@ def _plan_tail(
             report.removed.append(segment.name)
     for segment in [segment for segment, _ in tail.repairs] + [one.segment for one in tail.scanned]:
         report.rebuilt += index_names(segment)
-    return TailPlan(deleted, tuple(later))
+    return TailPlan(deleted, changed, tuple(later))
 
 
-def _unchanged(judgement: Judgement) -> set[int]:
-    """Return the sealed segments that recovery leaves as they are [DUR-60, DUR-64].
-
-    Of one that is cut or set aside no checksum holds, and of none where a broker may have written.
-    """
-    if not judgement.is_own:
-        return set()
-    sealed, tail = {one.base_offset for one in judgement.live[:-1]}, judgement.tail
-    if tail is None:
-        return sealed
+def _changed_in(tail: Tail, sidecars: Iterable[int]) -> set[int]:
+    """Return which segments a recovery cuts or sets aside: no checksum of them holds [DUR-60]."""
     last = tail.scanned[-1].segment.base_offset
-    cut = {one.segment.base_offset for one in tail.scanned if one.is_cut}
-    cut |= {segment.base_offset for segment, end in tail.repairs if end < segment.size_bytes}
-    return {base for base in sealed - cut if base < last}
+    changed = {base for base in sidecars if base >= last}
+    changed |= {one.segment.base_offset for one in tail.scanned if one.is_cut}
+    changed |= {segment.base_offset for segment, end in tail.repairs if end < segment.size_bytes}
+    return changed
 
 
 def _plan_begin(
+    survey: Survey,
     judgement: Judgement,
     names: _Names,
     tail: TailPlan,
@@ -301,23 +312,50 @@ def _plan_begin(
 ) -> BeginPlan:
     """Return what becomes of segments below the log start, and of those that are *emptied* too."""
     segments = (() if tail.deleted else judgement.deleted) + emptied
-    aside = () if judgement.were_deleted or not emptied else _set_aside(segments, judgement, names)
-    if any(one.name for one in aside):
-        return BeginPlan(aside, ())
-    names.report.removed += [segment.name for segment in segments]  # without a record
-    return BeginPlan((), segments)
+    sidecars = names.sidecars_go(names.sidecars) if emptied else ()
+    is_known = judgement.were_deleted or not (emptied or survey.mark.stands)
+    if is_known or not segments:
+        names.report.removed += [segment.name for segment in segments]
+        return BeginPlan(sidecars, None, (), segments)
+    end = judgement.log_end_offset if emptied else 0
+    content, aside = _set_aside(segments, judgement, names, survey.mark, end)
+    return BeginPlan(sidecars, content, aside, ())
 
 
 def _set_aside(
-    segments: tuple[Segment, ...], judgement: Judgement, names: _Names
-) -> tuple[SetAside, ...]:
-    """Take all out; what a crash leaves of them lies below the log start too [DUR-54]."""
+    segments: tuple[Segment, ...],
+    judgement: Judgement,
+    names: _Names,
+    mark: RestartMarker,
+    log_end_offset: int,
+) -> tuple[RestartMarkerContent | None, tuple[SetAside, ...]]:
+    """Take all out, and say so before; what an open before has named keeps its name [DUR-54].
+
+    Unless that was given away. What a crash or a failed call leaves of them would count as deleted,
+    or as a log that has lost all its files.
+    """
     tail = judgement.tail
     sizes = {} if tail is None else {one.segment: one.result.valid_bytes for one in tail.scanned}
-    return tuple(
-        SetAside(one, names.set_aside(one.base_offset) if sizes.get(one, one.size_bytes) else None)
-        for one in reversed(segments)
-    )
+    full = [one for one in segments if sizes.get(one, one.size_bytes) > 0]
+    before = mark.content
+    named = {} if before is None else {base_offset_of(name): name for name in before.names}
+    for segment in full:
+        base = segment.base_offset
+        if base not in named or names.quarantine.is_there(named[base]):
+            named[base] = names.quarantine.next_of(base)
+    if before is not None:
+        log_end_offset = max(log_end_offset, before.log_end_offset)
+    content, start = None, judgement.stored.log_start_offset
+    listed = tuple(named[base] for base in sorted(named))
+    if before is None or before.names != listed:
+        content = RestartMarkerContent(start, log_end_offset, listed)
+    aside = [
+        SetAside(segment, names.set_aside(segment.base_offset, named[segment.base_offset]))
+        if segment in full
+        else SetAside(segment, None)
+        for segment in reversed(segments)
+    ]
+    return content, tuple(aside)
 
 
 def _restart(
@@ -335,11 +373,18 @@ def _note_restart(
     survey: Survey, judgement: Judgement, report: RecoveryReport, *, restarts: bool
 ) -> None:
     """Report that the log begins again, and what has become of the old one."""
-    is_clean = judgement.tail is None
-    if restarts and not report.created and not (is_clean and judgement.were_deleted):
+    mark, lost, is_clean = survey.mark, "", judgement.tail is None
+    if mark.missing:
+        lost = f"{missing_files_text(mark.missing)}: {mark.missing_records()}"
+    is_told = restarts and not report.created and not (is_clean and judgement.were_deleted)
+    if mark.stands:
+        is_told = bool(report.set_aside or lost)
+        report.created = report.clean = False
+        if report.reason is None:
+            report.reason = "an open before was setting all there is aside, and was not done"
+    if is_told:
         start = judgement.stored.log_start_offset
-        names = report.set_aside if survey.segments else survey.quarantine
-        report.warnings.append(restart_warning(start, sorted(names)))
+        report.warnings.append(restart_warning(start, sorted(report.set_aside), lost))
 
 
 def _remote_part(judgement: Judgement, remote: RemoteRecords, *, restarts: bool) -> str | None:
@@ -349,3 +394,9 @@ def _remote_part(judgement: Judgement, remote: RemoteRecords, *, restarts: bool)
     start = judgement.stored.log_start_offset
     first = start if restarts else judgement.live[0].base_offset
     return kept_remote_part(judgement.known, first, judgement.stored)
+
+
+def plan_split(survey: Survey, overflowed: Segment, report: RecoveryReport) -> tuple[str, ...]:
+    """Return the checksum sidecars that go before a segment is split."""
+    names = _Names(survey, report)
+    return names.sidecars_go([one for one in names.sidecars if one >= overflowed.base_offset])

@@ -97,6 +97,7 @@ class QuarantineNames:
     def __init__(self, read_names: Callable[[], Iterable[str]]) -> None:
         self._read_names = read_names
         self._newest: dict[int, int] | None = None
+        self._there: set[str] = set()
 
     def _known(self) -> dict[int, int]:
         if self._newest is None:
@@ -108,9 +109,15 @@ class QuarantineNames:
         """Count *names* as given away."""
         newest = self._known()
         for name in names:
+            self._there.add(name)
             base_offset = base_offset_of(name)
             number = int(name.rpartition("-")[2])
             newest[base_offset] = max(number, newest.get(base_offset, 0))
+
+    def is_there(self, name: str) -> bool:
+        """Whether that name is given away."""
+        self._known()
+        return name in self._there
 
     def next_of(self, base_offset: int) -> str:
         """Return a name that is given away with that."""

@@ -37,8 +37,8 @@ class RecoveryReport:
         Why it was cut, or why the stop counts as unclean.
     set_aside : list of str
         Files of whole segments that were taken out of the log, under their new names: these end in
-        ``.quarantine-<n>``, as those of `quarantined` do. Where an open before was interrupted
-        while it set all aside, what that one renamed is not listed again.
+        ``.quarantine-<n>``, as those of `quarantined` do. Those of an open that was not done with
+        setting all aside too.
     removed : list of str
         Leftovers of interrupted operations that were removed.
     rebuilt : list of str

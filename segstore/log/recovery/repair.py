@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from segstore._core import Barrier
 from segstore.errors import CorruptLogError
 from segstore.log.files.checkpoints import MISSING_RECORDS, SYNC_FAILED_MARK
-from segstore.log.files.checksum_sidecar import sidecar_name
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.files.log_state_file import LogStateFile, allow_gaps_below, state_after_open
 from segstore.log.files.missing_records_file import forget_ranges_from
@@ -125,9 +124,9 @@ class Repair:
             directory.rename(file.name, file._replace(suffix="").name)
         directory.sync(Barrier.LEFTOVERS_GONE)
 
-    def split(self, survey: Survey, overflowed: Segment) -> None:
+    def split(self, survey: Survey, overflowed: Segment, sidecars: tuple[str, ...]) -> None:
         """Put several segments in the place of one whose offsets do not fit it [LDR-30, DUR-20]."""
-        self._unlink_durably((sidecar_name(overflowed.base_offset),))
+        self._unlink_durably(sidecars)
         before = Segments(survey.segments)
         split = split_overflowed_segment(overflowed, before, self._directory, self._context)
         for old in split.taken_out:
@@ -149,11 +148,12 @@ class Repair:
         missing = plan.judgement.missing
         note(self._directory, missing)
         self._remove_segments(plan.tail.deleted)
+        self._unlink_durably(plan.tail.sidecars)
         if plan.judgement.tail is not None:
             self._repair_tail(plan, plan.judgement.tail)
         self._unlink(plan.lone_indexes)
         self._rebuild_lost_indexes(plan)
-        segments = self._end_deletions(plan)
+        segments = self._end_deletions(survey, plan)
         if missing or MISSING_RECORDS in survey.listing.others:
             # a truncation removes records first, then the ranges among them: it may have died
             forget_ranges_from(self._directory, plan.log_end_offset)
@@ -228,7 +228,7 @@ class Repair:
             if segment is not plan.judgement.live[-1]:
                 segment.flush(Barrier.RECOVERY_RECORDS, indexes=True)
 
-    def _end_deletions(self, plan: Plan) -> tuple[Segment, ...]:
+    def _end_deletions(self, survey: Survey, plan: Plan) -> tuple[Segment, ...]:
         """Take out what lies below the log start; where that is all there was the log restarts.
 
         Where there is nothing to take out any more that comes to the disk first: who emptied the
@@ -236,8 +236,11 @@ class Repair:
         [DUR-18].
         """
         restart, begin = plan.restart, plan.begin
+        self._unlink_durably(begin.sidecars)
         if restart is not None and restart.syncs_first:
             self._directory.sync(Barrier.EMPTYING_FIRST)
+        if begin.mark is not None:
+            survey.mark.set(begin.mark)
         self._set_aside(begin.set_aside)
         if restart is None:
             self._remove_segments(begin.deleted)
@@ -288,6 +291,7 @@ class Repair:
             with_producers=frozenset(
                 one.segment.base_offset for one in scanned if one.has_producers
             ),
+            restart_marker=survey.mark if survey.mark.stands else None,
             moves_recovery_point=plan.is_rewritten and (is_shown or point not in old_points),
             snapshot_offsets=(
                 survey.listing.base_offsets(SNAPSHOT_FILE_SUFFIX) if is_as_listed else None

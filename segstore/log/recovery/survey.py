@@ -32,7 +32,6 @@ from segstore.log.files.partition_directory import (
     segment_files,
 )
 from segstore.log.local.batch_search import may_hold_batch
-from segstore.log.local.file_bytes import FileBytes
 from segstore.log.local.missing_records import missing_between
 from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index import TRANSACTION_INDEX_ENTRY_BYTES
@@ -41,7 +40,7 @@ from segstore.log.recovery.found_epochs import find_epochs, read_checkpoint
 from segstore.log.recovery.leftovers import find_leftovers
 from segstore.log.recovery.overflow_split import is_overflowed
 from segstore.log.recovery.quarantine import Quarantine
-from segstore.log.recovery.quarantined_file import quarantine_names
+from segstore.log.recovery.restart_marker import RestartMarker
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from segstore.log.recovery.leftovers import Leftovers
     from segstore.types import EpochEntry
 
+_PIECE_BYTES: Final = 1024 * 1024
 _SECTOR_BYTES: Final = 512  # what a disk writes whole, at least
 
 
@@ -169,6 +169,11 @@ class Survey:
         self.leftovers = find_leftovers(listing, context)
         self.listing = _listing_after(self.leftovers, listing, directory)
         self.segments = _open_segments(bases, self.leftovers, context)
+
+    @cached_property
+    def mark(self) -> RestartMarker:
+        """Of an open that was setting all aside."""
+        return RestartMarker(self._directory)
 
     @cached_property
     def small(self) -> SmallFiles:
@@ -350,9 +355,8 @@ class Survey:
             yield scanned
 
     def is_zero(self, segment: Segment, position: int) -> bool:
-        """Whether the file has only zeros from there on: room that was allocated ahead [DUR-1]."""
-        file = FileBytes(self._directory, self._log_name(segment), segment.size_bytes)
-        return file.is_zero(position, segment.size_bytes - position)
+        """Whether the file has only zeros from there on."""
+        return is_zero(self._directory, self._log_name(segment), position)
 
     def bad_end(self, scanned: ScannedSegment, *, has_recovery_point: bool) -> BadEnd:
         """Look at what ended a scan."""
@@ -437,11 +441,6 @@ class Survey:
         except LogNotFoundError:
             return False
 
-    @cached_property
-    def quarantine(self) -> list[str]:
-        """The names of quarantine files."""
-        return quarantine_names(self.listing.others)
-
     def names(self) -> list[str]:
         """Return all names in the directory as it is."""
         return self._directory.names(ordered=False)
@@ -453,6 +452,15 @@ class Survey:
         return Quarantine(self._directory).names_of_tail(
             self._log_name(segment), position, segment.size_bytes, holds_batches=holds_batches
         )
+
+
+def is_zero(directory: Directory, name: str, position: int) -> bool:
+    """Whether a file has only zeros from there on: room that was allocated ahead [DUR-1]."""
+    while piece := directory.read_range(name, position, _PIECE_BYTES):
+        if piece.strip(b"\0"):
+            return False
+        position += len(piece)
+    return True
 
 
 def index_names(segment: Segment) -> list[str]:

@@ -24,7 +24,7 @@ from segstore.errors import (
     ResourceError,
     SegstoreError,
 )
-from segstore.log.files.checkpoints import LOG_STATE, LogState
+from segstore.log.files.checkpoints import LOG_STATE, RESTART_MARKER, LogState
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.files.partition_directory import list_during_writes
 from segstore.log.files.partition_lock import check_no_writer
@@ -263,7 +263,7 @@ class LogView:
                 break
             if directory.has_segments():
                 continue  # its writer deleted all that was there when we looked
-            if not directory.exists(LOG_STATE):
+            if not self._has_state() and not directory.exists(RESTART_MARKER):
                 break
             # a full truncation may be under way: it syncs before it makes the new one [DUR-18]
             time.sleep(min(_PAUSE_SECONDS * (attempt + 1), _LONGEST_PAUSE_SECONDS))
@@ -291,6 +291,9 @@ class LogView:
                 f"the log start {found.log_start_offset} and the end of the log contradict its"
                 " clean stop: one of the two is not what was written"
             )
+
+    def _has_state(self) -> bool:
+        return self._directory.exists(LOG_STATE)
 
     def _readable_end(
         self,
@@ -448,9 +451,10 @@ def _is_being_emptied(directory: Directory) -> bool:
 
     After a crash the note stands, and nobody makes the new segment before the next open.
     """
-    state = LogState.read(directory)
-    if state is None or not state.is_being_emptied:
-        return False
+    if not directory.exists(RESTART_MARKER):
+        state = LogState.read(directory)
+        if state is None or not state.is_being_emptied:
+            return False
     try:
         check_no_writer(directory.path)
     except LogLockedError:

@@ -9,10 +9,9 @@ import numpy as np
 
 import segstore._core as _core
 from segstore.config import MAX_INT
-from segstore.errors import CorruptLogError, SegstoreError
+from segstore.errors import CorruptLogError, ReadIOError
 from segstore.log.files.partition_directory import file_name
 from segstore.log.findings.finding import FindingCode
-from segstore.log.local.file_bytes import FileBytes
 from segstore.log.local.segment import Segment
 from segstore.log.recovery.quarantined_file import quarantine_hint
 from segstore.log.recovery.salvage_report import MAX_RANGES, LostRange
@@ -205,10 +204,16 @@ class SalvageTarget:
         self._lost.append(lost)
 
     def _is_zero(self, name: str, begin: int, end: int) -> bool:
-        try:
-            return FileBytes(self._source.directory, name, end).is_zero(begin, end - begin)
-        except SegstoreError:  # the disk does not give them now
-            return False
+        while begin < end:
+            try:
+                size = min(_PIECE_BYTES, end - begin)
+                piece = self._source.directory.read_range(name, begin, size)
+            except ReadIOError:  # the disk does not give them now
+                return False
+            if not piece or piece.strip(b"\0"):
+                return False
+            begin += len(piece)
+        return True
 
     def _end_gap(self, next_offset: int, *, is_end: bool = False) -> None:
         """Report what was lost before *next_offset*, where the log goes on."""

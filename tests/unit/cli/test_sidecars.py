@@ -60,7 +60,7 @@ def test_a_change_that_no_batch_tells_of_is_explained(with_sidecars, capsys):
     size = file.stat().st_size
     assert code == 1
     assert f"{20:020d}.log, byte 0, offset 20: " in out
-    assert f"from byte 0 to byte {size - 1}" in out
+    assert f"bytes 0 to {size - 1} (offsets 20 to 39)" in out
     assert "[SIDECAR_DIFFERS]" in out
     assert f"remove {20:020d}.segsum" in out
     code, out = run(capsys, "scrub", with_sidecars)

@@ -210,4 +210,5 @@ def test_that_of_another_segment_is_refused():
     with pytest.raises(CorruptCheckpointError) as raised:
         ChecksumSidecar.parse(data, 8)
     error = raised.value
-    assert (error.file, error.position) == (sidecar_name(8), 0)
+    assert (error.file, error.position) == (sidecar_name(8), 12)
+    assert (error.found, error.expected) == ("base offset 7", "8, as its name says")

@@ -49,7 +49,7 @@ def survey(stored, segments=WHOLE, **what):
     known = {
         "path": "/data/orders-0",
         "had_failed_sync": False,
-        "quarantine": [],
+        "mark": SimpleNamespace(stands=False, beside=(), require_same_log=lambda _: None),
         "end_of": end_of,
         "checkpoint_entries": lambda: (EPOCH,),
         "lost_logs": lambda: LostLogs(None, None),
@@ -161,10 +161,13 @@ EMPTY["checkpoint_entries"] = lambda **_: None
         ({**EMPTY, "lost_logs": lambda: LostLogs(None, "5.index")}, "5.index"),
         ({**EMPTY, "lost_logs": lambda: LostLogs("5.log.deleted", None)}, "5.log.deleted"),
         ({**EMPTY, "state": replace(STATE, is_being_emptied=True)}, None),
+        ({**EMPTY, "state": STATE, "mark": SimpleNamespace(stands=True)}, None),
     ],
 )
 def test_a_log_that_lost_all_its_files_is_refused(what, shown):
     """[DUR-51, DUR-54] What shows that there were records is named; a new log has nothing."""
+    if "mark" in what:
+        what["mark"] = SimpleNamespace(stands=True, beside=(), require_same_log=lambda _: None)
     stored = StoredState(0, None, parent_is_clean=False, own_marker=None)
     if shown is None:
         report = RecoveryReport()
@@ -174,32 +177,6 @@ def test_a_log_that_lost_all_its_files_is_refused(what, shown):
     with pytest.raises(CorruptLogError) as refused:
         judge_start(survey(stored, **what), RecoveryReport())
     assert f"there is no .log file, but {shown}" in refused.value.message
-
-
-@pytest.mark.parametrize(
-    ("quarantine", "log_start", "point", "is_refused"),
-    [
-        (["0.quarantine-1"], 20, 10, False),
-        (["0.quarantine-1"], 20, None, False),
-        (["0.quarantine-1"], 20, 21, True),
-        (["0.quarantine-1"], 0, None, True),
-        ([], 20, 10, True),
-    ],
-)
-def test_an_open_that_had_set_all_aside_is_gone_on_with(quarantine, log_start, point, is_refused):
-    """[DUR-54] Quarantine files show it, unless a record is noted above the log start."""
-    stored = StoredState(log_start, point, parent_is_clean=False, own_marker=None)
-    there, report = (
-        survey(stored, quarantine=quarantine, **{**EMPTY, "state": STATE}),
-        RecoveryReport(),
-    )
-
-    if is_refused:
-        with pytest.raises(CorruptLogError):
-            judge_start(there, report)
-    else:
-        judge_start(there, report)
-        assert not report.created
 
 
 # ---- the end of a log that was closed cleanly ----------------------------------------------------

@@ -17,6 +17,8 @@ from segstore.log.recovery.plan import RemoteRecords, SetAside, plan_of
 from segstore.log.recovery.recovery_report import RecoveryReport
 from segstore.log.recovery.survey import SmallFiles
 
+NO_MARK = SimpleNamespace(stands=False, content=None, missing=())
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -30,13 +32,12 @@ class Piece:
         return f"{self.base_offset:020d}.log"
 
 
-def survey(names=(), *, directories=(), sidecars=()):
+def survey(names=(), *, directories=(), sidecars=(), mark=NO_MARK):
     return SimpleNamespace(
         names=lambda: [*names],
         listing=SegmentListing([*names]),
         sidecars=frozenset(sidecars),
-        quarantine=[],
-        segments=[*LOG],
+        mark=mark,
         small=SmallFiles(has_state=True, state=None, has_recovery_point=True),
         had_failed_sync=False,
         is_directory=lambda name: name in directories,
@@ -101,6 +102,7 @@ def test_a_log_start_above_the_end(marked):
     names = ["00000000000000000006.quarantine-1", "00000000000000000000.quarantine-1"]
     if marked is None:
         assert found.begin.set_aside == (SetAside(LOG[1], names[0]), SetAside(LOG[0], names[1]))
+        assert found.begin.mark.names == (names[1], names[0])
         assert report.set_aside == names
         assert len(report.warnings) == 1
     else:

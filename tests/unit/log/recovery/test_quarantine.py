@@ -107,6 +107,7 @@ def test_a_whole_segment_takes_no_name_of_the_same_recovery():
     names.take([f"{KEPT}2"])
 
     assert names.next_of(7) == f"{KEPT}3"
+    assert names.is_there(f"{KEPT}2")
 
 
 def test_whole_batches_are_all_kept(directory, monkeypatch):
