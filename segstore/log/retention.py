@@ -192,10 +192,12 @@ class Retention:
         undecided: list[Segment] = []
 
         def is_old(segment: Segment, _: Segment | None) -> bool:
+            if segment in gone:
+                return True
             is_old = now_ms - segment.latest_possible_timestamp() > limit
-            if segment not in gone and not is_old and now_ms - segment.largest_timestamp() > limit:
+            if not is_old and now_ms - segment.largest_timestamp() > limit:
                 undecided.append(segment)
-            return segment in gone or is_old
+            return is_old
 
         deleted = self._delete_while(is_old)
         for segment in undecided:

@@ -44,8 +44,6 @@ from segstore.log.files.partition_lock import removed_while_open
 from segstore.log.files.recovery_advice import corrupt_log, missing_records, salvage_hint
 from segstore.log.local.delayed_deletion import DelayedDeletion
 from segstore.log.local.missing_records import (
-    INDEX_ENTRIES,
-    MAX_INDEX_BYTES,
     missing_between,
     missing_of,
     note_missing,
@@ -874,7 +872,7 @@ class LocalLog:
     def _note_missing(self) -> None:
         """Note what damaged indexes prove to be missing: the close builds them again [DUR-53].
 
-        Where there is no room for a note, the indexes stay as they are.
+        Where there is no room for a note, or an index cannot be read, the indexes stay as they are.
         """
         if self.is_kafkas or self.is_followed:
             return
@@ -884,9 +882,7 @@ class LocalLog:
             if following is None:
                 continue
             try:
-                for kind in INDEX_ENTRIES:  # one that cannot be read may be the proof: it stays
-                    self.directory.read_file(file_name(segment.base_offset, kind), MAX_INDEX_BYTES)
-                note_missing(self.directory, segment, following)
+                note_missing(self.directory, segment, following, must_read=True)
             except SegstoreError:
                 segment.close_quietly()
 

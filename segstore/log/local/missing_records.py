@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from segstore._core import SegmentContext
-from segstore.errors import ResourceError, SegstoreError
+from segstore.errors import (
+    LimitExceededError,
+    LogNotFoundError,
+    NotALogError,
+    ResourceError,
+    SegstoreError,
+)
 from segstore.log.files.checkpoints import LOG_STATE, MISSING_RECORDS
 from segstore.log.files.missing_records_file import note_ranges, read_ranges
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
@@ -60,12 +66,14 @@ class MissingRecords(NamedTuple):
         return f"{missing_records(self.first_offset, self.next_offset)}: {self.shown_by} names them"
 
 
-def missing_between(
+def missing_between(  # noqa: PLR0913 - what two segments show
     directory: Directory,
     base_offset: int,
     end_offset: int,
     next_base_offset: int,
     contiguous_from: int | None = None,
+    *,
+    must_read: bool = False,
 ) -> list[MissingRecords]:
     """Return what is proven to be missing between a segment and the next one; empty without proof.
 
@@ -79,6 +87,8 @@ def missing_between(
         Of the next segment.
     contiguous_from : int or None
         From there on the log was written without a gap, where its writer says so.
+    must_read : bool
+        An index that the disk does not give out is an error; else it proves nothing.
     """
     if end_offset >= next_base_offset:
         return []
@@ -86,7 +96,7 @@ def missing_between(
         return [MissingRecords(end_offset, next_base_offset, LOG_STATE)]
     for kind in INDEX_ENTRIES:
         name = file_name(base_offset, kind)
-        last = _last_offset(directory, base_offset, kind)
+        last = _last_offset(directory, base_offset, kind, must_read=must_read)
         if last is not None and end_offset <= last < next_base_offset:
             return [MissingRecords(end_offset, next_base_offset, name)]
     noted = [
@@ -127,14 +137,18 @@ def missing_of(
     return missing
 
 
-def note_missing(directory: Directory, segment: Segment, following: Segment) -> None:
+def note_missing(
+    directory: Directory, segment: Segment, following: Segment, *, must_read: bool = False
+) -> None:
     """Note what is proven to be missing between two segments, durably.
 
-    To be called before an index of the first one is built again: what cannot be read is an error.
+    To be called before an index of the first one is built again. *must_read* is that of
+    `missing_between`.
     """
     base = segment.base_offset
     end = max(_end_of(directory, segment), base)
-    note(directory, missing_between(directory, base, end, following.base_offset))
+    found = missing_between(directory, base, end, following.base_offset, must_read=must_read)
+    note(directory, found)
 
 
 def note(directory: Directory, found: Sequence[MissingRecords]) -> None:
@@ -200,14 +214,20 @@ def _scan_by_index(directory: Directory, segment: Segment) -> ScanResult | None:
     return scan if scan.batches_count else None
 
 
-def _last_offset(directory: Directory, base_offset: int, kind: str) -> int | None:
+def _last_offset(
+    directory: Directory, base_offset: int, kind: str, *, must_read: bool
+) -> int | None:
     """Return the offset of the last entry of an index; None where it is missing or no index."""
     name, layout = file_name(base_offset, kind), INDEX_ENTRIES[kind]
     try:
         data = directory.read_file(name, MAX_INDEX_BYTES)
+    except (LogNotFoundError, NotALogError, LimitExceededError):
+        return None
     except ResourceError:
         raise
-    except SegstoreError:  # missing, or unreadable: it proves nothing
+    except SegstoreError:  # unreadable: it proves nothing
+        if must_read:
+            raise
         return None
     entries = used_entries(np.frombuffer(data, layout, len(data) // layout.itemsize))
     relative = entries["relative_offset"][-2:].tolist()
