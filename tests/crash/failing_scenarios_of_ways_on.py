@@ -10,6 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import CorruptLogError, CorruptRecordError
+from segstore.types import SpecialTimestamp
 from tests.crash.barrier_scene import new_disk
 from tests.crash.crash_script import START_MS, Settings
 from tests.crash.directory_kit import disk_with, name_of, records
@@ -77,6 +78,13 @@ def headers_each(log: UnifiedLog) -> object:
     return of_each(log, lambda offset: log.scan(offset, offset + 1).count(by_headers=True))
 
 
+def latest_record(log: UnifiedLog) -> object:
+    try:
+        return log.fetch_offset_by_timestamp(SpecialTimestamp.MAX)
+    except (CorruptRecordError, CorruptLogError) as error:
+        return type(error).__name__, error.next_readable_offset
+
+
 def skip_damage(log: UnifiedLog) -> object:
     scan = log.scan(on_damage="skip")
     offsets = [record.offset for record in scan]
@@ -102,6 +110,9 @@ WAY_ON_SCENARIOS: dict[str, Callable[[], Trial]] = {
     ),
     "count in front of damage and behind it": lambda: asking(
         sealed(), SPARSE, headers_each, read_only
+    ),
+    "ask for the latest record beside damage": lambda: asking(
+        sealed(), SPARSE, latest_record, read_only
     ),
     "scan beyond the damage that ends a log": lambda: asking(
         disk_with(DAMAGED), SPARSE, skip_damage, read_only, tells_what_is_left_out

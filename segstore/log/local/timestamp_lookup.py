@@ -129,10 +129,11 @@ def _largest_visible_timestamp(
     writes it may be one that a truncation left, and the bytes a batch that is being written
     [DUR-76, DUR-77]: the entry counts for nothing then.
     """
-    segment.check_times(local_log.max_position(segment, log_end))
+    is_growing = local_log.is_followed and segment.base_offset == log_end.segment_base_offset
+    if not is_growing:  # else its writer may have cut it: what was cut is not read
+        segment.check_times(local_log.max_position(segment, log_end))
     found = segment.max_timestamp()
-    is_last = segment.base_offset == log_end.segment_base_offset
-    if not (local_log.is_followed and is_last and found.offset >= log_end.message_offset):
+    if not (is_growing and found.offset >= log_end.message_offset):
         return found.timestamp
     _, scan = segment.scan(
         end_position=log_end.relative_position_in_segment, check_crc=False, table=False

@@ -230,11 +230,10 @@ def test_a_look_up_by_timestamp_that_meets_damage(new_log, path):
     position = damage(path, 4, LENGTH_AT, (2**30).to_bytes(4))
     log = new_log(path, read_only=True)
     assert log.offset_for_timestamp(TIME + 3) == 3
-    for wanted in (8, 9):
+    for wanted in (8, 9, 20):  # a damaged batch may have any time
         with pytest.raises(CorruptLogError) as caught:
             log.offset_for_timestamp(TIME + wanted)
         assert (caught.value.file, caught.value.position) == (str(path / FIRST), position)
-    assert log.offset_for_timestamp(TIME + 20) == 20
 
 
 @pytest.mark.parametrize("garbage", [b"\0", b"\0" * 40, b"\xff" * 40, b"\x11" * 500])
