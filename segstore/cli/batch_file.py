@@ -331,11 +331,19 @@ def pieces_of(path: str, size: int) -> Iterator[bytes]:
     descriptor = open_for_reading(path)
     try:
         position = 0
-        while data := read_at(descriptor, position, size, path):
+        while data := _read_piece(descriptor, position, size, path):
             yield data
             position += len(data)
     finally:
         os.close(descriptor)
+
+
+def _read_piece(descriptor: int, position: int, size: int, path: str) -> bytes:
+    """Read *size* bytes, fewer only at the end: a call may return what lies before a bad page."""
+    data = b""
+    while more := read_at(descriptor, position + len(data), size - len(data), path):
+        data += more
+    return data
 
 
 def open_for_reading(path: str) -> int:

@@ -1174,9 +1174,9 @@ class UnifiedLog(Log):
             would move the log start there [UNI-2, LDR-9]. In Kafka's profile the handle has it all
             the same until then.
         """
+        offset = natural("offset", offset)
+        log_start = offset if log_start_offset is None else natural("offset", log_start_offset)
         with self._changing:
-            offset = natural("offset", offset)
-            log_start = offset if log_start_offset is None else natural("offset", log_start_offset)
             if log_start > offset and self.profile is Profile.SAFE:
                 raise IllegalArgumentError(
                     f"a log cannot begin at {log_start} and end at {offset}",

@@ -217,3 +217,13 @@ def test_a_gap_of_compaction_is_no_loss(path: Path):
 
     with segstore.open(path, read_only=True) as log:
         assert [record.offset for record in log.scan()][29:31] == [29, 40]
+
+
+def test_a_salvage_warns_of_a_damaged_note(path: Path):
+    """[DUR-7] Nothing else says which gap lost records: it said that none was lost."""
+    cut(path)
+    open_and_close(path)
+    (path / ".segstore.missing").write_bytes(b"version 0\ngarbage\n")
+
+    report = segstore.salvage(path, path.parent.parent / "salvaged" / path.name)
+    assert any(".segstore.missing is damaged" in warning for warning in report.warnings)

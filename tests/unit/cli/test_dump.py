@@ -60,6 +60,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_short_read_is_not_the_end_of_a_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """[DUR-33] A call returns what lies before a bad page."""
+    index = str(folder / LOG.replace("log", "index"))
+    assert cli.main(["dump", "--files", index]) == 0
+    expected, pread = capsys.readouterr().out, os.pread
+
+    monkeypatch.setattr(os, "pread", lambda file, size, at: pread(file, min(size, 3), at))
+    assert cli.main(["dump", "--files", index]) == 0
+    assert capsys.readouterr().out == expected
+
+
 @pytest.mark.parametrize("kind", ["index", "timeindex", "log"])
 def test_a_page_that_cannot_be_read_is_named(
     folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
