@@ -18,8 +18,6 @@ CRASH_SCRIPTS ?= 100000
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 # Long tests stand together: who is done takes some over.
 IN_JOBS := -n $(JOBS) --dist worksteal
-# Tests write and sync many small files. In memory that takes a quarter of the time; only where there is room.
-IN_MEMORY := $(shell df -k --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 8000000 { print "PYTEST_DEBUG_TEMPROOT=/dev/shm" }')
 C_TESTS := $(MAKE) --no-print-directory -j$(JOBS) -C tests/c
 OLDEST := build/oldest-spark
 # Left out is what no version of Spark changes, and real clusters.
@@ -41,7 +39,7 @@ pipeline: install
 test: install
 	$(C_TESTS) check
 	$(C_TESTS) crash
-	$(IN_MEMORY) $(BIN)/pytest $(IN_JOBS) tests
+	$(BIN)/pytest $(IN_JOBS) tests
 
 crash: install
 	$(C_TESTS) crash CRASH_IMAGES=$(CRASH_IMAGES) CRASH_SEEDS=6

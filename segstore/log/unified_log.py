@@ -1159,8 +1159,8 @@ class UnifiedLog(Log):
         offset : int
             The next offset to be written; at or above the log end nothing changes.
         """
-        offset = natural("offset", offset)
         with self._changing:
+            offset = natural("offset", offset)
             return self._truncation.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
@@ -1174,9 +1174,9 @@ class UnifiedLog(Log):
             would move the log start there [UNI-2, LDR-9]. In Kafka's profile the handle has it all
             the same until then.
         """
-        offset = natural("offset", offset)
-        log_start = offset if log_start_offset is None else natural("offset", log_start_offset)
         with self._changing:
+            offset = natural("offset", offset)
+            log_start = offset if log_start_offset is None else natural("offset", log_start_offset)
             if log_start > offset and self.profile is Profile.SAFE:
                 raise IllegalArgumentError(
                     f"a log cannot begin at {log_start} and end at {offset}",
@@ -1202,8 +1202,8 @@ class UnifiedLog(Log):
         OffsetOutOfRangeError
             It is above the high watermark, or below -1.
         """
-        before_offset = integer("before_offset", before_offset)
         with self._changing:
+            before_offset = integer("before_offset", before_offset)
             policies = self.config.cleanup_policies
             if "compact" in policies and "delete" not in policies:
                 raise IllegalArgumentError(
@@ -1256,8 +1256,8 @@ class UnifiedLog(Log):
         OffsetOutOfRangeError
             *offset* is above the high watermark.
         """
-        offset = integer("offset", offset)
         with self._changing:
+            offset = integer("offset", offset)
             return self._retention.raise_log_start(offset)
 
     # ---- high watermark --------------------------------------------------------------------------
@@ -1272,8 +1272,8 @@ class UnifiedLog(Log):
         IllegalStateError
             The log was not opened with ``replicated=True``.
         """
-        metadata = LogOffsetMetadata(integer("offset", offset))
         with self._changing:
+            metadata = LogOffsetMetadata(integer("offset", offset))
             return self._offsets.update_high_watermark(metadata)
 
     def maybe_increment_high_watermark(
@@ -1295,8 +1295,8 @@ class UnifiedLog(Log):
 
         Source: [HW-5].
         """
-        offset = integer("offset", offset)
         with self._changing:
+            offset = integer("offset", offset)
             old = self._offsets.high_watermark
             new = self._offsets.update_high_watermark(LogOffsetMetadata(offset))
             return None if new == old else new
@@ -1321,9 +1321,9 @@ class UnifiedLog(Log):
         InvalidEpochError
             *epoch* is older than the newest [DUR-64].
         """
-        epoch = arguments.leader_epoch(epoch)
-        start_offset = integer("start_offset", start_offset)
         with self._changing:
+            epoch = arguments.leader_epoch(epoch)
+            start_offset = integer("start_offset", start_offset)
             self._writer.begin_change()
             self._metadata.note_epoch(self._metadata.epoch_to_stamp(epoch), start_offset)
 
@@ -1356,9 +1356,8 @@ class UnifiedLog(Log):
 
         Source: [PSM-17, PSM-18]; Kafka ``kafka-transactions.sh abort``.
         """
-        producer_id = integer("producer_id", producer_id)
         with self._changing:
-            entry = self._producers.last_entry(producer_id)
+            entry = self._producers.last_entry(integer("producer_id", producer_id))
         if (
             entry is None
             or entry.current_txn_first_offset is None
@@ -1392,8 +1391,8 @@ class UnifiedLog(Log):
         now_ms : int or None
             None = the wall clock.
         """
-        now = self._directory.wall_clock_ms() if now_ms is None else integer("now_ms", now_ms)
         with self._changing:
+            now = self._directory.wall_clock_ms() if now_ms is None else integer("now_ms", now_ms)
             self._producers.remove_expired_producers(now)
 
     def has_late_transaction(self, now_ms: int | None = None) -> bool:
@@ -1422,15 +1421,14 @@ class UnifiedLog(Log):
         InvalidProducerEpochError
             A newer producer of the same id is known.
         """
-        producer_id, epoch = natural("producer_id", producer_id), integer("epoch", epoch)
-        sequence = integer("sequence", sequence)
         with self._changing:
+            producer_id, epoch = natural("producer_id", producer_id), integer("epoch", epoch)
             flag("supports_epoch_bump", supports_epoch_bump)
             self._expiration.start()
             return transaction_verification.maybe_start_transaction_verification(
                 self._producers,
                 producer_id,
-                sequence,
+                integer("sequence", sequence),
                 epoch,
                 self._directory.wall_clock_ms(),
                 supports_epoch_bump=supports_epoch_bump,
@@ -1464,8 +1462,8 @@ class UnifiedLog(Log):
             No record has it: the log ends there or below, or it is below -1. What is appended later
             would count as uploaded, and be deleted [DUR-26]. Kafka's profile takes any.
         """
-        offset = integer("offset", offset)
         with self._changing:
+            offset = integer("offset", offset)
             tier = self._remote.tier
             if tier is None:
                 self._warn_of("the highest offset in remote storage", offset)
@@ -1487,8 +1485,8 @@ class UnifiedLog(Log):
         As `maybe_increment_log_start_offset`; a log that has no remote part stays as it is, with a
         warning [LST-6].
         """
-        offset = integer("offset", offset)
         with self._changing:
+            offset = integer("offset", offset)
             if self._remote.tier is not None:
                 return self._retention.raise_log_start(offset)
             self._warn_of("the log start of remote storage", offset)
@@ -1506,8 +1504,8 @@ class UnifiedLog(Log):
             It is above the high watermark, as a log start cannot be [LST-5]. Kafka's profile takes
             any.
         """
-        offset = integer("offset", offset)
         with self._changing:
+            offset = integer("offset", offset)
             tier = self._remote.tier
             if tier is None:
                 self._warn_of("the local log start", offset)

@@ -41,6 +41,7 @@ def write(path, *, is_closed: bool, epoch: int = 0) -> list[str]:
     for number in range(RECORDS):
         records = MemoryRecords.with_records([(None, b"record-%d" % number * 5)])
         log.append_as_leader(records, leader_epoch=epoch if number >= 9 else 0)
+    assert log._background.wait_until_idle()  # the recovery point is where the last segment begins
     (log.close if is_closed else log.close_quietly)()
     names = sorted(file.name for file in path.glob("*.log"))
     assert [int(name[:20]) for name in names] == [0, 4, 8, 12]

@@ -81,7 +81,7 @@ class AppendingMachine(RuleBasedStateMachine):
         self.settings = self._possible(chosen)
         self.coordinator_epoch = 0
         self.last_step = "open"
-        self.cut_batches: list[tuple[int, int]] = []
+        self.cut_offsets: set[int] = set()
         self.oracle = oracle
         self.log = self._open()
 
@@ -105,14 +105,13 @@ class AppendingMachine(RuleBasedStateMachine):
                 shutil.rmtree(self.folder)
 
     def _is_cut(self, finding: Finding) -> bool:
-        """Whether a segment is empty because a truncation took the rest of its only batch too.
+        """Whether a segment is empty because truncations took all that its batches had left.
 
         Nothing in the directory tells it from a file that was lost [DUR-7].
         """
-        first, last = finding.lost[0] if finding.lost else (-1, None)
-        return finding.code is FindingCode.RECORDS_MAYBE_MISSING and any(
-            cut_first <= first and last is not None and last <= cut_last
-            for cut_first, cut_last in self.cut_batches
+        return finding.code is FindingCode.RECORDS_MAYBE_MISSING and all(
+            last is not None and self.cut_offsets.issuperset(range(first, last + 1))
+            for first, last in finding.lost
         )
 
     def _open(self, *, read_only: bool = False) -> UnifiedLog:

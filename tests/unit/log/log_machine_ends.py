@@ -36,7 +36,7 @@ class MovingMachine(ProducingMachine):
         note(f"truncate to {offset}")
         first_segment = self.log.segments()[0].base_offset
         cut = [b for b in self.oracle.batches if b.base_offset < offset <= b.last_offset]
-        self.cut_batches += [(b.base_offset, offset - 1) for b in cut]
+        self.cut_offsets.update(*(range(b.base_offset, offset) for b in cut))
         self.reach("truncate", "inside a batch" if cut else "between batches")
         expected = self.oracle.truncate_to(offset, first_segment, self.time.now_ms)
         assert self.log.truncate_to(offset) == expected
