@@ -42,8 +42,7 @@ struct sgs_log_segment {
     _Atomic bool poisoned;          /* a cut or a sync failed [DUR-32, DUR-35] */
     _Atomic bool deleted;
     bool sealed;
-    bool
-        max_is_hidden; /* damage hid the largest timestamp from an append; written by who holds the lock, under the guard */
+    bool max_is_hidden;     /* damage hid the largest timestamp from an append; written under the lock and the guard */
     _Atomic uint8_t suffix; /* sgs_segment_suffix; changed in a turn of the files */
 };
 _Static_assert(sizeof(struct sgs_log_segment) <= 320, "10,000 segments are 10,000 small objects");

@@ -277,21 +277,16 @@ class BatchFile:
             )
 
     def _read(self, position: int, size: int) -> bytes:
-        pieces = []
-        wanted = size
-        while wanted > 0:
-            piece = read_at(self._descriptor, position + size - wanted, wanted, self.path)
-            if not piece:
-                raise CorruptRecordError(
-                    "the file became shorter while it was read",
-                    file=self.path,
-                    position=position,
-                    found=f"{size - wanted} bytes",
-                    expected=f"{size} bytes",
-                )
-            pieces.append(piece)
-            wanted -= len(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        data = _read_piece(self._descriptor, position, size, self.path)
+        if len(data) < size:
+            raise CorruptRecordError(
+                "the file became shorter while it was read",
+                file=self.path,
+                position=position,
+                found=f"{len(data)} bytes",
+                expected=f"{size} bytes",
+            )
+        return data
 
 
 def _legacy_batch(position: int, data: bytes) -> FileBatch:
@@ -316,18 +311,16 @@ def _legacy_batch(position: int, data: bytes) -> FileBatch:
     )
 
 
-def read_at(descriptor: int, position: int, size: int, path: str) -> bytes:
-    """Read up to *size* bytes of the file *path*; a ReadIOError names it, and the position."""
-    try:
-        return os.pread(descriptor, size, position)
-    except OSError as error:
-        raise ReadIOError(
-            "the disk cannot read this", file=path, position=position, os_error=error.errno
-        ) from error
-
-
 def pieces_of(path: str, size: int) -> Iterator[bytes]:
-    """Yield a regular file in pieces of *size* bytes; errors as of the two functions beside."""
+    """Yield a regular file in pieces of *size* bytes.
+
+    Raises
+    ------
+    LogNotFoundError, LogPermissionError, UnsupportedFormatError
+        As `open_for_reading`.
+    ReadIOError
+        The disk cannot read it.
+    """
     descriptor = open_for_reading(path)
     try:
         position = 0
@@ -339,11 +332,24 @@ def pieces_of(path: str, size: int) -> Iterator[bytes]:
 
 
 def _read_piece(descriptor: int, position: int, size: int, path: str) -> bytes:
-    """Read *size* bytes, fewer only at the end: a call may return what lies before a bad page."""
-    data = b""
-    while more := read_at(descriptor, position + len(data), size - len(data), path):
-        data += more
-    return data
+    """Read *size* bytes, fewer only at the end: a call may return what lies before a bad page.
+
+    A ReadIOError names the file *path*, and the position.
+    """
+    pieces, wanted = [], size
+    while wanted > 0:
+        at = position + size - wanted
+        try:
+            piece = os.pread(descriptor, wanted, at)
+        except OSError as error:
+            raise ReadIOError(
+                "the disk cannot read this", file=path, position=at, os_error=error.errno
+            ) from error
+        if not piece:
+            break
+        pieces.append(piece)
+        wanted -= len(piece)
+    return b"".join(pieces)
 
 
 def open_for_reading(path: str) -> int:

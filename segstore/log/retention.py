@@ -194,10 +194,12 @@ class Retention:
         def is_old(segment: Segment, _: Segment | None) -> bool:
             if segment in gone:
                 return True
-            is_old = now_ms - segment.latest_possible_timestamp() > limit
-            if not is_old and now_ms - segment.largest_timestamp() > limit:
+            if now_ms - segment.largest_timestamp() <= limit:
+                return False
+            if segment.may_hide_times():
                 undecided.append(segment)
-            return is_old
+                return False
+            return True
 
         deleted = self._delete_while(is_old)
         for segment in undecided:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 from typing import TYPE_CHECKING
@@ -28,6 +29,16 @@ def disk_with(files: Mapping[str, bytes]) -> SimulatedDisk:
             file.sync(Barrier.APPENDED_RECORDS)
     directory.sync(Barrier.APPENDED_NAMES)
     return disk
+
+
+def fail_reads_of(disk: SimulatedDisk, ending: str) -> None:
+    """Let each read of a file whose name ends so fail, until the disk is watched by another."""
+
+    def watch(call: str, name: str) -> None:
+        if call == "read_at" and name.endswith(ending):
+            disk.fail(call, 1, errno.EIO)
+
+    disk.watch(watch)
 
 
 def name_of(base_offset: int, ending: str = "log") -> str:

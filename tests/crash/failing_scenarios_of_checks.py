@@ -1,7 +1,7 @@
 """Checks and repairs of partitions that are not open, and of what lies beside them [DUR-111].
 
 They open the system's directories: they are given those of the disk instead. What a failed call
-hides is told; no finding about records is made up of it.
+hides is reported; no finding about records is made up of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from segstore.log.files.tree_removal import remove_trees
 from segstore.log.log_opener import open_partition_to_write
 from segstore.manager import partition_directories, repair_session
 from tests.crash.barrier_scene import open_log
-from tests.crash.crash_script import PATH, ManualScheduler
+from tests.crash.crash_script import PATH
 from tests.crash.directory_kit import RECOVERY_POINT, disk_with, name_of, records
 from tests.crash.failing_scenarios_of_damage import EPOCHS, MARKER, changed
 from tests.crash.failing_scenarios_of_opens import (
@@ -40,14 +40,14 @@ from tests.crash.failing_scenarios_of_opens import (
 )
 from tests.crash.failing_scenarios_of_paths import Refusal, asking_of_path, is_refusal
 from tests.crash.failing_trial import CLOSED, GOES_ON, Trial, expecting, opening
+from tests.crash.simulated_directories import directories_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from segstore import SegstoreError
     from segstore._core import SimulatedDisk
     from segstore.log.local.segment import Segment
-    from segstore.log.log_environment import LogEnvironment
 
 ABOVE: Final = os.path.dirname(PATH)  # noqa: PTH120 - not a real one
 COPY: Final = f"{ABOVE}/a copy"
@@ -215,24 +215,13 @@ def rebuilding_where_a_directory_is() -> Trial:
 # ---- repairs -------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def repairing_on(disk: SimulatedDisk) -> Iterator[None]:
+def repairing_on(disk: SimulatedDisk) -> contextlib.AbstractContextManager[None]:
     """Let repair sessions find *disk* where the system's directories are."""
-
-    def open_there(path: str, options: object, log_environment: LogEnvironment) -> object:
-        there = log_environment._replace(environment=disk, background=lambda *_: ManualScheduler())
-        return open_partition_to_write(path, options, there)
-
-    with contextlib.ExitStack() as stack:
-        for function in (open_parent_directory, sync_parent_directories):
-            there = partial(function, environment=disk)
-            stack.enter_context(mock.patch.object(repair_session, function.__name__, there))
-        there = partial(Directory, environment=disk)
-        stack.enter_context(mock.patch.object(partition_directories, "Directory", there))
-        stack.enter_context(
-            mock.patch.object(repair_session, "open_partition_to_write", open_there)
-        )
-        yield
+    calls = {
+        repair_session: (open_parent_directory, sync_parent_directories),
+        partition_directories: (Directory,),
+    }
+    return directories_on(disk, calls, (repair_session, open_partition_to_write))
 
 
 def repairing() -> Trial:

@@ -9,7 +9,6 @@ import contextlib
 import errno
 from functools import partial
 from typing import TYPE_CHECKING, Final
-from unittest import mock
 
 from segstore._core import Directory
 from segstore.errors import (
@@ -24,15 +23,14 @@ from segstore.log.log_opener import open_partition
 from segstore.manager import log_manager, partition_directories, topic_directories
 from segstore.manager.log_manager import LogManager
 from tests.crash.barrier_scene import new_disk
-from tests.crash.crash_script import START_MS, ManualScheduler
+from tests.crash.crash_script import START_MS
 from tests.crash.failing_trial import CLOSED, GOES_ON, READ_ONLY, Trial
+from tests.crash.simulated_directories import directories_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from segstore import UnifiedLog
     from segstore._core import SimulatedDisk
-    from segstore.log.log_environment import LogEnvironment
 
 LOGS: Final = "/data/logs"
 ELSEWHERE: Final = {
@@ -43,23 +41,14 @@ ELSEWHERE: Final = {
 KEYS: Final = (b"a", b"b", b"c", b"d")
 
 
-@contextlib.contextmanager
-def living_on(disk: SimulatedDisk) -> Iterator[None]:
+def living_on(disk: SimulatedDisk) -> contextlib.AbstractContextManager[None]:
     """Let managers find *disk* where the system's directories are."""
-
-    def open_there(path: str, options: object, log_environment: LogEnvironment) -> UnifiedLog:
-        there = log_environment._replace(environment=disk, background=lambda *_: ManualScheduler())
-        return open_partition(path, options, there)
-
-    with contextlib.ExitStack() as stack:
-        for module in (log_manager, partition_directories):
-            there = partial(Directory, environment=disk)
-            stack.enter_context(mock.patch.object(module, "Directory", there))
-        for function in (make_directory, sync_parent_directories):
-            there = partial(function, environment=disk)
-            stack.enter_context(mock.patch.object(topic_directories, function.__name__, there))
-        stack.enter_context(mock.patch.object(log_manager, "open_partition", open_there))
-        yield
+    calls = {
+        log_manager: (Directory,),
+        partition_directories: (Directory,),
+        topic_directories: (make_directory, sync_parent_directories),
+    }
+    return directories_on(disk, calls, (log_manager, open_partition))
 
 
 class Managed:

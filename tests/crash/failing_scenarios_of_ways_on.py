@@ -1,7 +1,7 @@
 """Reads that go on behind damage, and batches there that are asked for, while calls fail.
 
-A failed call is an error, or what was left out is told; it makes no record of a log disappear
-[DUR-79, DUR-111].
+A failed call is an error, or the answer names what it left out; it makes no record of a log
+disappear [DUR-79, DUR-111].
 """
 
 from __future__ import annotations

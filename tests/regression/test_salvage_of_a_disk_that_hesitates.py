@@ -22,7 +22,7 @@ from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_salvage import salvage_and_open
 from segstore.log.open_options import open_options
 from tests.crash.crash_script import PATH, ManualScheduler
-from tests.crash.directory_kit import disk_with, name_of, records
+from tests.crash.directory_kit import disk_with, fail_reads_of, name_of, records
 from tests.preloaded_library import compiled, environment_with
 
 
@@ -61,11 +61,7 @@ def test_a_file_that_cannot_be_read_is_told_with_its_errno():
     bad = records(0, 3)
     disk = disk_with({name_of(0): bad, name_of(3): records(3, 6)})
 
-    def fail(call: str, name: str) -> None:
-        if call == "read_at" and name == name_of(0):
-            disk.fail(call, 1, errno.EIO)
-
-    disk.watch(fail)
+    fail_reads_of(disk, name_of(0))
     log_environment = LogEnvironment(environment=disk, background=lambda *_: ManualScheduler())
     options = open_options(segment_index_bytes=4096)
     log, report = salvage_and_open(PATH, "/data/new-0", options, log_environment)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from contextlib import closing, suppress
 
 import pytest
@@ -12,6 +11,7 @@ from segstore.errors import CorruptRecordError, NotALogError, ReadIOError
 from segstore.log.check.partition_check import check_partition
 from segstore.log.files.checkpoints import MISSING_RECORDS
 from tests.crash.crash_script import PATH
+from tests.crash.directory_kit import fail_reads_of
 from tests.crash.failing_scenarios_of_doors import read_only
 from tests.crash.failing_scenarios_of_missing_records import MISSING, missing, noted
 from tests.crash.failing_scenarios_of_ways_on import sealed
@@ -21,13 +21,7 @@ def test_a_note_that_cannot_be_read_is_an_error():
     """[DUR-7] `missing_records` called the gap one of compaction."""
     disk = noted()
     with closing(read_only(disk)) as log:
-        disk.watch(
-            lambda call, name: (
-                disk.fail(call, 1, errno.EIO)
-                if call == "read_at" and name.endswith(MISSING_RECORDS)
-                else None
-            )
-        )
+        fail_reads_of(disk, MISSING_RECORDS)
         with pytest.raises(ReadIOError):
             missing(log)
         disk.watch(None)
@@ -66,13 +60,7 @@ def test_an_index_that_cannot_be_read_hides_no_missing_record():
     """[DUR-8] The segment itself can be read."""
     disk = noted()
     with closing(read_only(disk)) as log:
-        disk.watch(
-            lambda call, name: (
-                disk.fail(call, 1, errno.EIO)
-                if call == "read_at" and name.endswith(".index")
-                else None
-            )
-        )
+        fail_reads_of(disk, ".index")
         assert missing(log) == [MISSING]
         disk.watch(None)
 

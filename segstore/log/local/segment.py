@@ -138,17 +138,21 @@ class Segment(LogSegment):
         """
         return self.max_timestamp().timestamp
 
+    def may_hide_times(self) -> bool:
+        """Whether damage may hide the largest timestamp of the records [DUR-79]."""
+        return self.max_timestamp().is_partial
+
     def latest_possible_timestamp(self) -> int:
         """Return the largest timestamp that a record may have: 2^63-1 where damage may hide one.
 
         So a look-up by time does not pass over the segment: it reads there, and reports the damage
         [DUR-79]. Else as `largest_timestamp`.
         """
-        return MAX_LONG if self.max_timestamp().is_partial else self.largest_timestamp()
+        return MAX_LONG if self.may_hide_times() else self.largest_timestamp()
 
     def check_times(self, max_position: int) -> None:
         """Raise the damage before *max_position* that may hide the largest timestamp, if any."""
-        if self.max_timestamp().is_partial:
+        if self.may_hide_times():
             self.find_offset_by_timestamp(MAX_LONG, self.base_offset, max_position)
 
 

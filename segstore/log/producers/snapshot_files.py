@@ -164,7 +164,7 @@ class SnapshotFiles:
     def distrust_latest(self) -> None:
         """Let `sync_unsynced` sync the newest too, behind an unclean stop [DUR-29].
 
-        Whoever wrote it may have died before the sync.
+        Its writer may have died before the sync.
         """
         if self._offsets:
             self._unsynced.append(self._offsets[-1])
@@ -205,7 +205,7 @@ class SnapshotFiles:
     def mark_for_deletion(self, offset: int) -> SnapshotFile | None:
         """Forget the snapshot and rename its file to ``.deleted``; None without one [PSM-57].
 
-        Whoever deletes the segment deletes the file.
+        The deletion of the segment deletes the file.
         """
         if not self._knows(offset):
             return None

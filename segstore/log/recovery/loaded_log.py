@@ -31,8 +31,6 @@ class LoadedLog(NamedTuple):
     """None for a reader, and in Kafka's profile."""
     may_have_gaps: bool = False
     """Nothing says where the log is contiguous."""
-    first_missing_offset: int | None = None
-    """Of records that are missing before the first segment; a writer refuses such a log."""
     producer_state: ProducerStateManager | None = None
     """None for a reader, who computes what it needs of it."""
     awaiting_deletion: tuple[Segment | SnapshotFile, ...] = ()

@@ -200,7 +200,6 @@ class LogView:
             cache,
             None,
             may_have_gaps=may_have_gaps or swapped_end > 0,
-            first_missing_offset=first_missing,
         )
 
     def _epochs_and_state(
