@@ -239,15 +239,21 @@ def test_an_interrupt_while_the_others_are_told():
 
 
 def calls_to_watch(failures: LogDirFailureChannel, watching: list[Watching]) -> int:
-    """Count calls and resumed iterations of Python and of C while logs are added."""
+    """Count calls and resumed iterations of Python and of C while logs are added.
+
+    The collector is off: the finalizers of what other tests left are no calls of `watch`.
+    """
     events: list[str] = []
-    before = sys.getprofile()
+    before, collecting = sys.getprofile(), gc.isenabled()
+    gc.disable()
     sys.setprofile(lambda _frame, event, _argument: events.append(event))
     try:
         for one in watching:
             failures.watch("/a", one)
     finally:
         sys.setprofile(before)
+        if collecting:
+            gc.enable()
     return len(events)
 
 
