@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-import tests.forkable  # noqa: F401 - each fork begins with what it does
-from tests.golden import golden_root, packed_root
-from tests.golden_kinds import cases_of, partitions_of
+import tests.kits.forkable  # noqa: F401 - each fork begins with what it does
+from tests.kits.golden import golden_root, packed_root
+from tests.kits.golden_kinds import cases_of, partitions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,5 +1,5 @@
 """Fixtures of this folder."""
 
-from tests.log_kit import clock, new_log, scheduler
+from tests.kits.log_kit import clock, new_log, scheduler
 
 __all__ = ["clock", "new_log", "scheduler"]

@@ -11,7 +11,7 @@ import pytest
 
 from segstore.errors import CorruptRecordError, InvalidRecordError, LogTruncatedError
 from segstore.log.local.segment import Segment
-from tests.log_kit import TIME, at, bases, offsets, singleton
+from tests.kits.log_kit import TIME, at, bases, offsets, singleton
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -21,7 +21,7 @@ from segstore.errors import (
 from segstore.log.local.local_log import LocalLog
 from segstore.log.local.transaction_index import TransactionIndex
 from segstore.types import LogAppendInfo
-from tests.log_kit import TIME, at, bases, batch, offsets
+from tests.kits.log_kit import TIME, at, bases, batch, offsets
 
 
 def test_an_index_entry_a_batch(new_log):

@@ -17,8 +17,8 @@ from segstore.errors import (
 from segstore.log.files.profile import Profile
 from segstore.records.error_mapping import ErrorCode, code_for
 from segstore.types import Codec, LogAppendInfo
-from tests.conformance.unified_log_kit import Producer, follow, write_plain
-from tests.log_kit import TIME, at, bases, batch, offsets
+from tests.kits.log_kit import TIME, at, bases, batch, offsets
+from tests.kits.unified_log_kit import Producer, follow, write_plain
 
 PATIENCE = 20
 

@@ -10,8 +10,8 @@ from segstore.errors import OffsetOutOfRangeError, RecordBatchTooLargeError
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.local.segment import Segment
 from segstore.types import EpochEntry, LogOffsetMetadata
-from tests.conformance.unified_log_kit import write_plain
-from tests.log_kit import TIME, at, bases, batch, offsets
+from tests.kits.log_kit import TIME, at, bases, batch, offsets
+from tests.kits.unified_log_kit import write_plain
 
 HOUR = 3_600_000
 

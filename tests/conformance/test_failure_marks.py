@@ -27,7 +27,7 @@ from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.records.error_mapping import ErrorCode, code_for
-from tests.log_kit import at, offsets
+from tests.kits.log_kit import at, offsets
 
 PROFILES = ["safe", "kafka"]
 

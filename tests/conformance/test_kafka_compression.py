@@ -11,7 +11,7 @@ from segstore.config import LogConfig
 from segstore.errors import CodecError, IllegalArgumentError, SegstoreError
 from segstore.records import gzip_codec, lz4_codec, zstd_codec
 from segstore.types import Codec
-from tests.conformance.records_kit import build, headers, records
+from tests.kits.records_kit import build, headers, records
 
 TEXT = b"data" * 256
 LEVELS = {

@@ -12,8 +12,8 @@ import pytest
 from segstore.errors import CorruptRecordError, IllegalArgumentError
 from segstore.log.files.partition_directory import file_name
 from segstore.log.producers.producer_snapshot import format_snapshot
-from tests.conformance.records_kit import build
-from tests.kafka_loading import Settings, close_quietly, load_as_kafka
+from tests.kits.kafka_loading import Settings, close_quietly, load_as_kafka
+from tests.kits.records_kit import build
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from segstore._core import (
 from segstore.errors import CorruptRecordError, InvalidRecordError
 from segstore.records.compression import codec_table
 from segstore.types import Codec
-from tests.conformance.records_kit import build
+from tests.kits.records_kit import build
 
 HEADER_BYTES = 61
 CRC_START = 21

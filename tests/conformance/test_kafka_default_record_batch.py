@@ -10,7 +10,7 @@ from segstore._core import check_batch, increment_sequence, set_max_timestamp
 from segstore.cli.batch_file import BatchFile
 from segstore.errors import IllegalArgumentError, InvalidRecordError
 from segstore.types import Codec, TimestampType
-from tests.conformance.records_kit import build, headers, records, rows, simple
+from tests.kits.records_kit import build, headers, records, rows, simple
 
 BASE_OFFSET = 1234567
 RECORDS_COUNT = 57

@@ -19,7 +19,7 @@ from segstore.records.kraft_record import (
     SnapshotFooter,
     SnapshotHeader,
 )
-from tests.conformance.records_kit import build
+from tests.kits.records_kit import build
 
 if TYPE_CHECKING:
     from pathlib import Path

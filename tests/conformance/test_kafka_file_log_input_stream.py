@@ -11,7 +11,7 @@ from segstore.cli.batch_file import BatchFile
 from segstore.errors import CorruptRecordError
 from segstore.records.compression import codec_table
 from segstore.types import Codec
-from tests.conformance.records_kit import COMBINATIONS, as_magic, build, records, rows, simple
+from tests.kits.records_kit import COMBINATIONS, as_magic, build, records, rows, simple
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from segstore.cli.batch_file import BatchFile
 from segstore.errors import IllegalArgumentError, SegstoreError
 from segstore.records.compression import codec_table
 from segstore.types import Codec
-from tests.conformance.records_kit import as_magic, build, headers, rows
+from tests.kits.records_kit import as_magic, build, headers, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

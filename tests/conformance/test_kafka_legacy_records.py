@@ -13,7 +13,7 @@ import pytest
 from segstore._core import check_batch, set_last_offset, set_max_timestamp
 from segstore.errors import IllegalArgumentError, InvalidRecordError
 from segstore.types import Codec, TimestampType
-from tests.conformance.records_kit import as_magic, build, headers, records, rows, simple
+from tests.kits.records_kit import as_magic, build, headers, records, rows, simple
 
 LEGACY = [0, 1]
 LEGACY_CODECS = [codec for codec in Codec if codec is not Codec.ZSTD]

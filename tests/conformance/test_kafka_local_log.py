@@ -18,7 +18,7 @@ from segstore.log.files.partition_directory import (
     segment_files,
     stray_directory_name,
 )
-from tests.log_kit import TIME, bases, offsets, wait_for
+from tests.kits.log_kit import TIME, bases, offsets, wait_for
 
 
 def append(log, *numbers: int) -> None:

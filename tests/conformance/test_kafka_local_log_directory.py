@@ -9,7 +9,7 @@ import pytest
 from segstore._core import Directory
 from segstore.errors import ClosedError, IllegalStateError
 from segstore.log.files.partition_directory import delete_directory_name
-from tests.log_kit import TIME, bases, offsets
+from tests.kits.log_kit import TIME, bases, offsets
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from tests.log_kit import at, batch
+from tests.kits.log_kit import at, batch
 
 END = 800
 

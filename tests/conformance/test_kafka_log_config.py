@@ -7,8 +7,8 @@ import pytest
 from segstore import LogConfig
 from segstore.errors import IllegalArgumentError
 from segstore.log.open_options import open_options
-from tests.log_kit import new_log
-from tests.remote_kit import TIERED, RemoteRecords
+from tests.kits.log_kit import new_log
+from tests.kits.remote_kit import TIERED, RemoteRecords
 
 __all__ = ["new_log"]
 

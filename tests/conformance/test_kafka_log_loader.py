@@ -12,7 +12,7 @@ from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import OpenOptions
 from segstore.records.compression import codec_table
-from tests.unit.log.damaged_logs import LogDirectory, append_bytes
+from tests.kits.damaged_logs import LogDirectory, append_bytes
 
 TIME = 1_700_000_000_000
 MARKER = ".kafka_cleanshutdown"

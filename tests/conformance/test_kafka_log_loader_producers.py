@@ -17,8 +17,8 @@ from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.types import CURRENT_MAGIC, Codec
-from tests.conformance.records_kit import build
-from tests.conformance.transactions_kit import ABORT, NOW, Producer, write, write_transactions
+from tests.kits.records_kit import build
+from tests.kits.transactions_kit import ABORT, NOW, Producer, write, write_transactions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

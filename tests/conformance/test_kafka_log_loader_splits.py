@@ -17,7 +17,8 @@ from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
 from segstore.log.recovery.overflow_split import has_overflow, split_overflowed_segment
 from segstore.records.compression import codec_table
-from tests.conformance.overflow_kit import (
+from tests.kits.kafka_loading import close_quietly, load_as_kafka
+from tests.kits.overflow_kit import (
     BASES,
     OVERFLOWED,
     SETTINGS,
@@ -29,7 +30,6 @@ from tests.conformance.overflow_kit import (
     split,
     write_overflowed_log,
 )
-from tests.kafka_loading import close_quietly, load_as_kafka
 
 if TYPE_CHECKING:
     from pathlib import Path

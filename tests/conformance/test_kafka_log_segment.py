@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.log_kit import at, offsets
+from tests.kits.log_kit import at, offsets
 
 
 @pytest.fixture

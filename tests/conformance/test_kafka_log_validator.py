@@ -20,7 +20,7 @@ from segstore._core import (
 )
 from segstore.errors import InvalidRecordError, InvalidTimestampError
 from segstore.types import Codec
-from tests.conformance.log_validator_kit import (
+from tests.kits.log_validator_kit import (
     NOW,
     WORDS,
     message,
@@ -29,7 +29,7 @@ from tests.conformance.log_validator_kit import (
     words,
     wrapper,
 )
-from tests.conformance.records_kit import build, headers, records, rows
+from tests.kits.records_kit import build, headers, records, rows
 
 COUNTER = 1_234_567
 HOUR = 3_600_000

@@ -14,12 +14,12 @@ from segstore._core import FilterResult, encode_empty_batch, filter_records
 from segstore.errors import IllegalArgumentError, IllegalStateError
 from segstore.records.compression import codec_table
 from segstore.types import BatchRetention, Codec, TimestampType
-from tests.conformance.records_kit import COMBINATIONS, as_magic, build, headers, records, rows
+from tests.kits.records_kit import COMBINATIONS, as_magic, build, headers, records, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.conformance.records_kit import Row
+    from tests.kits.records_kit import Row
 
 DELETE, DELETE_EMPTY, RETAIN_EMPTY = (
     BatchRetention.DELETE,

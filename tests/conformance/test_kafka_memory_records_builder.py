@@ -17,7 +17,7 @@ from segstore.records.control_batch import build_kraft_batch
 from segstore.records.control_record import ControlRecordType, parse_control_key
 from segstore.records.kraft_record import LeaderChange, LeaderChangeVoter, parse_kraft_record
 from segstore.types import Codec
-from tests.conformance.records_kit import (
+from tests.kits.records_kit import (
     COMBINATIONS,
     as_magic,
     build,

@@ -13,7 +13,7 @@ from segstore.errors import (
 from segstore.log.producers.txn_metadata import CompletedTxn
 from segstore.records.control_record import parse_end_transaction_marker
 from segstore.types import AppendOrigin
-from tests.conformance.producer_state_kit import (
+from tests.kits.producer_state_kit import (
     ABORT,
     COMMIT,
     EXPIRATION_MS,

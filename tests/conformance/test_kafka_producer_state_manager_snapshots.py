@@ -6,7 +6,7 @@ import pytest
 
 from segstore.errors import OutOfOrderSequenceError, TransactionCoordinatorFencedError
 from segstore.types import AppendOrigin
-from tests.conformance.producer_state_kit import (
+from tests.kits.producer_state_kit import (
     ABORT,
     COMMIT,
     LATE_MS,

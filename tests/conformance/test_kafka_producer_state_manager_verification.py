@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segstore.errors import OutOfOrderSequenceError
-from tests.conformance.producer_state_kit import EXPIRATION_MS, NOW, PRODUCER, producers
+from tests.kits.producer_state_kit import EXPIRATION_MS, NOW, PRODUCER, producers
 
 __all__ = ["producers"]
 

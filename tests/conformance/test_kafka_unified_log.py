@@ -8,7 +8,7 @@ import pytest
 
 from segstore import MemoryRecords, SpecialTimestamp
 from segstore.errors import OffsetOutOfRangeError, RecordBatchTooLargeError
-from tests.log_kit import TIME, at, bases, batch, offsets, singleton, values
+from tests.kits.log_kit import TIME, at, bases, batch, offsets, singleton, values
 
 HOUR = 3600
 

@@ -12,8 +12,8 @@ from segstore.errors import (
 )
 from segstore.log.files.profile import Profile
 from segstore.types import AppendOrigin, LogOffsetMetadata
-from tests.conformance.unified_log_kit import Producer, follow, write_plain
-from tests.log_kit import at, batch, offsets
+from tests.kits.log_kit import at, batch, offsets
+from tests.kits.unified_log_kit import Producer, follow, write_plain
 
 HIGH_WATERMARK = "high_watermark"
 

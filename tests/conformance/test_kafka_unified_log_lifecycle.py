@@ -15,8 +15,8 @@ from segstore.errors import (
     LogNotFoundError,
 )
 from segstore.log.files.checkpoints import read_topic_id
-from tests.conformance.unified_log_kit import write_plain
-from tests.log_kit import at, bases, batch, offsets
+from tests.kits.log_kit import at, bases, batch, offsets
+from tests.kits.unified_log_kit import write_plain
 
 PROFILES = ["safe", "kafka"]
 ID = uuid.UUID("57fb1eca-20c2-4bbf-8232-5d5613e3b069")

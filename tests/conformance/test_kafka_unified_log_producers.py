@@ -12,7 +12,8 @@ from segstore.errors import (
     OutOfOrderSequenceError,
 )
 from segstore.log.producers.active_producers import ActiveProducer
-from tests.conformance.unified_log_kit import (
+from tests.kits.log_kit import TIME, at, bases
+from tests.kits.unified_log_kit import (
     Producer,
     follow,
     producers_of,
@@ -20,7 +21,6 @@ from tests.conformance.unified_log_kit import (
     sequenced,
     write_plain,
 )
-from tests.log_kit import TIME, at, bases
 
 PROFILES = ["safe", "kafka"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from segstore.errors import IllegalArgumentError, OffsetOutOfRangeError
-from tests.conformance.unified_log_kit import Producer, follow, producers_of, remember, sequenced
-from tests.log_kit import bases, batch, offsets
+from tests.kits.log_kit import bases, batch, offsets
+from tests.kits.unified_log_kit import Producer, follow, producers_of, remember, sequenced
 
 pytestmark = pytest.mark.usefixtures("clock", "scheduler")
 

@@ -14,7 +14,7 @@ from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
 from segstore.log.recovery.overflow_split import CHUNK_BYTES, has_overflow, split_overflowed_segment
 from segstore.records.compression import codec_table
-from tests.conformance.overflow_kit import (
+from tests.kits.overflow_kit import (
     BASES,
     OVERFLOWED,
     SPLIT_BASE,
@@ -22,7 +22,7 @@ from tests.conformance.overflow_kit import (
     split,
     write_overflowed_log,
 )
-from tests.conformance.records_kit import build, rows
+from tests.kits.records_kit import build, rows
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,9 +6,9 @@ import pytest
 
 from segstore import LogConfig, LogOffsetMetadata, SpecialTimestamp
 from segstore.log.remote_tier import is_remote_log_enabled
-from tests.conformance.unified_log_kit import follow, write_plain
-from tests.log_kit import TIME, at, bases, batch, singleton
-from tests.remote_kit import TIERED, RemoteRecords
+from tests.kits.log_kit import TIME, at, bases, batch, singleton
+from tests.kits.remote_kit import TIERED, RemoteRecords
+from tests.kits.unified_log_kit import follow, write_plain
 
 pytestmark = pytest.mark.usefixtures("clock", "scheduler")
 

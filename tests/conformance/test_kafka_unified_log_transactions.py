@@ -8,7 +8,7 @@ import pytest
 
 from segstore.errors import TransactionCoordinatorFencedError
 from segstore.log.local.transaction_index import TransactionIndex
-from tests.conformance.unified_log_kit import (
+from tests.kits.unified_log_kit import (
     Producer,
     end_transaction,
     follow,

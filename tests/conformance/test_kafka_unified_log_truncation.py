@@ -9,8 +9,8 @@ import pytest
 from segstore import LogConfig, SpecialTimestamp
 from segstore.errors import IllegalArgumentError, UnexpectedAppendOffsetError
 from segstore.log.files.profile import Profile
-from tests.conformance.unified_log_kit import Producer, follow, sequenced, write_plain
-from tests.log_kit import TIME, at, bases, batch, message_of_magic_1, offsets
+from tests.kits.log_kit import TIME, at, bases, batch, message_of_magic_1, offsets
+from tests.kits.unified_log_kit import Producer, follow, sequenced, write_plain
 
 PROFILES = ["safe", "kafka"]
 

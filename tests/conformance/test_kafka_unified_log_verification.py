@@ -16,7 +16,7 @@ from segstore.log.producers.transaction_verification import (
 )
 from segstore.log.producers.verification_state_entry import VerificationGuard
 from segstore.types import AppendOrigin
-from tests.conformance.unified_log_kit import end_transaction, sequenced
+from tests.kits.unified_log_kit import end_transaction, sequenced
 
 PID, EPOCH = 23, 1
 SENTINEL = VerificationGuard.SENTINEL

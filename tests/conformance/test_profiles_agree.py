@@ -19,8 +19,8 @@ from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.types import AppendOrigin
-from tests.conformance.unified_log_kit import sequenced
-from tests.log_kit import TIME, Scheduler, at, batch
+from tests.kits.log_kit import TIME, Scheduler, at, batch
+from tests.kits.unified_log_kit import sequenced
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,9 +24,9 @@ from segstore.types import TopicPartition
 from tests.crash.barrier_scene import LAZY, Scene, files_left, new_disk, open_log, operations
 from tests.crash.crash_check import Crash, check_crash
 from tests.crash.crash_script import PATH, ManualScheduler, make_log_directory, run_script
-from tests.crash.directory_kit import disk_with, name_of, records, recovery_point
 from tests.crash.failing_scenarios_of_managers import LOGS, living_on
-from tests.log_kit import at
+from tests.kits.directory_kit import disk_with, name_of, records, recovery_point
+from tests.kits.log_kit import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,7 @@ from tests.crash.barrier_scene import (
 )
 from tests.crash.crash_check import Crash, look
 from tests.crash.crash_script import PATH, run_script
-from tests.crash.directory_kit import (
+from tests.kits.directory_kit import (
     RECOVERY_POINT,
     disk_with,
     far_record,
@@ -31,7 +31,7 @@ from tests.crash.directory_kit import (
     records,
     recovery_point,
 )
-from tests.log_kit import at
+from tests.kits.log_kit import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable

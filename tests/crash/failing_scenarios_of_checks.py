@@ -26,7 +26,6 @@ from segstore.log.log_opener import open_partition_to_write
 from segstore.manager import partition_directories, repair_session
 from tests.crash.barrier_scene import open_log
 from tests.crash.crash_script import PATH
-from tests.crash.directory_kit import RECOVERY_POINT, disk_with, name_of, records
 from tests.crash.failing_scenarios_of_damage import EPOCHS, MARKER, changed
 from tests.crash.failing_scenarios_of_opens import (
     IN_LOG_DIRECTORY,
@@ -41,6 +40,7 @@ from tests.crash.failing_scenarios_of_opens import (
 from tests.crash.failing_scenarios_of_paths import Refusal, asking_of_path, is_refusal
 from tests.crash.failing_trial import CLOSED, GOES_ON, Trial, expecting, opening
 from tests.crash.simulated_directories import directories_on
+from tests.kits.directory_kit import RECOVERY_POINT, disk_with, name_of, records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

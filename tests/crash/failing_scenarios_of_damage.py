@@ -16,13 +16,6 @@ from segstore._core import Barrier, DataFile, Directory
 from segstore.errors import CorruptLogError, CorruptRecordError
 from segstore.log.files.checkpoints import LOG_STATE, LogState
 from segstore.types import EpochEntry
-from tests.crash.directory_kit import (
-    RECOVERY_POINT,
-    disk_with,
-    name_of,
-    records,
-    recovery_point,
-)
 from tests.crash.failing_scenarios_of_doors import committed, read_only
 from tests.crash.failing_scenarios_of_ends import salvaging
 from tests.crash.failing_scenarios_of_opens import (
@@ -35,7 +28,14 @@ from tests.crash.failing_scenarios_of_opens import (
     without,
 )
 from tests.crash.failing_trial import CLOSED, Trial, asking, changing, expecting, looking, opening
-from tests.log_kit import at
+from tests.kits.directory_kit import (
+    RECOVERY_POINT,
+    disk_with,
+    name_of,
+    records,
+    recovery_point,
+)
+from tests.kits.log_kit import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -17,10 +17,10 @@ from segstore.log.open_options import open_options
 from tests.crash.barrier_scene import open_log
 from tests.crash.barrier_scenes_of_directories import exists
 from tests.crash.crash_script import PATH, START_MS, ManualScheduler, Settings
-from tests.crash.directory_kit import disk_with, name_of, records
 from tests.crash.failing_scenarios_of_opens import SEGMENTS, TRANSACTIONS, as_kafka, closed
 from tests.crash.failing_trial import CLOSED, GOES_ON, READ_ONLY, Trial
-from tests.remote_kit import RemoteRecords
+from tests.kits.directory_kit import disk_with, name_of, records
+from tests.kits.remote_kit import RemoteRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,14 +15,14 @@ from segstore._core import Directory
 from segstore.log.files.partition_metadata_file import PartitionMetadataFile
 from segstore.log.local.transaction_index import AbortedTransaction, TransactionIndex
 from segstore.types import Codec
-from tests.conformance.records_kit import build
 from tests.crash.barrier_scene import open_log
 from tests.crash.crash_script import PATH, START_MS
-from tests.crash.directory_kit import disk_with, far_record, name_of, records
 from tests.crash.failing_scenarios_of_damage import changed, moved
 from tests.crash.failing_scenarios_of_ends import quiet
 from tests.crash.failing_trial import CLOSED, GOES_ON, Trial, looking, shown_by
-from tests.log_kit import at
+from tests.kits.directory_kit import disk_with, far_record, name_of, records
+from tests.kits.log_kit import at
+from tests.kits.records_kit import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

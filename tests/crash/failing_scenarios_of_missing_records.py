@@ -22,11 +22,11 @@ from segstore.log.local.segment import Segment
 from segstore.records.compression import codec_table
 from tests.crash.barrier_scene import new_disk
 from tests.crash.crash_script import PATH, START_MS, Settings
-from tests.crash.directory_kit import name_of
 from tests.crash.failing_scenarios_of_damage import MARKER, changed
 from tests.crash.failing_scenarios_of_doors import read_only
 from tests.crash.failing_scenarios_of_opens import settled, without
 from tests.crash.failing_trial import BEHIND_MS, CLOSED, GOES_ON, READ_ONLY, Trial, asking
+from tests.kits.directory_kit import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,8 @@ from tests.crash.barrier_scene import new_disk, open_log, operations
 from tests.crash.barrier_scenes_of_opens import FAR, TORN
 from tests.crash.crash_check import look
 from tests.crash.crash_script import PATH, Settings, run_script
-from tests.crash.directory_kit import (
+from tests.crash.failing_trial import expecting, looking, opening
+from tests.kits.directory_kit import (
     RECOVERY_POINT,
     disk_with,
     far_record,
@@ -19,7 +20,6 @@ from tests.crash.directory_kit import (
     records,
     recovery_point,
 )
-from tests.crash.failing_trial import expecting, looking, opening
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,10 +19,10 @@ from segstore.manager import partition_directories
 from segstore.manager.partition_directories import partitions_with_logs
 from tests.crash.barrier_scene import open_log
 from tests.crash.crash_script import PATH
-from tests.crash.directory_kit import disk_with, name_of, records
 from tests.crash.failing_scenarios_of_damage import OPENED, REFUSED, changed
 from tests.crash.failing_scenarios_of_opens import DISKS, SEGMENTS, TRANSACTIONS, closed
 from tests.crash.failing_trial import CLOSED, GOES_ON, Trial
+from tests.kits.directory_kit import disk_with, name_of, records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

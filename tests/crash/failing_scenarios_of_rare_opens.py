@@ -16,14 +16,6 @@ from segstore.errors import FsyncFailedError, LogLockedError
 from segstore.log.files.checkpoints import LOCK, LOG_STATE, LogState
 from tests.crash.barrier_scenes_of_opens import FAR, TORN
 from tests.crash.crash_script import PATH
-from tests.crash.directory_kit import (
-    RECOVERY_POINT,
-    disk_with,
-    far_record,
-    name_of,
-    records,
-    recovery_point,
-)
 from tests.crash.failing_scenarios_of_damage import (
     EPOCHS,
     LOG_START,
@@ -50,6 +42,14 @@ from tests.crash.failing_trial import (
     looking,
     opening,
     states_of,
+)
+from tests.kits.directory_kit import (
+    RECOVERY_POINT,
+    disk_with,
+    far_record,
+    name_of,
+    records,
+    recovery_point,
 )
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from segstore.log.check.damaged_ranges import damaged_ranges
 from segstore.log.files.checkpoints import LOCK, PARTITION_METADATA
 from segstore.records.compression import codec_table
 from tests.crash.crash_script import PATH, START_MS
-from tests.crash.directory_kit import disk_with, name_of, records
 from tests.crash.failing_scenarios_of_damage import changed, told
 from tests.crash.failing_scenarios_of_doors import (
     quiet,
@@ -42,7 +41,8 @@ from tests.crash.failing_trial import (
     expecting,
     states_of,
 )
-from tests.log_kit import at
+from tests.kits.directory_kit import disk_with, name_of, records
+from tests.kits.log_kit import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,6 @@ from segstore._core import Directory, FileBarrier
 from segstore.errors import LogTruncatedError, OffsetOutOfRangeError
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tests.crash.crash_script import PATH, START_MS
-from tests.crash.directory_kit import RECOVERY_POINT, disk_with, name_of, records, recovery_point
 from tests.crash.failing_scenarios_of_damage import changed, told
 from tests.crash.failing_scenarios_of_doors import read_only
 from tests.crash.failing_scenarios_of_opens import (
@@ -24,7 +23,8 @@ from tests.crash.failing_scenarios_of_opens import (
     left_by,
 )
 from tests.crash.failing_trial import GOES_ON, Trial, shown_by
-from tests.log_kit import at
+from tests.kits.directory_kit import RECOVERY_POINT, disk_with, name_of, records, recovery_point
+from tests.kits.log_kit import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,6 @@ from segstore.log.files.tree_removal import remove_trees
 from tests.crash.barrier_scene import new_disk
 from tests.crash.crash_model import Found
 from tests.crash.crash_script import Settings, make_log_directory
-from tests.crash.directory_kit import RECOVERY_POINT
 from tests.crash.failing_scenarios_of_damage import changed
 from tests.crash.failing_scenarios_of_managers import (
     ELSEWHERE,
@@ -28,6 +27,7 @@ from tests.crash.failing_scenarios_of_managers import (
     living_on,
 )
 from tests.crash.failing_trial import Trial, opening
+from tests.kits.directory_kit import RECOVERY_POINT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,12 +13,12 @@ from segstore.errors import CorruptLogError, CorruptRecordError
 from segstore.types import SpecialTimestamp
 from tests.crash.barrier_scene import new_disk
 from tests.crash.crash_script import START_MS, Settings
-from tests.crash.directory_kit import disk_with, name_of, records
 from tests.crash.failing_scenarios_of_damage import changed
 from tests.crash.failing_scenarios_of_doors import read_only
 from tests.crash.failing_scenarios_of_ends import salvaging
 from tests.crash.failing_scenarios_of_opens import settled
 from tests.crash.failing_trial import Trial, asking
+from tests.kits.directory_kit import disk_with, name_of, records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

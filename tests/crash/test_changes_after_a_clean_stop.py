@@ -16,7 +16,7 @@ from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
 from tests.crash.crash_check import Crash
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import PATH, Run, Settings, run_script
-from tests.log_kit import singleton
+from tests.kits.log_kit import singleton
 
 if TYPE_CHECKING:
     from collections.abc import Callable

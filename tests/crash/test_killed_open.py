@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore.errors import CorruptLogError
-from tests.unit.log.damaged_logs import (
+from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     append_bytes,
     batches_of,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.unit.log.damaged_logs import LogDirectory
+    from tests.kits.damaged_logs import LogDirectory
 
 OPENING = (
     "opening",

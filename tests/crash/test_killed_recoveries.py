@@ -11,7 +11,7 @@ import segstore
 from tests.crash.kill_history import fresh_logs
 from tests.crash.kill_writers import SETTINGS
 from tests.crash.killed_process import OPENED, Teller, run_until_killed
-from tests.log_kit import batch
+from tests.kits.log_kit import batch
 
 if TYPE_CHECKING:
     import random

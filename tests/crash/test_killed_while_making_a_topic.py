@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import segstore
-from tests.preloaded_library import compiled, environment_with
+from tests.kits.preloaded_library import compiled, environment_with
 
 HERE = Path(__file__).parent
 TOPIC = "big"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.preloaded_library import compiled, environment_with
+from tests.kits.preloaded_library import compiled, environment_with
 
 if TYPE_CHECKING:
     import random

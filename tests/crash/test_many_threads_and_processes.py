@@ -24,7 +24,7 @@ from segstore.errors import (
     OffsetOutOfRangeError,
     WriteError,
 )
-from tests.log_kit import forked
+from tests.kits.log_kit import forked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,8 +12,8 @@ from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from tests.crash.crash_script import PATH, START_MS, ManualScheduler
-from tests.log_kit import offsets, singleton
-from tests.remote_kit import TIERED, RemoteRecords
+from tests.kits.log_kit import offsets, singleton
+from tests.kits.remote_kit import TIERED, RemoteRecords
 
 if TYPE_CHECKING:
     from segstore import UnifiedLog

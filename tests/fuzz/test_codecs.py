@@ -28,7 +28,7 @@ from segstore.records import gzip_codec, lz4_codec, snappy_codec, zstd_codec
 from segstore.records.compression import codec_table
 from segstore.types import Codec
 from tests.fuzz.mutations import anything_like, changed, outcome
-from tests.unit.core_inputs import batch, resealed
+from tests.kits.core_inputs import batch, resealed
 
 LIMIT = 20_000
 HEADER_BYTES = 61

@@ -21,7 +21,7 @@ from segstore import cli
 from segstore.errors import IllegalArgumentError, SegstoreError
 from segstore.log.check.partition_check import check_partition
 from tests.fuzz.mutations import anything_like, outcome
-from tests.unit.log.damaged_logs import SETTINGS, build
+from tests.kits.damaged_logs import SETTINGS, build
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore.log.check.partition_check import check_partition
-from tests.unit.log.damaged_logs import build
+from tests.kits.damaged_logs import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from segstore import MemoryRecords, MessageSetReceive, MultiMessageSetReceive
 from segstore.errors import CorruptRecordError, LimitExceededError, ReceiveError, SegstoreError
 from segstore.records.message_set_send import MessageSetSend, MultiMessageSetSend
 from tests.fuzz.mutations import anything_like, outcome
-from tests.log_kit import at
+from tests.kits.log_kit import at
 
 LIMIT = 1000
 

@@ -9,7 +9,6 @@ from collections import Counter
 
 import pytest
 
-from tests.golden import golden_root
 from tests.interop.golden_case import (
     dumped_partitions,
     loaded_partitions,
@@ -17,6 +16,7 @@ from tests.interop.golden_case import (
     served_partitions,
     whole_partitions,
 )
+from tests.kits.golden import golden_root
 
 EQUAL = "golden equal"
 OTHER = "golden other"

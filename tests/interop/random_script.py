@@ -15,7 +15,7 @@ from segstore.log.files.checkpoints import (
     parse_offset_checkpoint,
 )
 from segstore.types import AppendOrigin
-from tests.log_kit import batch
+from tests.kits.log_kit import batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from segstore.types import Codec
 from tests.interop.kafka_broker import KafkaBroker
 from tests.interop.test_kafka_reads_ours import as_kafka_prints
 from tests.interop.test_kafka_reads_sink import ROWS, SEGMENT_BYTES, rows
-from tests.spark.sink_kit import Stream, batch_of, hidden_files
+from tests.kits.sink_kit import Stream, batch_of, hidden_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ import pytest
 
 import segstore
 from segstore.errors import SegstoreError
-from tests.kafka_loading import is_of_later_release
+from tests.kits.kafka_loading import is_of_later_release
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import segstore
 from segstore._core import scan_batches
-from tests.directory_files import check_files, files_of
-from tests.kafka_loading import (
+from tests.kits.directory_files import check_files, files_of
+from tests.kits.kafka_loading import (
     Settings,
     close_quietly,
     load_as_kafka,

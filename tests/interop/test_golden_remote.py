@@ -6,7 +6,7 @@ import pytest
 
 from segstore.errors import SegstoreError
 from segstore.manager.partition_directories import partitions_with_logs
-from tests.unit.remote.remote_directories import differences, forget, remote_logs, upload
+from tests.kits.remote_directories import differences, forget, remote_logs, upload
 
 
 @pytest.mark.parametrize("quarter", range(4))

@@ -19,8 +19,8 @@ from segstore._core import Environment
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from tests.directory_files import check_files, files_of
 from tests.interop.golden_case import GoldenPartition
+from tests.kits.directory_files import check_files, files_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

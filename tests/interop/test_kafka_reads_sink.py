@@ -20,7 +20,7 @@ from tests.interop.kafka_classes import read_with_kafka
 from tests.interop.kafka_loader import KafkaLoader
 from tests.interop.test_kafka_loads_ours import checkpointed
 from tests.interop.test_kafka_reads_ours import as_kafka_prints
-from tests.spark.sink_kit import QUERY, Stream, batch_of, make_topic
+from tests.kits.sink_kit import QUERY, Stream, batch_of, make_topic
 
 ROWS = 4_000
 SEGMENT_BYTES = 1_048_576

@@ -3,7 +3,7 @@
 import pytest
 
 import segstore
-from tests.log_kit import clock, new_log
+from tests.kits.log_kit import clock, new_log
 
 __all__ = ["clock", "new_log"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from segstore.errors import DiskFullError
-from tests.conformance.transactions_kit import ABORT, Producer, write
-from tests.small_disk import small_disk
+from tests.kits.small_disk import small_disk
+from tests.kits.transactions_kit import ABORT, Producer, write
 
 __all__ = ["small_disk"]
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import segstore
-from tests.conformance.transactions_kit import ABORT, COMMIT, Producer, write
+from tests.kits.transactions_kit import ABORT, COMMIT, Producer, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ import pytest
 
 from segstore.errors import SegstoreError, WriteError
 from tests.crash.barrier_scene import new_disk, open_log
-from tests.log_kit import PATIENCE_SECONDS, values
+from tests.kits.log_kit import PATIENCE_SECONDS, values
 
 
 def test_it_is_told_or_its_records_are_synced(monkeypatch):

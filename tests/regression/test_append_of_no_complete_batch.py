@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 import segstore
-from tests.log_kit import at, offsets, singleton
+from tests.kits.log_kit import at, offsets, singleton
 
 
 @pytest.mark.parametrize("data", [singleton()[:-3], b"junk", b"\0", bytes(5)])

@@ -10,9 +10,9 @@ from __future__ import annotations
 import pytest
 
 from segstore.log.files.partition_directory import file_name
-from tests.conformance.overflow_kit import MAX_INT, SETTINGS, bases, keys
-from tests.conformance.records_kit import build
-from tests.kafka_loading import close_quietly, load_as_kafka
+from tests.kits.kafka_loading import close_quietly, load_as_kafka
+from tests.kits.overflow_kit import MAX_INT, SETTINGS, bases, keys
+from tests.kits.records_kit import build
 
 ACROSS = [MAX_INT - 1, MAX_INT + 1]
 END = MAX_INT + 6

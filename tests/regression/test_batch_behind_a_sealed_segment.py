@@ -11,8 +11,8 @@ import pytest
 
 import segstore
 from segstore.errors import CorruptLogError
-from tests.log_kit import values
-from tests.unit.cli_process import run_segstore
+from tests.kits.cli_process import run_segstore
+from tests.kits.log_kit import values
 
 RECORDS = [b"%d" % number for number in range(4)]
 

@@ -16,7 +16,7 @@ from segstore.errors import DiskFullError
 from segstore.log.recovery import quarantine
 from tests.crash.barrier_scene import open_log
 from tests.crash.crash_script import PATH
-from tests.crash.directory_kit import disk_with, name_of, records
+from tests.kits.directory_kit import disk_with, name_of, records
 
 LIMIT_BYTES = 50_000
 DECOYS_BYTES = 200_000

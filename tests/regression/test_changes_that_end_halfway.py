@@ -12,8 +12,8 @@ from segstore.errors import DiskFullError, LogReadOnlyError
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.files.prepared_file import PreparedFile
 from segstore.log.local.local_log import LocalLog
-from tests.conformance.transactions_kit import ABORT, COMMIT, Producer
-from tests.log_kit import at
+from tests.kits.log_kit import at
+from tests.kits.transactions_kit import ABORT, COMMIT, Producer
 
 
 def refuse(*_: object, **__: object) -> None:

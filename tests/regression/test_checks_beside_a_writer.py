@@ -16,8 +16,8 @@ from segstore.errors import CorruptRecordError, LogNotFoundError, LogTruncatedEr
 from segstore.log.check import partition_check
 from segstore.log.check.stable_read import CHANGED, read_while_stable
 from segstore.log.findings.finding import FindingCode
-from tests.log_kit import values
-from tests.unit.log.damaged_logs import flip_bit
+from tests.kits.damaged_logs import flip_bit
+from tests.kits.log_kit import values
 
 ONE = [(None, b"x" * 100)]
 

@@ -17,7 +17,7 @@ from segstore import cli
 from segstore.log.check.partition_check import check_partition
 from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.findings.finding import FindingCode, Records
-from tests.log_kit import note_being_emptied
+from tests.kits.log_kit import note_being_emptied
 
 if TYPE_CHECKING:
     from pathlib import Path

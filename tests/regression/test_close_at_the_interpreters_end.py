@@ -12,7 +12,7 @@ import sys
 import pytest
 
 import segstore
-from tests.log_kit import PATIENCE_SECONDS
+from tests.kits.log_kit import PATIENCE_SECONDS
 
 BEGIN = """
 import os, sys, threading

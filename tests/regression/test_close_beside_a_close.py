@@ -14,7 +14,7 @@ import pytest
 import segstore
 from segstore.errors import ForkedHandleError, LogLockedError
 from segstore.log.unified_log import UnifiedLog
-from tests.log_kit import PATIENCE_SECONDS, in_a_child
+from tests.kits.log_kit import PATIENCE_SECONDS, in_a_child
 
 A_MOMENT = 0.3
 MARKER = ".kafka_cleanshutdown"

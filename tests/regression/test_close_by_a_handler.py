@@ -17,7 +17,7 @@ from segstore.log.shutdown import Shutdown
 from segstore.log.unified_log import UnifiedLog
 from segstore.manager import log_manager
 from segstore.manager.pending_closes import PendingCloses
-from tests.log_kit import PATIENCE_SECONDS
+from tests.kits.log_kit import PATIENCE_SECONDS
 from tests.regression.test_close_beside_a_close import HeldClose, begun, has_ended
 
 

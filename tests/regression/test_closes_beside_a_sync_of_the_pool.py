@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.preloaded_library import compiled, environment_with
+from tests.kits.preloaded_library import compiled, environment_with
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="replaces a call of Linux")
 

@@ -14,14 +14,14 @@ pytest.importorskip("pyspark")
 
 from segstore.errors import CorruptRecordError, IllegalStateError
 from segstore.spark import named_commit
-from tests.spark.commit_kit import (
+from tests.kits.commit_kit import (
     SMALL,
     all_values,
     assert_once_and_in_order,
     fail_at_append,
     state_of,
 )
-from tests.spark.sink_kit import Stream, hidden_files, make_topic, numbered
+from tests.kits.sink_kit import Stream, hidden_files, make_topic, numbered
 
 
 @pytest.fixture

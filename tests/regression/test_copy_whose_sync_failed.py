@@ -15,8 +15,8 @@ from segstore._core import DataFile, Directory, SimulatedDisk
 from segstore.errors import FsyncFailedError
 from tests.crash.crash_check import look
 from tests.crash.crash_script import PATH
-from tests.crash.directory_kit import disk_with
 from tests.crash.failing_scenarios_of_opens import SEGMENTS, SETTINGS, closed
+from tests.kits.directory_kit import disk_with
 
 DELETED = ("delete_records", 3), ("background", 3600)
 SYNCS = 9

@@ -14,14 +14,14 @@ import pytest
 from tests.crash.crash_check import check_crashes, logs_behind_crashes
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import Settings, run_script
-from tests.crash.directory_kit import (
+from tests.kits.directory_kit import (
     RECOVERY_POINT,
     disk_with,
     name_of,
     records,
     recovery_point,
 )
-from tests.log_kit import offsets
+from tests.kits.log_kit import offsets
 
 LARGE = Settings(segment_bytes=100_000)
 

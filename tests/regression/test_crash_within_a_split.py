@@ -20,7 +20,7 @@ import pytest
 
 from tests.crash.crash_check import logs_behind_crashes
 from tests.crash.crash_script import Settings
-from tests.crash.directory_kit import (
+from tests.kits.directory_kit import (
     RECOVERY_POINT,
     disk_with,
     far_record,
@@ -28,7 +28,7 @@ from tests.crash.directory_kit import (
     records,
     recovery_point,
 )
-from tests.log_kit import offsets
+from tests.kits.log_kit import offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import segstore
-from tests.log_kit import TIME
+from tests.kits.log_kit import TIME
 
 
 def test_a_segment_of_deleted_records_only(new_log):

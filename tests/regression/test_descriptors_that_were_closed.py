@@ -21,7 +21,7 @@ import pytest
 import segstore
 from segstore import _core
 from segstore.errors import IllegalStateError
-from tests.preloaded_library import compiled, environment_with
+from tests.kits.preloaded_library import compiled, environment_with
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks for errors of Linux")
 

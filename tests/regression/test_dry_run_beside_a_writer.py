@@ -12,7 +12,7 @@ import pytest
 
 import segstore
 from segstore import cli
-from tests.unit.log.damaged_logs import LogDirectory
+from tests.kits.damaged_logs import LogDirectory
 
 WRITER = """
 import sys, segstore

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore.errors import CorruptLogError, SegstoreError
-from tests.crash.directory_kit import disk_with, name_of
 from tests.crash.failing_scenarios_of_damage import epochs
 from tests.crash.failing_scenarios_of_opens import SETTINGS
 from tests.crash.failing_watcher import place_of
+from tests.kits.directory_kit import disk_with, name_of
 
 if TYPE_CHECKING:
     from segstore._core import SimulatedDisk

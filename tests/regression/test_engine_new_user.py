@@ -21,7 +21,7 @@ from segstore.errors import (
     LogLockedError,
     LogTruncatedError,
 )
-from tests.log_kit import batch, offsets
+from tests.kits.log_kit import batch, offsets
 
 ONE = [(None, b"x")]
 

@@ -18,7 +18,7 @@ from segstore.log import log_opener
 from segstore.log.local.local_log import LocalLog
 from segstore.log.local.transaction_index import TransactionIndex
 from segstore.types import AppendOrigin
-from tests.log_kit import batch, offsets
+from tests.kits.log_kit import batch, offsets
 
 ONE = [(None, b"x")]
 

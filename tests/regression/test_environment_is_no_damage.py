@@ -14,7 +14,7 @@ from segstore._core import Directory, SimulatedDisk
 from segstore.errors import CorruptLogError, SegstoreError
 from tests.crash.crash_check import Crash
 from tests.crash.crash_script import PATH, Settings
-from tests.log_kit import singleton
+from tests.kits.log_kit import singleton
 
 EPOCHS = 6
 SETTINGS = Settings(segment_bytes=150)

@@ -14,7 +14,7 @@ from segstore._core import Directory, FileBarrier
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.crash_script import PATH
-from tests.log_kit import at, message_of_magic_1
+from tests.kits.log_kit import at, message_of_magic_1
 
 
 @pytest.mark.parametrize("has_checkpoint", [True, False])

@@ -13,7 +13,7 @@ import pytest
 import segstore
 from segstore.cli import main
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT
-from tests.log_kit import batch
+from tests.kits.log_kit import batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

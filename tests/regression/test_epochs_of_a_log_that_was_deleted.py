@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import segstore
-from tests.log_kit import at, offsets, singleton
+from tests.kits.log_kit import at, offsets, singleton
 
 
 def test_what_is_appended_behind_deleted_records_of_newer_epochs_stays(tmp_path):

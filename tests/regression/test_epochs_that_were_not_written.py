@@ -15,8 +15,8 @@ import segstore
 from segstore.cli import main
 from segstore.errors import SegstoreError
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT
-from tests.log_kit import batch
-from tests.unit.log.damaged_logs import flip_bit
+from tests.kits.damaged_logs import flip_bit
+from tests.kits.log_kit import batch
 
 if TYPE_CHECKING:
     from pathlib import Path

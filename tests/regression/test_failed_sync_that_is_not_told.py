@@ -17,7 +17,7 @@ from segstore.log.failure_mark import FailureMark
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import ScriptRunner, Settings
-from tests.crash.directory_kit import records
+from tests.kits.directory_kit import records
 
 ONE = [(None, b"x")]
 

@@ -24,8 +24,8 @@ from segstore.log.files.log_state_file import LogStateFile
 from segstore.log.producers.snapshot_file import SnapshotFile
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.interrupts import interrupts
-from tests.log_kit import at, bases, offsets, singleton
-from tests.remote_kit import TIERED, RemoteRecords
+from tests.kits.log_kit import at, bases, offsets, singleton
+from tests.kits.remote_kit import TIERED, RemoteRecords
 
 Act = Callable[[UnifiedLog], object]
 

@@ -15,7 +15,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore._core import Directory, FileBarrier
-from tests.log_kit import in_a_child
+from tests.kits.log_kit import in_a_child
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -180,6 +180,6 @@ def test_a_link_in_the_place_of_what_is_replaced_says_nothing(tmp_path: Path):
 
 
 def _batch() -> bytes:
-    from tests.log_kit import singleton
+    from tests.kits.log_kit import singleton
 
     return singleton()

@@ -10,7 +10,7 @@ import pytest
 
 from segstore.log.check.partition_check import check_partition
 from segstore.log.findings.finding import FindingCode, Records
-from tests.unit.log.damaged_logs import RECORDS_COUNT, append_bytes, batches_of, build, flip_bit
+from tests.kits.damaged_logs import RECORDS_COUNT, append_bytes, batches_of, build, flip_bit
 
 
 @pytest.fixture(scope="module")

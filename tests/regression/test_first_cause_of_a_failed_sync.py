@@ -19,7 +19,7 @@ from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from tests.log_kit import lead_rounds_by_layers
+from tests.kits.log_kit import lead_rounds_by_layers
 
 PATIENCE_SECONDS = 20
 

@@ -28,9 +28,9 @@ from segstore.log.local.segment import Segment
 from segstore.types import EpochEntry
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.crash_script import PATH, START_MS, batches_in
-from tests.crash.directory_kit import RECOVERY_POINT, disk_with, name_of, records, recovery_point
 from tests.crash.manual_scheduler import ManualScheduler
-from tests.log_kit import at, message_of_magic_1
+from tests.kits.directory_kit import RECOVERY_POINT, disk_with, name_of, records, recovery_point
+from tests.kits.log_kit import at, message_of_magic_1
 
 RECORDS = 14
 

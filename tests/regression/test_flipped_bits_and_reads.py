@@ -15,7 +15,7 @@ import pytest
 import segstore
 from segstore import MemoryRecords
 from segstore.errors import SegstoreError
-from tests.log_kit import batch
+from tests.kits.log_kit import batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ import pytest
 
 from segstore.errors import DiskFullError
 from tests.crash.barrier_scene import new_disk, open_log
-from tests.log_kit import at, values
+from tests.kits.log_kit import at, values
 
 ONE = [(None, b"one")]
 SEEDS = 150

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import segstore
-from tests.log_kit import at, offsets
+from tests.kits.log_kit import at, offsets
 
 
 def test_the_batches_behind_the_gap_are_kept(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from segstore.errors import LogNotFoundError
 from tests.crash.barrier_scene import open_log
 from tests.crash.crash_script import PATH
-from tests.crash.directory_kit import disk_with
+from tests.kits.directory_kit import disk_with
 
 WORDS = "nor the one above it"
 NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR)

@@ -13,8 +13,8 @@ import pytest
 from segstore.errors import CorruptLogError
 from segstore.log.files.checkpoints import LOG_STATE
 from tests.crash.crash_script import Settings
-from tests.crash.directory_kit import disk_with, name_of
-from tests.log_kit import at
+from tests.kits.directory_kit import disk_with, name_of
+from tests.kits.log_kit import at
 
 if TYPE_CHECKING:
     from segstore._core import SimulatedDisk

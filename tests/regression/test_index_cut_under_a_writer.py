@@ -17,7 +17,7 @@ import pytest
 
 import segstore
 from segstore.errors import IllegalArgumentError
-from tests.log_kit import TIME
+from tests.kits.log_kit import TIME
 
 if TYPE_CHECKING:
     from pathlib import Path

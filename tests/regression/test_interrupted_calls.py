@@ -20,7 +20,7 @@ from segstore import _core
 from segstore.errors import IllegalStateError, InvalidOffsetError, SegstoreError
 from segstore.log.local.local_log import LocalLog
 from segstore.records.compression import codec_table
-from tests.log_kit import offsets
+from tests.kits.log_kit import offsets
 
 # The exception may strike inside a finalizer or a collector's hook, where Python only tells of it.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -15,7 +15,7 @@ import segstore
 from segstore.errors import ForkedHandleError
 from segstore.log.closing import Closing
 from segstore.log.unified_log import UnifiedLog
-from tests.log_kit import in_a_child
+from tests.kits.log_kit import in_a_child
 
 ENDS = {
     "close": (UnifiedLog.close, Closing.end, Closing._end_alone),

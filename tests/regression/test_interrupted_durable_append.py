@@ -17,7 +17,7 @@ from segstore._core import BatchOptions, encode_records
 from segstore.errors import LogReadOnlyError, WriteError
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.records.compression import codec_table
-from tests.memory_folder import memory_folder
+from tests.kits.memory_folder import memory_folder
 
 ROUNDS = 150
 PATIENCE_SECONDS = 20

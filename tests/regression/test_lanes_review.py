@@ -10,7 +10,7 @@ import segstore
 from segstore import MemoryRecords
 from segstore.errors import ArgumentTypeError, ClosedError, ReadIOError
 from segstore.log.salvage import salvage_target
-from tests.log_kit import offsets
+from tests.kits.log_kit import offsets
 
 ONE = [(None, b"x")]
 

@@ -27,7 +27,7 @@ from segstore.errors import (
 from segstore.records.compression import codec_table
 from segstore.records.memory_records import MemoryRecords
 from segstore.types import AppendOrigin
-from tests.log_kit import batch, offsets, remove_own_notes
+from tests.kits.log_kit import batch, offsets, remove_own_notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from segstore._core import RecordsBuilder
 from segstore.records.compression import codec_table
 from tests.crash.barrier_scene import new_disk, open_log
-from tests.log_kit import TIME, values
+from tests.kits.log_kit import TIME, values
 
 WRITTEN = [b"first", b"old", b"new 0", b"new 1"]
 

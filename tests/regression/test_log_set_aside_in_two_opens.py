@@ -18,8 +18,8 @@ from segstore.log.files.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     RESTART_MARKER,
 )
-from tests.log_kit import in_a_child, offsets
-from tests.set_aside_kit import (
+from tests.kits.log_kit import in_a_child, offsets
+from tests.kits.set_aside_kit import (
     END,
     ENDS,
     NAMES,

@@ -15,8 +15,8 @@ from segstore.log.files.checkpoints import (
     RESTART_MARKER,
 )
 from segstore.log.recovery.restart_marker import RestartMarkerContent
-from tests.log_kit import in_a_child, offsets
-from tests.set_aside_kit import (
+from tests.kits.log_kit import in_a_child, offsets
+from tests.kits.set_aside_kit import (
     BASES,
     END,
     ENDS,

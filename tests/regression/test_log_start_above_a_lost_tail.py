@@ -12,7 +12,7 @@ import pytest
 
 import segstore
 from segstore.errors import CorruptLogError
-from tests.log_kit import at, offsets
+from tests.kits.log_kit import at, offsets
 
 LOG_START = "log-start-offset-checkpoint"
 

@@ -16,7 +16,7 @@ from segstore.log.files.checkpoints import (
 )
 from segstore.log.files.partition_directory import file_name
 from segstore.types import TopicPartition
-from tests.conformance.records_kit import build
+from tests.kits.records_kit import build
 
 
 def batches(*offsets):

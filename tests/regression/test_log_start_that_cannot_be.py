@@ -17,7 +17,7 @@ from tests.crash.crash_check import Crash, look
 from tests.crash.crash_script import Settings
 from tests.crash.failing_scenarios_of_damage import OPENED
 from tests.crash.failing_scenarios_of_opens import without
-from tests.log_kit import offsets
+from tests.kits.log_kit import offsets
 
 SETTINGS = Settings("none")
 RECORDS = [0, 1, 2, 3, 4, 5]

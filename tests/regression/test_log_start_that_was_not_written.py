@@ -30,7 +30,7 @@ from segstore.log.open_options import open_options
 from segstore.log.recovery import repair
 from segstore.types import TopicPartition
 from tests.crash.barrier_scene import new_disk
-from tests.log_kit import at, offsets
+from tests.kits.log_kit import at, offsets
 
 BASES = (0, 10, 20)
 IMPOSSIBLE = "0\n1\ntopic 0 1000\n"

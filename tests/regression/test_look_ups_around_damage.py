@@ -12,7 +12,7 @@ import pytest
 import segstore
 from segstore.errors import CorruptLogError, CorruptRecordError
 from segstore.types import SpecialTimestamp
-from tests.log_kit import TIME
+from tests.kits.log_kit import TIME
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ import segstore
 from segstore.cli import main
 from segstore.log.check.partition_check import check_partition
 from segstore.log.findings.finding import FindingCode
-from tests.log_kit import remove_own_notes
+from tests.kits.log_kit import remove_own_notes
 
 MISSING = "records 0 to 2 are missing before it"
 

@@ -16,7 +16,7 @@ from tests.crash.crash_check import Crash, look
 from tests.crash.crash_script import Settings
 from tests.crash.failing_scenarios_of_damage import LOG_START, MARKER, OPENED, changed
 from tests.crash.failing_scenarios_of_opens import SEGMENTS, closed, without
-from tests.log_kit import offsets
+from tests.kits.log_kit import offsets
 
 SETTINGS = Settings("none")
 DELETED = 3

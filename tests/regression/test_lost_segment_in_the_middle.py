@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 import segstore
-from tests.log_kit import remove_own_notes
+from tests.kits.log_kit import remove_own_notes
 
 LOST = f"{3:020d}"
 

@@ -20,8 +20,8 @@ from segstore.types import EpochEntry
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.crash_check import Crash
 from tests.crash.crash_script import PATH
-from tests.crash.directory_kit import disk_with, name_of
-from tests.log_kit import at, batch
+from tests.kits.directory_kit import disk_with, name_of
+from tests.kits.log_kit import at, batch
 
 RECORDS = 16
 

@@ -23,7 +23,7 @@ from segstore._core import crc32c
 from segstore.log.check.partition_check import check_partition
 from segstore.log.files.checkpoints import LogState
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
-from tests.conformance.transactions_kit import ABORT, COMMIT, Producer, write
+from tests.kits.transactions_kit import ABORT, COMMIT, Producer, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable

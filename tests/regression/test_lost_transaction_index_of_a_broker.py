@@ -18,7 +18,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore.log.local.transaction_index import AbortedTransaction
-from tests.conformance.transactions_kit import ABORT, COMMIT, Producer, write
+from tests.kits.transactions_kit import ABORT, COMMIT, Producer, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable

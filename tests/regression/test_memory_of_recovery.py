@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import segstore
-from tests.log_kit import singleton
+from tests.kits.log_kit import singleton
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ import pytest
 import segstore
 from segstore.errors import CorruptLogError, DiskFullError
 from segstore.log.local.local_log import LocalLog
-from tests.unit.log.damaged_logs import batches_of
+from tests.kits.damaged_logs import batches_of
 
 if TYPE_CHECKING:
     from pathlib import Path

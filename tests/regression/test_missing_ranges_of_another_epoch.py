@@ -13,8 +13,8 @@ import pytest
 
 import segstore
 from segstore.log.files.missing_records_file import note_ranges
-from tests.log_kit import singleton
-from tests.unit.log.damaged_logs import batches_of
+from tests.kits.damaged_logs import batches_of
+from tests.kits.log_kit import singleton
 
 if TYPE_CHECKING:
     from pathlib import Path

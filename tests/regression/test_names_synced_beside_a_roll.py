@@ -11,7 +11,7 @@ import threading
 from segstore._core import SimulatedDisk
 from segstore.log.local import local_log
 from tests.crash.crash_script import Settings
-from tests.log_kit import PATIENCE_SECONDS
+from tests.kits.log_kit import PATIENCE_SECONDS
 
 DURABLE = Settings("sync")  # and no background, which syncs names, too
 

@@ -13,7 +13,7 @@ from segstore.log.files.checkpoints import (
     LogState,
 )
 from tests.crash.barrier_scene import open_log
-from tests.crash.directory_kit import RECOVERY_POINT, disk_with, name_of
+from tests.kits.directory_kit import RECOVERY_POINT, disk_with, name_of
 
 START = 50
 

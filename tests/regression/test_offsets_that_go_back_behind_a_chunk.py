@@ -15,7 +15,7 @@ import pytest
 from segstore.errors import CorruptLogError, CorruptRecordError
 from segstore.log import chunk_reader
 from segstore.log.local.segment import Segment
-from tests.log_kit import at, offsets
+from tests.kits.log_kit import at, offsets
 
 SIZE = len(at(0, 3))
 BATCHES = 6

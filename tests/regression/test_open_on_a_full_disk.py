@@ -21,13 +21,13 @@ from segstore.log.files.checkpoints import (
 from tests.crash.crash_check import look
 from tests.crash.crash_script import PATH
 from tests.crash.failing_scenarios_of_opens import SEGMENTS, SETTINGS, closed
-from tests.log_kit import in_a_child
+from tests.kits.log_kit import in_a_child
+from tests.kits.small_disk import small_disk
 from tests.regression.test_copy_whose_sync_failed import (
     DELETED,
     copied_without_a_sync,
     open_with_a_failed_sync,
 )
-from tests.small_disk import small_disk
 
 __all__ = ["small_disk"]
 

@@ -16,7 +16,7 @@ import pytest
 
 import segstore
 from segstore import OpenTransaction, cli
-from tests.conformance.transactions_kit import ABORT, COMMIT, Producer, write
+from tests.kits.transactions_kit import ABORT, COMMIT, Producer, write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,7 @@ import segstore
 from segstore import cli
 from segstore.log.check.partition_check import check_partition
 from segstore.types import SpecialTimestamp
-from tests.log_kit import TIME
+from tests.kits.log_kit import TIME
 
 RECORDS = 20
 TOPIC_ID = uuid.UUID(int=7)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from segstore.errors import CorruptLogError
-from tests.log_kit import at, two_segments
+from tests.kits.log_kit import at, two_segments
 
 SIZE = len(at(0))
 PADDING = bytes(4096)

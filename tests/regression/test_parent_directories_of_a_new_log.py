@@ -22,8 +22,8 @@ from segstore.log.open_options import open_options
 from segstore.manager.log_manager import LogManager
 from segstore.manager.topic_directories import make_log_directory
 from tests.crash.barrier_scene import new_disk
-from tests.crash.directory_kit import name_of, records
 from tests.crash.failing_scenarios_of_managers import living_on
+from tests.kits.directory_kit import name_of, records
 
 PATH = "/above/further/topic-0"
 MADE = (("/", "above"), ("/above", "further"), ("/above/further", "topic-0"))

@@ -21,7 +21,7 @@ from segstore.log.files.checkpoints import parse_offset_checkpoint
 from segstore.types import TopicPartition
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.crash_script import PATH, make_log_directory
-from tests.log_kit import at
+from tests.kits.log_kit import at
 
 START, POINT = "log-start-offset-checkpoint", "recovery-point-offset-checkpoint"
 KAFKA = {"recovery": "kafka", "replicated": False}

@@ -14,7 +14,7 @@ from segstore.spark.log_source import source_of
 from segstore.spark.mapped_ranges import options_of_call
 from segstore.spark.offsets import plan_ranges
 from segstore.spark.open_logs import OPEN_LOGS
-from tests.log_kit import TIME
+from tests.kits.log_kit import TIME
 
 RECORDS = 100
 

@@ -15,8 +15,7 @@ import segstore
 from segstore import cli
 from segstore.log.files.partition_directory import file_name
 from segstore.log.local import file_bytes
-from tests.log_kit import at
-from tests.unit.log.damaged_logs import (
+from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     append_bytes,
     batches_of,
@@ -25,6 +24,7 @@ from tests.unit.log.damaged_logs import (
     flip_bit,
     values_of,
 )
+from tests.kits.log_kit import at
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from segstore.log.recovery.repair import Repair
 from tests.crash.barrier_scene import LAZY, open_log
 from tests.crash.crash_check import Crash, look
 from tests.crash.crash_script import PATH
-from tests.crash.directory_kit import disk_with, name_of, records
+from tests.kits.directory_kit import disk_with, name_of, records
 
 LIMIT_BYTES = 1000
 LOG = name_of(0)

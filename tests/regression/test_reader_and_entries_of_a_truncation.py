@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore.types import SpecialTimestamp
-from tests.log_kit import TIME, offsets
+from tests.kits.log_kit import TIME, offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.local.segment import Segment
 from segstore.log.recovery import view
 from segstore.log.recovery.view import LogView
-from tests.log_kit import offsets
+from tests.kits.log_kit import offsets
 
 LOOKS = {
     "names": (view, "Survey"),

@@ -18,7 +18,7 @@ import segstore
 from segstore.errors import NotALogError, ResourceError
 from segstore.log.files.checkpoints import RESTART_MARKER
 from segstore.log.recovery import view
-from tests.log_kit import note_being_emptied
+from tests.kits.log_kit import note_being_emptied
 
 if TYPE_CHECKING:
     from collections.abc import Callable

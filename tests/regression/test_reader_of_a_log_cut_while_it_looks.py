@@ -17,8 +17,8 @@ from segstore import CorruptRecordError, LogTruncatedError, ResourceError
 from segstore._core import is_any_replaced
 from segstore.log.local.observed_end import ObservedEnd
 from segstore.log.local.segment import Segment
-from tests.log_kit import TIME
-from tests.refilled_log import SETTINGS, fill, values
+from tests.kits.log_kit import TIME
+from tests.kits.refilled_log import SETTINGS, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ import json
 import pytest
 
 from segstore import cli
-from tests.unit.log.damaged_logs import (
+from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     LogDirectory,
     append_bytes,

@@ -11,7 +11,7 @@ import pytest
 
 import segstore
 from segstore.log.findings.finding import Records
-from tests.unit.cli_process import run_segstore
+from tests.kits.cli_process import run_segstore
 
 CLOSED, KILLED = "closed", "killed"
 

@@ -8,7 +8,7 @@ import pytest
 
 import segstore
 from segstore.types import SpecialTimestamp
-from tests.log_kit import TIME, offsets
+from tests.kits.log_kit import TIME, offsets
 
 if TYPE_CHECKING:
     from pathlib import Path

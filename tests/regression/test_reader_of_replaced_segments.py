@@ -21,8 +21,8 @@ from segstore import (
 from segstore._core import Directory
 from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
 from segstore.log.local.segment import Segment
-from tests.log_kit import TIME
-from tests.refilled_log import SETTINGS, fill, values
+from tests.kits.log_kit import TIME
+from tests.kits.refilled_log import SETTINGS, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from tests.crash.crash_script import PATH, ManualScheduler
-from tests.crash.directory_kit import RECOVERY_POINT, disk_with, name_of, records, recovery_point
+from tests.kits.directory_kit import RECOVERY_POINT, disk_with, name_of, records, recovery_point
 
 swap_of = partial(name_of, ending="log.swap")
 HALF_RENAMED = {

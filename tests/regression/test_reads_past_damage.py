@@ -23,8 +23,7 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
-from tests.log_kit import at, batch
-from tests.unit.log.damaged_logs import (
+from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     SETTINGS,
     TIME,
@@ -34,6 +33,7 @@ from tests.unit.log.damaged_logs import (
     expected_values,
     values_of,
 )
+from tests.kits.log_kit import at, batch
 from tests.unit.test_committed_view import PLAIN, data, forget_producers, marker
 
 if TYPE_CHECKING:

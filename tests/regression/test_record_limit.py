@@ -12,7 +12,7 @@ import pytest
 import segstore
 from segstore import MemoryRecords
 from segstore.errors import LimitExceededError
-from tests.log_kit import TIME, at, batch
+from tests.kits.log_kit import TIME, at, batch
 
 SIZE = 5000
 LIMIT = SIZE // 2

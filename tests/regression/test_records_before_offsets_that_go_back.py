@@ -11,7 +11,7 @@ from itertools import islice
 import pytest
 
 from segstore.errors import CorruptLogError
-from tests.log_kit import at, offsets
+from tests.kits.log_kit import at, offsets
 
 SIZE = len(at(0, 3))
 BASE_OFFSET, LAST_OFFSET_DELTA = 6, 25

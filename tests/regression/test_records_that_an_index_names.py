@@ -17,7 +17,7 @@ import segstore
 from segstore import cli
 from segstore.errors import CorruptLogError
 from segstore.log.files.missing_records_file import read_ranges
-from tests.unit.log.damaged_logs import batches_of
+from tests.kits.damaged_logs import batches_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from segstore._core import Directory
 from segstore.log.files.checkpoints import RECOVERY_POINT_CHECKPOINT, read_offset
 from segstore.log.files.partition_directory import file_name
 from segstore.types import TopicPartition
-from tests.unit.log.damaged_logs import flip_bit
+from tests.kits.damaged_logs import flip_bit
 
 ORDERS = TopicPartition("orders", 0)
 

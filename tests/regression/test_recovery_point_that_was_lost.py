@@ -14,7 +14,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore.errors import CorruptLogError
-from tests.unit.log.damaged_logs import batches_of
+from tests.kits.damaged_logs import batches_of
 
 if TYPE_CHECKING:
     from pathlib import Path

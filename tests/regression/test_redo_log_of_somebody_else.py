@@ -12,8 +12,8 @@ pytest.importorskip("pyspark")
 
 from segstore.errors import DiskFullError
 from segstore.spark import sink_commit
-from tests.spark.commit_kit import all_values, state_of
-from tests.spark.sink_kit import Stream, hidden_files, make_topic, numbered, write_batch
+from tests.kits.commit_kit import all_values, state_of
+from tests.kits.sink_kit import Stream, hidden_files, make_topic, numbered, write_batch
 
 UNREADABLE = ".segstore-commit-00000000000000aa.json"
 

@@ -20,7 +20,7 @@ from segstore.errors import (
     LogLockedError,
     SegstoreError,
 )
-from tests.unit.log.damaged_logs import LogDirectory
+from tests.kits.damaged_logs import LogDirectory
 
 TOPIC_ID = uuid.UUID(int=1)
 OTHER_ID = uuid.UUID(int=2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.log.damaged_logs import (
+from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     append_bytes,
     batches_of,

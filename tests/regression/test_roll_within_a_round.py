@@ -10,7 +10,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.crash.barrier_scene import new_disk, open_log
-from tests.log_kit import PATIENCE_SECONDS
+from tests.kits.log_kit import PATIENCE_SECONDS
 
 ONE = [(None, b"x")]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import segstore
-from tests.log_kit import batch
+from tests.kits.log_kit import batch
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,8 +22,8 @@ from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_salvage import salvage_and_open
 from segstore.log.open_options import open_options
 from tests.crash.crash_script import PATH, ManualScheduler
-from tests.crash.directory_kit import disk_with, fail_reads_of, name_of, records
-from tests.preloaded_library import compiled, environment_with
+from tests.kits.directory_kit import disk_with, fail_reads_of, name_of, records
+from tests.kits.preloaded_library import compiled, environment_with
 
 
 def salvage_with(first: int) -> tuple[list[int], bool] | None:

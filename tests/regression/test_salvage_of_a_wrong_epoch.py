@@ -13,8 +13,8 @@ import pytest
 
 import segstore
 from segstore.cli import main
-from tests.log_kit import batch
-from tests.unit.log.damaged_logs import flip_bit
+from tests.kits.damaged_logs import flip_bit
+from tests.kits.log_kit import batch
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ import pytest
 
 import segstore
 from segstore.cli import main
-from tests.log_kit import batch
+from tests.kits.log_kit import batch
 
 if TYPE_CHECKING:
     from pathlib import Path

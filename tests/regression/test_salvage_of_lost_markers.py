@@ -14,8 +14,8 @@ import segstore
 from segstore.cli import main
 from segstore.log.files.partition_directory import file_name
 from segstore.log.recovery.salvage_report import UncertainTransaction
-from tests.conformance.transactions_kit import ABORT, COMMIT, Producer, write
-from tests.unit.log.damaged_logs import batches_of, flip_bit
+from tests.kits.damaged_logs import batches_of, flip_bit
+from tests.kits.transactions_kit import ABORT, COMMIT, Producer, write
 
 STATE = (".segstore", ".kafka_cleanshutdown")
 RECOVERY_POINT = "recovery-point-offset-checkpoint"

@@ -10,7 +10,7 @@ import pytest
 import segstore
 from segstore.errors import CorruptRecordError, InvalidRecordError
 from segstore.log.local.segment import Segment
-from tests.unit.log.damaged_logs import batches_of, build
+from tests.kits.damaged_logs import batches_of, build
 
 
 def test_a_scan_goes_on_where_its_last_chunk_ended(tmp_path, monkeypatch):

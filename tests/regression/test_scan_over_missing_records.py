@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segstore.errors import CorruptLogError
-from tests.log_kit import at, offsets, two_segments
+from tests.kits.log_kit import at, offsets, two_segments
 
 SIZE = len(at(0))
 

@@ -15,7 +15,7 @@ import pytest
 
 from segstore._core import AppendLock, SyncRounds
 from segstore.log.flusher import Flusher
-from tests.log_kit import PATIENCE_SECONDS, lead_rounds_by_layers
+from tests.kits.log_kit import PATIENCE_SECONDS, lead_rounds_by_layers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

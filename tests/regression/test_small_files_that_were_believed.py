@@ -10,7 +10,7 @@ import pytest
 from segstore.errors import CorruptCheckpointError
 from segstore.log.files.checkpoints import parse_checkpoint
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
-from tests.unit.log.damaged_logs import RECORDS_COUNT, build, expected_values, values_of
+from tests.kits.damaged_logs import RECORDS_COUNT, build, expected_values, values_of
 
 
 @pytest.mark.parametrize("number", ["Infinity", "-1", "1.5", "true", "9223372036854775808", '"7"'])

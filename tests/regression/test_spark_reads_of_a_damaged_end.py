@@ -24,7 +24,7 @@ from segstore.spark.stream_options import parse_stream_options
 from segstore.spark.stream_plan import StreamPlan
 from segstore.spark.topic_offsets import NO_OFFSETS
 from segstore.spark.where_clause import Narrowing
-from tests.unit.remote.remote_directories import forget, upload
+from tests.kits.remote_directories import forget, upload
 
 APPENDS, RECORDS = 5, 50
 

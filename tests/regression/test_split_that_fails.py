@@ -14,7 +14,7 @@ import pytest
 from segstore.errors import SegstoreError
 from tests.crash.barrier_scene import open_log
 from tests.crash.barrier_scenes_of_opens import FAR
-from tests.crash.directory_kit import (
+from tests.kits.directory_kit import (
     RECOVERY_POINT,
     disk_with,
     far_record,

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from segstore.log import log_reader, remote_tier
-from tests.log_kit import TIME, bases, batch, singleton
-from tests.remote_kit import TIERED, RemoteRecords
+from tests.kits.log_kit import TIME, bases, batch, singleton
+from tests.kits.remote_kit import TIERED, RemoteRecords
 
 SIZE = len(singleton())
 

@@ -5,7 +5,7 @@ A broker does so [TS-2], and `fetch_offset_by_timestamp` answers as a broker.
 
 from __future__ import annotations
 
-from tests.log_kit import TIME
+from tests.kits.log_kit import TIME
 
 
 def test_behind_an_empty_segment(new_log):

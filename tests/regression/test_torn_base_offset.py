@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 import segstore
-from tests.log_kit import batch
+from tests.kits.log_kit import batch
 
 SECTOR_BYTES = 512
 FIRST_VALUE_BYTES = 200

@@ -6,7 +6,7 @@ import pytest
 
 import segstore
 from segstore import _core
-from tests.log_kit import batch
+from tests.kits.log_kit import batch
 
 
 @pytest.mark.parametrize("recovery", ["safe", "kafka"])

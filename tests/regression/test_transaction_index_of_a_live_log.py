@@ -19,7 +19,7 @@ from segstore import AppendOrigin, MemoryRecords
 from segstore.log.check.partition_check import check_partition
 from segstore.log.local import transaction_index_check
 from segstore.log.local.local_log import LocalLog
-from tests.conformance.transactions_kit import ABORT, Producer, write
+from tests.kits.transactions_kit import ABORT, Producer, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

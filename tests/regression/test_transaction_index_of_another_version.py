@@ -8,7 +8,7 @@ import segstore
 from segstore import _core
 from segstore.errors import UnsupportedFormatError
 from segstore.types import AppendOrigin
-from tests.log_kit import batch, offsets
+from tests.kits.log_kit import batch, offsets
 
 
 def log_with_an_aborted_transaction(path):

@@ -26,7 +26,7 @@ from segstore.errors import (
     WriteError,
 )
 from segstore.log.local import transaction_index_check
-from tests.conformance.transactions_kit import ABORT, Producer, write
+from tests.kits.transactions_kit import ABORT, Producer, write
 
 if TYPE_CHECKING:
     from pathlib import Path

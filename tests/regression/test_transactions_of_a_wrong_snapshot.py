@@ -10,7 +10,7 @@ pytest.importorskip("pyarrow")
 import segstore
 from segstore.log.producers.producer_snapshot import format_snapshot
 from segstore.types import Isolation, TopicPartition
-from tests.unit.remote.remote_directories import remote_logs, remote_rows, upload
+from tests.kits.remote_directories import remote_logs, remote_rows, upload
 from tests.unit.test_committed_view import PLAIN, data, marker
 
 

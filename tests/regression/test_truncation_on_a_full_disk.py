@@ -6,8 +6,8 @@ import pytest
 
 import segstore
 from segstore.errors import DiskFullError
-from tests.conformance.transactions_kit import ABORT, Producer, write
-from tests.small_disk import small_disk
+from tests.kits.small_disk import small_disk
+from tests.kits.transactions_kit import ABORT, Producer, write
 
 __all__ = ["small_disk"]
 

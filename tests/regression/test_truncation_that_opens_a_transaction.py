@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore import UnifiedLog
-    from tests.log_kit import Clock
+    from tests.kits.log_kit import Clock
 
 EXPIRATION_MS = 1000
 

@@ -6,7 +6,7 @@ All data goes with the batch, and the clean marker said that the log ends below 
 from __future__ import annotations
 
 import segstore
-from tests.log_kit import TIME
+from tests.kits.log_kit import TIME
 
 
 def test_the_log_start_is_kept(new_log):

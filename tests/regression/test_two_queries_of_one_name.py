@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from segstore.errors import IllegalStateError
-from tests.spark.commit_kit import SMALL, all_values, fail_at_append, state_of
-from tests.spark.sink_kit import Stream, hidden_files, make_topic, numbered, write_batch
+from tests.kits.commit_kit import SMALL, all_values, fail_at_append, state_of
+from tests.kits.sink_kit import Stream, hidden_files, make_topic, numbered, write_batch
 
 
 @pytest.fixture

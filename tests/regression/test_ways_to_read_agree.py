@@ -13,7 +13,7 @@ import pytest
 import segstore
 from segstore._core import RecordsBuilder, check_batch
 from segstore.records.compression import codec_table
-from tests.log_kit import TIME
+from tests.kits.log_kit import TIME
 
 if TYPE_CHECKING:
     from pathlib import Path

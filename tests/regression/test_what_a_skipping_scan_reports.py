@@ -14,8 +14,8 @@ import pytest
 import segstore
 from segstore.records.memory_records import MemoryRecords
 from segstore.types import AppendOrigin
-from tests.log_kit import batch
-from tests.unit.log.damaged_logs import batches_of
+from tests.kits.damaged_logs import batches_of
+from tests.kits.log_kit import batch
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,9 +19,9 @@ import segstore
 from segstore import cli
 from segstore.log.check.partition_check import check_partition
 from segstore.log.findings.finding import Action, FindingCode, Records
-from tests.preloaded_library import compiled, environment_with
+from tests.kits.damaged_logs import batches_of
+from tests.kits.preloaded_library import compiled, environment_with
 from tests.tidy.project_files import ROOT
-from tests.unit.log.damaged_logs import batches_of
 
 if TYPE_CHECKING:
     from pathlib import Path

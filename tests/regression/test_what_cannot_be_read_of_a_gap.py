@@ -11,10 +11,10 @@ from segstore.errors import CorruptRecordError, NotALogError, ReadIOError
 from segstore.log.check.partition_check import check_partition
 from segstore.log.files.checkpoints import MISSING_RECORDS
 from tests.crash.crash_script import PATH
-from tests.crash.directory_kit import fail_reads_of
 from tests.crash.failing_scenarios_of_doors import read_only
 from tests.crash.failing_scenarios_of_missing_records import MISSING, missing, noted
 from tests.crash.failing_scenarios_of_ways_on import sealed
+from tests.kits.directory_kit import fail_reads_of
 
 
 def test_a_note_that_cannot_be_read_is_an_error():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 import segstore
-from tests.log_kit import TIME
+from tests.kits.log_kit import TIME
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])

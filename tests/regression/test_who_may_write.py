@@ -14,7 +14,7 @@ import segstore
 from segstore.errors import ClosedError, LogLockedError, LogReadOnlyError
 from segstore.log.flusher import Flusher
 from segstore.log.local.segment import Segment
-from tests.log_kit import offsets, wait_for
+from tests.kits.log_kit import offsets, wait_for
 
 ONE = [(None, b"x")]
 

@@ -15,8 +15,8 @@ import segstore
 from segstore.errors import CorruptRecordError, DiskFullError, FsyncFailedError
 from segstore.log.unified_log import UnifiedLog
 from segstore.spark.datasource import SegstoreDataSource
-from tests.spark.commit_kit import SMALL, all_values, fail_at_append
-from tests.spark.sink_kit import hidden_files, make_topic, numbered, schema_of, write_batch
+from tests.kits.commit_kit import SMALL, all_values, fail_at_append
+from tests.kits.sink_kit import hidden_files, make_topic, numbered, schema_of, write_batch
 
 
 @pytest.fixture

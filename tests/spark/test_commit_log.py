@@ -13,11 +13,11 @@ from segstore.errors import (
     IllegalStateError,
 )
 from segstore.spark.commit_log import producer_id_of
-from tests.spark.commit_kit import (
+from tests.kits.commit_kit import (
     SMALL,
     all_values,
 )
-from tests.spark.sink_kit import (
+from tests.kits.sink_kit import (
     QUERY,
     Stream,
     hidden_files,

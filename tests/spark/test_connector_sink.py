@@ -13,6 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from segstore.errors import IllegalArgumentError, InvalidTopicError
 from segstore.spark.datasource import SegstoreDataSource
 from segstore.spark.open_logs import OPEN_LOGS
+from tests.kits.sink_kit import make_topic
 from tests.spark.connector_batch import digest, rows_of, sorted_rows
 from tests.spark.connector_sink import (
     BROKER,
@@ -21,7 +22,6 @@ from tests.spark.connector_sink import (
     chosen_entries,
     sink_entries,
 )
-from tests.spark.sink_kit import make_topic
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from segstore.spark.parquet_import import PartitionImport, import_partition
 from segstore.spark.partition_jobs import recover_partition, stats_of_partition, verify_partition
 from segstore.spark.ranges import OffsetRange
 from segstore.types import Codec
-from tests.log_kit import TIME
+from tests.kits.log_kit import TIME
 
 ROOT = Path(__file__).resolve().parents[2]
 

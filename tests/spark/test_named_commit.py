@@ -15,7 +15,7 @@ from segstore.errors import (
     IllegalStateError,
 )
 from segstore.spark.commit_log import producer_id_of
-from tests.spark.commit_kit import (
+from tests.kits.commit_kit import (
     SMALL,
     all_values,
     assert_once_and_in_order,
@@ -24,7 +24,7 @@ from tests.spark.commit_kit import (
     state_of,
     wrapped_batch,
 )
-from tests.spark.sink_kit import (
+from tests.kits.sink_kit import (
     QUERY,
     Stream,
     hidden_files,

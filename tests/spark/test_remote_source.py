@@ -18,8 +18,8 @@ from segstore.spark.mapped_ranges import options_of_call, ranges_of
 from segstore.spark.options import parse_options
 from segstore.spark.record_count import count_range
 from segstore.spark.sink_options import parse_sink_options
-from tests.unit.remote.remote_directories import upload
-from tests.unit.remote.s3_server import SECRET, served
+from tests.kits.remote_directories import upload
+from tests.kits.s3_server import SECRET, served
 
 
 @pytest.fixture

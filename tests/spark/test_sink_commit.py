@@ -21,7 +21,7 @@ from segstore.errors import (
 from segstore.spark.commit_log import producer_id_of
 from segstore.spark.staged_file import STAGED_PREFIX
 from segstore.spark.whole_file import ORPHAN_AGE_SECONDS
-from tests.spark.commit_kit import (
+from tests.kits.commit_kit import (
     SMALL,
     all_values,
     assert_once_and_in_order,
@@ -29,7 +29,7 @@ from tests.spark.commit_kit import (
     state_of,
     wrapped_batch,
 )
-from tests.spark.sink_kit import (
+from tests.kits.sink_kit import (
     QUERY,
     Stream,
     hidden_files,

@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 
 import segstore
 from segstore.spark.stream_reader import HAS_READ_LIMITS
-from tests.spark.sink_kit import hidden_files, make_topic, records_of
+from tests.kits.sink_kit import hidden_files, make_topic, records_of
 
 BATCH = 700
 BATCHES = [0, 1, 2] if HAS_READ_LIMITS else [0]

@@ -26,7 +26,7 @@ from segstore.spark.datasource import SegstoreDataSource
 from segstore.spark.sink_options import parse_sink_options
 from segstore.spark.sink_schema import HEADERS_TYPE, sink_columns
 from segstore.types import Codec
-from tests.spark.sink_kit import HEADER, refused, schema_of
+from tests.kits.sink_kit import HEADER, refused, schema_of
 
 PATH = {"path": "/logs"}
 

@@ -32,7 +32,7 @@ from segstore.spark import staged_file
 from segstore.spark.conditions import ConnectorConditionError
 from segstore.spark.sink_rows import batches_of_rows
 from segstore.types import Codec, TimestampType
-from tests.spark.sink_kit import (
+from tests.kits.sink_kit import (
     QUERY,
     Stream,
     batch_of,

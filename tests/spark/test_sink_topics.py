@@ -17,12 +17,12 @@ from segstore.errors import (
 from segstore.spark import sink_topics
 from segstore.spark.sink_options import parse_sink_options
 from segstore.spark.sink_topics import open_sink_directory
-from tests.spark.commit_kit import (
+from tests.kits.commit_kit import (
     SMALL,
     assert_once_and_in_order,
     run_in_a_process_that_dies,
 )
-from tests.spark.sink_kit import (
+from tests.kits.sink_kit import (
     Stream,
     make_topic,
     numbered,

@@ -39,9 +39,9 @@ from segstore.spark.stream_reader import (
 )
 from segstore.spark.topic_offsets import StreamOffsets, from_topic_offsets, to_topic_offsets
 from segstore.types import Codec, TopicPartition
-from tests.spark.commit_kit import SMALL, all_values, assert_once_and_in_order, fail_at_append
+from tests.kits.commit_kit import SMALL, all_values, assert_once_and_in_order, fail_at_append
+from tests.kits.sink_kit import Stream, make_topic, numbered
 from tests.spark.micro_batches import Checkpoint, run
-from tests.spark.sink_kit import Stream, make_topic, numbered
 
 DELETED = "KAFKA_DATA_LOSS.PARTITIONS_DELETED"
 READERS = [UnlimitedStreamReader]
@@ -381,7 +381,7 @@ def test_an_open_log_is_compared_by_its_id(data):
 
 def test_a_range_at_a_url(data, tmp_path):
     pytest.importorskip("fsspec")
-    from tests.unit.remote.remote_directories import upload
+    from tests.kits.remote_directories import upload
 
     data.mkdir()
     old = fill(data, 10, "old")

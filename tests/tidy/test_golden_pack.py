@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tarfile
 
-from tests.golden import PACK
 from tests.interop.pack_golden import CHOICE, PACK_LIMIT_BYTES, SAMPLE, SAMPLE_LIMIT_BYTES
+from tests.kits.golden import PACK
 
 
 def test_the_packs_stay_small():

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from tests.golden_kinds import KINDS, partitions_of
 from tests.interop.pack_golden import CHOICE
+from tests.kits.golden_kinds import KINDS, partitions_of
 from tests.tidy.project_files import ROOT, project_files
 
 GOLDEN = "golden"

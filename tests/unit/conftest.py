@@ -10,8 +10,7 @@ import pytest
 
 import segstore
 from segstore._core import Directory
-
-from .segment_inputs import Segment, context_of
+from tests.kits.segment_inputs import Segment, context_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

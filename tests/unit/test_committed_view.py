@@ -19,8 +19,8 @@ from segstore.errors import (
     InvalidRecordError,
     LogTruncatedError,
 )
-from tests.unit.cli_process import run_segstore
-from tests.unit.core_inputs import TIME, batch
+from tests.kits.cli_process import run_segstore
+from tests.kits.core_inputs import TIME, batch
 
 PLAIN = 0
 PRODUCERS = [PLAIN, 11, 12, 13]

@@ -28,8 +28,7 @@ from segstore.errors import (
     UnsupportedFormatError,
 )
 from segstore.records.compression import codec_table
-
-from .core_inputs import TIME, batch, resealed, run_of_batches
+from tests.kits.core_inputs import TIME, batch, resealed, run_of_batches
 
 
 def changed(data: bytes, at: int, new: bytes) -> bytes:

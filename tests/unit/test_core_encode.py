@@ -24,8 +24,7 @@ from segstore._core import (
 )
 from segstore.errors import CodecMissingError, IllegalArgumentError, RecordTypeError
 from segstore.records.compression import codec_table
-
-from .core_inputs import MEGABYTE, TIME, batch, encoded
+from tests.kits.core_inputs import MEGABYTE, TIME, batch, encoded
 
 payloads = st.none() | st.binary(max_size=300)
 pairs = st.tuples(payloads, payloads)

@@ -11,8 +11,7 @@ from segstore._core import Directory, encode_records, scan_batches
 from segstore.errors import CorruptRecordError, SegstoreError
 from segstore.records.compression import codec_table
 from segstore.status_errors import STATUS_ERRORS
-
-from .core_inputs import batch
+from tests.kits.core_inputs import batch
 
 
 def test_every_status_has_an_exception_class_and_no_class_waits_for_a_status_that_is_gone():

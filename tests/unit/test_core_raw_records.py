@@ -34,8 +34,7 @@ from segstore.errors import (
     RecordTypeError,
 )
 from segstore.records.compression import codec_table
-
-from .core_inputs import TIME, resealed
+from tests.kits.core_inputs import TIME, resealed
 
 CODECS = codec_table()
 

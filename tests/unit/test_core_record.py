@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from segstore._core import Record, iterate_records
 from segstore.errors import IllegalStateError, RecordTypeError
 from segstore.records.compression import codec_table
-
-from .core_inputs import TIME, batch
+from tests.kits.core_inputs import TIME, batch
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 headers = st.lists(st.tuples(texts, st.none() | st.binary(max_size=20)), max_size=4)

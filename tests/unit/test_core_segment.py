@@ -21,9 +21,8 @@ from segstore.errors import (
     LogSegmentOffsetOverflowError,
     SegstoreError,
 )
-
-from .core_inputs import TIME, encoded, run_of_batches
-from .segment_inputs import LOG, Segment, append, context_of, offsets
+from tests.kits.core_inputs import TIME, encoded, run_of_batches
+from tests.kits.segment_inputs import LOG, Segment, append, context_of, offsets
 
 
 def test_what_is_appended_is_read_by_offset_and_size(segment):

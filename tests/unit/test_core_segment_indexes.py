@@ -11,9 +11,8 @@ from segstore.errors import (
     InvalidOffsetError,
     LogNotFoundError,
 )
-
-from .core_inputs import TIME
-from .segment_inputs import LOG, Segment, append, context_of
+from tests.kits.core_inputs import TIME
+from tests.kits.segment_inputs import LOG, Segment, append, context_of
 
 INDEX = "00000000000000000000.index"
 TIME_INDEX = "00000000000000000000.timeindex"

@@ -12,10 +12,9 @@ from segstore.errors import (
     ClosedError,
     ForkedHandleError,
 )
-
-from .core_inputs import TIME
-from .segment_inputs import Segment, append, context_of, offsets
-from .test_core_directory import in_child
+from tests.kits.core_inputs import TIME
+from tests.kits.segment_inputs import Segment, append, context_of, offsets
+from tests.unit.test_core_directory import in_child
 
 
 def test_a_closed_segment_says_so(segment):

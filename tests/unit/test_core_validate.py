@@ -22,8 +22,7 @@ from segstore.errors import (
 )
 from segstore.records.compression import codec_table
 from segstore.types import AppendOrigin
-
-from .core_inputs import TIME, encoded
+from tests.kits.core_inputs import TIME, encoded
 
 MAX = 2**63 - 1
 

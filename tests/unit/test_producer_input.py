@@ -9,9 +9,8 @@ import pytest
 import segstore
 from segstore.errors import InvalidRecordError, InvalidTimestampError, RecordTooLargeError
 from segstore.records.memory_records import MemoryRecords
-from tests.log_kit import message_of_magic_1
-
-from .core_inputs import TIME, batch
+from tests.kits.core_inputs import TIME, batch
+from tests.kits.log_kit import message_of_magic_1
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""UnifiedLog against the log as Python lists (tests/oracle.py).
+"""UnifiedLog against the log as Python lists (tests/kits/oracle.py).
 
 Any operations, in any order, clean and unclean stops.
 """
@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import segstore
 from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
-from tests.memory_folder import memory_folder
-from tests.oracle import OracleLog, OracleRecord
+from tests.kits.memory_folder import memory_folder
+from tests.kits.oracle import OracleLog, OracleRecord
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from segstore.log.producers.producer_state_manager_config import ProducerStateMa
 from segstore.log.producers.verification_state_entry import VerificationGuard
 from segstore.records.compression import codec_table
 from segstore.types import CURRENT_MAGIC, NO_TIMESTAMP, AppendOrigin, Isolation, LogOffsetMetadata
-from tests.mock_time import MockTime
+from tests.kits.mock_time import MockTime
 from tests.vectors.kafka_errors import expected_classes
 from tests.vectors.producer_description import describe_producers
 

@@ -13,9 +13,9 @@ from segstore.log.files.stored_state import StoredState
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from tests.directory_files import check_files, expected_files, files_of, write_files
-from tests.kafka_loading import is_of_later_release
-from tests.log_scheduler import HeldScheduler
+from tests.kits.directory_files import check_files, expected_files, files_of, write_files
+from tests.kits.kafka_loading import is_of_later_release
+from tests.kits.log_scheduler import HeldScheduler
 from tests.vectors.kafka_errors import check_refusal, expected_classes, is_careless
 from tests.vectors.producer_description import describe_producers
 

@@ -17,7 +17,7 @@ from segstore.log.files.checkpoints import (
     format_offset_checkpoint,
 )
 from segstore.types import TopicPartition
-from tests.directory_files import expected_files, files_of, write_files
+from tests.kits.directory_files import expected_files, files_of, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

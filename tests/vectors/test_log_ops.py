@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from segstore.errors import RecordBatchTooLargeError, SegstoreError
 from segstore.log.files.profile import Profile
-from tests.directory_files import check_files, content, files_of
+from tests.kits.directory_files import check_files, content, files_of
 from tests.vectors.kafka_errors import expected_classes
 from tests.vectors.log_script import LogScript
 

@@ -34,7 +34,7 @@ from segstore.cli.demo_source import (
 from segstore.cli.demo_writer import append_events, events_by_partition, open_manager
 from segstore.cli.output import UsageError
 from segstore.errors import IllegalStateError
-from tests.unit.cli_process import run_segstore
+from tests.kits.cli_process import run_segstore
 
 if TYPE_CHECKING:
     from pathlib import Path

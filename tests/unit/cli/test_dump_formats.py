@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import segstore
-from tests.unit.cli_process import run_segstore
+from tests.kits.cli_process import run_segstore
 
 if TYPE_CHECKING:
     from pathlib import Path

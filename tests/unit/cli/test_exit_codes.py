@@ -12,7 +12,7 @@ import pytest
 
 import segstore
 from segstore.cli import COMMANDS
-from tests.unit.cli_process import environment, run_segstore
+from tests.kits.cli_process import environment, run_segstore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from segstore.cli.pipeline import (
     write_files,
 )
 from segstore.cli.pipeline_queries import WATERMARK_DAYS
-from tests.unit.cli_process import run_segstore
+from tests.kits.cli_process import run_segstore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,12 +11,12 @@ import pytest
 import segstore
 from segstore import cli
 from segstore.errors import IllegalArgumentError, InvalidTopicError, NotALogError
-from tests.unit.log.damaged_logs import TIME, batches_of, build
+from tests.kits.damaged_logs import TIME, batches_of, build
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.unit.log.damaged_logs import LogDirectory
+    from tests.kits.damaged_logs import LogDirectory
 
 Run = "Callable[..., tuple[int, bytes, bytes]]"
 COUNT = 60

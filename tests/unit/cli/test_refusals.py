@@ -12,7 +12,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore.cli.quiet_stderr import stderr_to
-from tests.unit.cli_process import run_segstore
+from tests.kits.cli_process import run_segstore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from segstore import cli
-from tests.unit.log.damaged_logs import batches_of, flip_bit
+from tests.kits.damaged_logs import batches_of, flip_bit
 
 EPOCH_AT = 12
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.log_kit import clock, new_log
-from tests.small_disk import small_disk
-from tests.unit.log.damaged_logs import build
+from tests.kits.damaged_logs import build
+from tests.kits.log_kit import clock, new_log
+from tests.kits.small_disk import small_disk
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.unit.log.damaged_logs import LogDirectory
+    from tests.kits.damaged_logs import LogDirectory
 
 __all__ = ["clock", "new_log", "small_disk"]
 

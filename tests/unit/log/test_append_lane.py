@@ -23,7 +23,7 @@ from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.lane_switch import LaneSwitch
 from segstore.types import LogOffsetMetadata
-from tests.log_kit import TIME, Clock, at, batch
+from tests.kits.log_kit import TIME, Clock, at, batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

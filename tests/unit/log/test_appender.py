@@ -17,7 +17,7 @@ from segstore.errors import (
     RecordTypeError,
     UnexpectedAppendOffsetError,
 )
-from tests.log_kit import TIME, at, bases, batch, offsets, singleton, values
+from tests.kits.log_kit import TIME, at, bases, batch, offsets, singleton, values
 
 DAY = 24 * 3600 * 1000
 

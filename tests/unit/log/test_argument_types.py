@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import segstore
-from tests.log_kit import TIME, batch
+from tests.kits.log_kit import TIME, batch
 
 
 def refused(call, expected):

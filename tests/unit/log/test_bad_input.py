@@ -21,7 +21,7 @@ from segstore.errors import (
 )
 from segstore.records import lz4_codec, snappy_codec, zstd_codec
 from segstore.types import Codec
-from tests.log_kit import batch, offsets, values
+from tests.kits.log_kit import batch, offsets, values
 
 ONE = [(None, b"x")]
 

@@ -11,7 +11,7 @@ from segstore._core import AppendLock
 from segstore.errors import InternalError, LogReadOnlyError
 from segstore.log.local.local_log import LocalLog
 from segstore.log.local.segment import Segment
-from tests.log_kit import offsets
+from tests.kits.log_kit import offsets
 
 BROKEN = InternalError("an invariant of segstore is broken in keep: entries <= before")
 

@@ -18,7 +18,7 @@ from segstore.errors import (
     OffsetOutOfRangeError,
     SendError,
 )
-from tests.log_kit import TIME, bases, offsets
+from tests.kits.log_kit import TIME, bases, offsets
 
 LOG = "00000000000000000000.log"
 

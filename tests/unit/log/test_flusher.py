@@ -14,7 +14,7 @@ from segstore.log.flusher import Flusher
 from segstore.log.local.segment import Segment
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.manual_scheduler import ManualScheduler
-from tests.log_kit import bases, lead_rounds_by_layers, offsets, wait_for
+from tests.kits.log_kit import bases, lead_rounds_by_layers, offsets, wait_for
 
 ONE = [(None, b"x")]
 

@@ -9,7 +9,7 @@ import pytest
 
 import segstore
 from segstore.errors import LogTruncatedError, OffsetOutOfRangeError
-from tests.unit.log.damaged_logs import SETTINGS, TIME, append_bytes
+from tests.kits.damaged_logs import SETTINGS, TIME, append_bytes
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from segstore.errors import DiskFullError
-from tests.log_kit import TIME, bases, offsets, singleton, values
+from tests.kits.log_kit import TIME, bases, offsets, singleton, values
 
 ONE = [(TIME, b"key", b"x" * 900)]
 AT_ONCE = {"file_delete_delay_ms": 0, "retention_ms": None}

@@ -11,7 +11,7 @@ import pytest
 import segstore
 from segstore.errors import CorruptLogError, CorruptRecordError
 from tests.interop.golden_case import whole_partitions
-from tests.log_kit import TIME, at
+from tests.kits.log_kit import TIME, at
 
 
 def logs_of(golden):

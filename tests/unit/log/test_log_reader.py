@@ -9,7 +9,7 @@ import pytest
 
 from segstore import SpecialTimestamp
 from segstore.errors import IllegalArgumentError, LogTruncatedError, OffsetOutOfRangeError
-from tests.log_kit import TIME, at, bases, batch, offsets, singleton, values
+from tests.kits.log_kit import TIME, at, bases, batch, offsets, singleton, values
 
 
 @pytest.fixture

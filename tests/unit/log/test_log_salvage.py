@@ -13,8 +13,7 @@ from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.log_salvage import salvage_and_open
 from segstore.log.open_options import open_options
-from tests.log_kit import at, singleton
-from tests.unit.log.damaged_logs import (
+from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     SETTINGS,
     append_bytes,
@@ -25,7 +24,8 @@ from tests.unit.log.damaged_logs import (
     flip_bit,
     values_of,
 )
-from tests.unit.log.salvage_kit import PAYLOAD, salvaged, without
+from tests.kits.log_kit import at, singleton
+from tests.kits.salvage_kit import PAYLOAD, salvaged, without
 
 # ---- what comes back -----------------------------------------------------------------------------
 

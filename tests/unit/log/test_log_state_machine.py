@@ -12,8 +12,8 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.unit.log.log_machine_checks import LogMachine
-from tests.unit.log.log_machine_kafka import KafkaLogMachine
+from tests.kits.log_machine_checks import LogMachine
+from tests.kits.log_machine_kafka import KafkaLogMachine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

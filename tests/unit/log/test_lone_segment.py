@@ -19,7 +19,7 @@ from segstore.errors import (
     NotALogError,
 )
 from segstore.types import TopicPartition
-from tests.log_kit import at, batch, message_of_magic_1, offsets
+from tests.kits.log_kit import at, batch, message_of_magic_1, offsets
 from tests.unit.test_committed_view import PLAIN, data, marker
 
 if TYPE_CHECKING:

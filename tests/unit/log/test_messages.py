@@ -11,7 +11,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore.records import lz4_codec
-from tests.log_kit import TIME
+from tests.kits.log_kit import TIME
 
 
 def test_columns(new_log):

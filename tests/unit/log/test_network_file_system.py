@@ -8,7 +8,7 @@ import pytest
 
 import segstore.log.log_opener as opener
 from segstore.errors import IllegalArgumentError
-from tests.log_kit import offsets
+from tests.kits.log_kit import offsets
 
 
 @pytest.fixture

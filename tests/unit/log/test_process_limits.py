@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore.errors import DiskFullError, ResourceError
-from tests.log_kit import TIME
+from tests.kits.log_kit import TIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.local.timestamp_lookup import fetch_offset, find_offset_by_timestamp
-from tests.log_kit import TIME, at, batch
+from tests.kits.log_kit import TIME, at, batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,8 @@ from segstore.errors import (
     OffsetOutOfRangeError,
 )
 from segstore.log.remote_tier import RemoteOffsetReader
-from tests.log_kit import TIME, bases, batch, offsets, singleton
-from tests.remote_kit import TIERED, RemoteRecords
+from tests.kits.log_kit import TIME, bases, batch, offsets, singleton
+from tests.kits.remote_kit import TIERED, RemoteRecords
 
 SIZE = len(singleton())
 

@@ -16,7 +16,7 @@ from segstore.errors import (
     LimitExceededError,
     SegstoreError,
 )
-from tests.log_kit import TIME, at, batch, offsets, values
+from tests.kits.log_kit import TIME, at, batch, offsets, values
 
 pa = pytest.importorskip("pyarrow")
 

@@ -12,7 +12,7 @@ import pytest
 from segstore.errors import ArgumentTypeError, ClosedError, IllegalArgumentError
 from segstore.log.check import uncached_scan
 from segstore.log.local import segment
-from tests.log_kit import TIME
+from tests.kits.log_kit import TIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable

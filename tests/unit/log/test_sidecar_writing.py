@@ -10,8 +10,8 @@ import pytest
 from segstore.errors import (
     IllegalArgumentError,
 )
-from tests.unit.log.damaged_logs import batches_of, flip_bit
-from tests.unit.log.sidecar_kit import EPOCH_AT, VALUE, filled, log, path_of, read_only, sidecars
+from tests.kits.damaged_logs import batches_of, flip_bit
+from tests.kits.sidecar_kit import EPOCH_AT, VALUE, filled, log, path_of, read_only, sidecars
 
 __all__ = ["log"]
 

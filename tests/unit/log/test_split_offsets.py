@@ -7,7 +7,7 @@ import random
 import pytest
 
 from segstore.errors import IllegalArgumentError
-from tests.log_kit import TIME, at
+from tests.kits.log_kit import TIME, at
 
 
 def batches_of(scan):

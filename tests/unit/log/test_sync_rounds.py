@@ -14,7 +14,7 @@ from segstore._core import AppendLock, SyncRounds
 from segstore.errors import ClosedError, FsyncFailedError, LogReadOnlyError
 from segstore.log.flusher import Flusher
 from segstore.log.local.segment import Segment
-from tests.log_kit import PATIENCE_SECONDS, lead_rounds_by_layers, wait_for
+from tests.kits.log_kit import PATIENCE_SECONDS, lead_rounds_by_layers, wait_for
 
 ONE = [(None, b"x")]
 

@@ -18,9 +18,9 @@ from hypothesis.stateful import (
 
 import segstore
 from segstore.errors import OffsetOutOfRangeError
-from tests.log_kit import TIME, singleton
-from tests.memory_folder import memory_folder
-from tests.remote_kit import TIERED, RemoteRecords
+from tests.kits.log_kit import TIME, singleton
+from tests.kits.memory_folder import memory_folder
+from tests.kits.remote_kit import TIERED, RemoteRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable

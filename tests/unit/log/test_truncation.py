@@ -15,7 +15,7 @@ from segstore.errors import (
     LogReadOnlyError,
     OffsetOutOfRangeError,
 )
-from tests.log_kit import TIME, at, bases, offsets, singleton, values
+from tests.kits.log_kit import TIME, at, bases, offsets, singleton, values
 
 ONE = [(None, b"x" * 20)]
 

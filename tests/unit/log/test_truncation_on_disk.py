@@ -10,8 +10,8 @@ from segstore._core import wall_clock_ms
 from segstore.errors import DiskFullError
 from segstore.log.files.checkpoints import LogState
 from segstore.types import EpochEntry
-from tests.log_kit import TIME, at, bases, batch, offsets, singleton
-from tests.remote_kit import TIERED, RemoteRecords
+from tests.kits.log_kit import TIME, at, bases, batch, offsets, singleton
+from tests.kits.remote_kit import TIERED, RemoteRecords
 
 SIZE = len(singleton())
 

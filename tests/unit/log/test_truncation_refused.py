@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from segstore.errors import ClosedError, FsyncFailedError, LogReadOnlyError
-from tests.log_kit import PATIENCE_SECONDS, offsets
+from tests.kits.log_kit import PATIENCE_SECONDS, offsets
 
 SHORTENERS = {
     "truncate_to": lambda log: log.truncate_to(2),

@@ -12,7 +12,7 @@ import pytest
 
 import segstore
 from segstore.errors import ClosedError, ForkedHandleError, LogReadOnlyError, SegstoreError
-from tests.log_kit import TIME, bases, in_a_child, offsets
+from tests.kits.log_kit import TIME, bases, in_a_child, offsets
 
 ONE = [(None, b"x")]
 

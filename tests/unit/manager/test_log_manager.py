@@ -29,7 +29,7 @@ from segstore.errors import (
 from segstore.log.files.checkpoints import parse_offset_checkpoint, read_topic_id
 from segstore.manager.partition_records import StickyPartitioner, split_batch, split_records
 from segstore.records.partitioner import partition_for_key
-from tests.log_kit import in_a_child
+from tests.kits.log_kit import in_a_child
 
 KEYS = [None, b"", b"a", b"kafka", b"\x00\xff" * 9, b"carrier-AA"]
 

@@ -13,7 +13,7 @@ import pytest
 import segstore
 from segstore._core import COLUMN_NAMES
 from segstore.errors import IllegalArgumentError
-from tests.unit.core_inputs import pandas_of
+from tests.kits.core_inputs import pandas_of
 
 WORDS = [None if n % 4 == 0 else f"key-{n % 5}-of-14-b"[: 14 if n % 2 else 9] for n in range(24)]
 FIXED = [None if n % 4 == 0 else f"key-{n % 5:010}" for n in range(24)]

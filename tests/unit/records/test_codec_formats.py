@@ -16,7 +16,7 @@ from segstore.errors import (
     UnsupportedFormatError,
 )
 from segstore.records import gzip_codec, lz4_codec, zstd_codec
-from tests.unit.records.codec_inputs import DEFAULT, unpack
+from tests.kits.codec_inputs import DEFAULT, unpack
 
 
 def test_gzip_members_are_read_on_and_other_trailing_bytes_ignored():

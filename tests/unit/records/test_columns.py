@@ -16,7 +16,7 @@ from segstore.records.columns import KAFKA_COLUMNS, decode_to_batches, to_table
 from segstore.records.compression import codec_table
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.types import LogOffsetMetadata
-from tests.unit.core_inputs import batch, run_of_batches
+from tests.kits.core_inputs import batch, run_of_batches
 
 
 def decoder(**options) -> ColumnDecoder:

@@ -24,8 +24,8 @@ from segstore.errors import (
 from segstore.records import lz4_codec, snappy_codec, zstd_codec
 from segstore.records.compression import codec_providers, codec_table, compression_level
 from segstore.types import Codec
-from tests.unit.core_inputs import TIME, encoded
-from tests.unit.records.codec_inputs import CODECS, DEFAULT, LEVELS, MEGABYTE, texts, unpack
+from tests.kits.codec_inputs import CODECS, DEFAULT, LEVELS, MEGABYTE, texts, unpack
+from tests.kits.core_inputs import TIME, encoded
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from segstore.errors import (
 from segstore.records.control_record import ControlRecord, ControlRecordType, parse_control_record
 from segstore.records.memory_records import MemoryRecords
 from segstore.types import Codec, TimestampType
-from tests.unit.core_inputs import TIME, batch, encoded, run_of_batches
+from tests.kits.core_inputs import TIME, batch, encoded, run_of_batches
 
 
 def test_batches_records_and_table_are_those_of_the_bytes():

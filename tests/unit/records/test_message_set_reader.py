@@ -14,7 +14,7 @@ from segstore.errors import (
 )
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.types import LogOffsetMetadata
-from tests.log_kit import at, new_log, offsets
+from tests.kits.log_kit import at, new_log, offsets
 
 __all__ = ["new_log"]
 

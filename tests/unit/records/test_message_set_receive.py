@@ -30,7 +30,7 @@ from segstore.errors import (
     TransferTimeoutError,
     UnknownServerError,
 )
-from tests.log_kit import at, offsets
+from tests.kits.log_kit import at, offsets
 
 BATCHES = at(7, 3) + at(10, value=b"x" * 50_000)
 SET = bytes(MessageSetSend(MemoryRecords(BATCHES)))

@@ -12,7 +12,7 @@ import pytest
 from segstore import ErrorCode, MemoryRecords, MessageSetSend, MultiMessageSetSend
 from segstore.errors import IllegalArgumentError, OffsetOutOfRangeError, SendError
 from segstore.records.transferable_channel import TransferableRecords
-from tests.log_kit import at
+from tests.kits.log_kit import at
 
 BATCHES = at(7, 3) + at(10, value=b"x" * 50_000)
 

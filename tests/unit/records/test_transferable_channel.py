@@ -23,7 +23,7 @@ from segstore.errors import (
     TransferTimeoutError,
 )
 from segstore.records.transferable_channel import TransferableChannel, TransferableRecords
-from tests.log_kit import batch
+from tests.kits.log_kit import batch
 
 if TYPE_CHECKING:
     from segstore._core import LogSegment

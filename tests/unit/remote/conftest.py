@@ -11,7 +11,7 @@ pytest.importorskip("fsspec")
 pytest.importorskip("pyarrow")
 
 import segstore
-from tests.unit.remote.s3_server import Store, served
+from tests.kits.s3_server import Store, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ import pytest
 import segstore
 from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
 from segstore.types import Isolation, TopicPartition
-from tests.unit.remote.remote_directories import differences, remote_logs, remote_rows, upload
+from tests.kits.remote_directories import differences, remote_logs, remote_rows, upload
 
 ORDERS = TopicPartition("orders", 0)
 ANY = Isolation.READ_UNCOMMITTED

@@ -26,8 +26,8 @@ from segstore.errors import (
 from segstore.remote.object_store import ObjectStore
 from segstore.remote.remote_logs import RemoteSettings
 from segstore.types import Isolation, TopicPartition
-from tests.unit.remote.remote_directories import differences, remote_logs, remote_rows
-from tests.unit.remote.s3_server import SECRET, SETTINGS
+from tests.kits.remote_directories import differences, remote_logs, remote_rows
+from tests.kits.s3_server import SECRET, SETTINGS
 
 ORDERS = TopicPartition("orders", 0)
 URL = "s3://bucket/logs"

@@ -12,7 +12,7 @@ from segstore.errors import (
     NotALogError,
 )
 from segstore.remote import open_url
-from tests.unit.remote.remote_directories import upload
+from tests.kits.remote_directories import upload
 
 
 def test_a_log_at_a_url_is_read_like_any_other(directory, tmp_path):

@@ -15,15 +15,15 @@ from segstore.errors import CorruptLogError
 from segstore.log.files.checkpoints import MISSING_RECORDS
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
 from segstore.types import Isolation, TopicPartition
-from tests.regression.test_records_that_an_index_names import cut, leave_as_a_broker
-from tests.regression.test_records_that_an_index_names import write as write_segments
-from tests.unit.remote.remote_directories import (
+from tests.kits.remote_directories import (
     differences,
     forget,
     remote_logs,
     remote_rows,
     upload,
 )
+from tests.regression.test_records_that_an_index_names import cut, leave_as_a_broker
+from tests.regression.test_records_that_an_index_names import write as write_segments
 from tests.unit.test_committed_view import PLAIN, data, marker
 
 ORDERS = TopicPartition("orders", 0)

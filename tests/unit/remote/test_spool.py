@@ -22,7 +22,7 @@ from segstore.errors import (
 from segstore.remote.remote_file import RemoteFile, changed_error
 from segstore.remote.spool import Spool, default_directory
 from segstore.types import Isolation, TopicPartition
-from tests.unit.remote.remote_directories import remote_logs, remote_rows
+from tests.kits.remote_directories import remote_logs, remote_rows
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -12,9 +12,9 @@ from segstore.log.files.checksum_sidecar import (
     sidecar_name,
 )
 from segstore.log.findings.finding import FindingCode
-from tests.log_kit import bases
-from tests.unit.log.damaged_logs import batches_of, flip_bit
-from tests.unit.log.sidecar_kit import EPOCH_AT, filled, log, path_of, read_only, sidecars
+from tests.kits.damaged_logs import batches_of, flip_bit
+from tests.kits.log_kit import bases
+from tests.kits.sidecar_kit import EPOCH_AT, filled, log, path_of, read_only, sidecars
 
 __all__ = ["log"]
 

@@ -14,7 +14,7 @@ from segstore.log.files.checkpoints import LogState
 from segstore.log.files.missing_records_file import note_ranges
 from segstore.log.findings.finding import Records
 from segstore.records.compression import codec_table
-from tests.unit.log.damaged_logs import batches_of
+from tests.kits.damaged_logs import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

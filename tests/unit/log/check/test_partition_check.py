@@ -14,7 +14,7 @@ import pytest
 from segstore import _core
 from segstore.log.check import segment_check
 from segstore.log.findings.finding import FindingCode, Records
-from tests.log_kit import TIME, at
+from tests.kits.log_kit import TIME, at
 
 RECORD = b"x" * 20
 

@@ -15,7 +15,7 @@ from segstore.errors import (
     LogPermissionError,
     NotALogError,
 )
-from tests.unit.log.damaged_logs import RECORDS_COUNT, build, expected_values, values_of
+from tests.kits.damaged_logs import RECORDS_COUNT, build, expected_values, values_of
 
 
 def make_fifo(path):

@@ -19,7 +19,7 @@ from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.types import TopicPartition
-from tests.log_kit import batch, offsets
+from tests.kits.log_kit import batch, offsets
 
 COUNT = 9
 LOG_START = 4

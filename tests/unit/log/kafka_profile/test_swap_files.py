@@ -10,7 +10,7 @@ from segstore.log.files.partition_directory import file_name
 from segstore.log.kafka_profile.swap_files import SwapFiles
 from segstore.log.recovery.recovery_report import RecoveryReport
 from segstore.records.compression import codec_table
-from tests.log_kit import at
+from tests.kits.log_kit import at
 
 
 @pytest.fixture

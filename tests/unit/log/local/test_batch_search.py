@@ -14,7 +14,7 @@ from segstore.errors import ReadIOError
 from segstore.log.local.batch_search import ROW, BatchSearch
 from segstore.log.local.segment import Segment
 from segstore.records.compression import codec_table
-from tests.log_kit import at
+from tests.kits.log_kit import at
 
 NAME = "00000000000000000000.log"
 BLOCK = 4096

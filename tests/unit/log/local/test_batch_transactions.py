@@ -16,7 +16,7 @@ import segstore
 from segstore.log.local import batch_transactions
 from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index import TransactionIndex
-from tests.conformance.transactions_kit import ABORT, COMMIT, Producer, write
+from tests.kits.transactions_kit import ABORT, COMMIT, Producer, write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,9 +22,9 @@ from segstore.log.files.checksum_sidecar import (
 )
 from segstore.log.findings.finding import FindingCode
 from tests.crash.crash_script import ManualScheduler, Settings
-from tests.log_kit import bases
-from tests.unit.log.damaged_logs import batches_of, flip_bit
-from tests.unit.log.sidecar_kit import VALUE, log, path_of, sidecars
+from tests.kits.damaged_logs import batches_of, flip_bit
+from tests.kits.log_kit import bases
+from tests.kits.sidecar_kit import VALUE, log, path_of, sidecars
 
 __all__ = ["log"]
 

@@ -16,7 +16,7 @@ from segstore.errors import (
 from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index import AbortedTransaction, TransactionIndex
 from segstore.types import LogOffsetMetadata
-from tests.log_kit import TIME, at, bases, offsets, singleton
+from tests.kits.log_kit import TIME, at, bases, offsets, singleton
 
 
 def files(log, kind: str) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from segstore import LogConfig
 from segstore.config import MAX_LONG
 from segstore.log.local.segment import roll_jitter_ms
-from tests.log_kit import TIME, at, bases, batch
+from tests.kits.log_kit import TIME, at, bases, batch
 
 HOUR = 3600 * 1000
 

@@ -23,7 +23,7 @@ from segstore.log.producers.producer_state_entry import (
 from segstore.log.producers.txn_metadata import CompletedTxn
 from segstore.log.producers.verification_state_entry import VerificationStateEntry
 from segstore.types import CONTROL_FLAG, TRANSACTIONAL_FLAG, AppendOrigin, LogOffsetMetadata
-from tests.conformance.producer_state_kit import ABORT, COMMIT, NOW, PRODUCER, data, marker
+from tests.kits.producer_state_kit import ABORT, COMMIT, NOW, PRODUCER, data, marker
 
 CLIENT, COORDINATOR, REPLICATION = (
     AppendOrigin.CLIENT,

@@ -16,7 +16,7 @@ from segstore.errors import (
 from segstore.log.producers.producer_input import ProducerInput
 from segstore.records.compression import codec_table
 from segstore.types import AppendOrigin
-from tests.log_kit import TIME, at, batch, singleton
+from tests.kits.log_kit import TIME, at, batch, singleton
 
 LENGTH_AT, MAGIC_AT, CRC_AT, CRC_FROM = 8, 16, 17, 21
 COUNT_AT, LAST_DELTA_AT, ATTRIBUTES_AT = 57, 23, 21

@@ -8,7 +8,7 @@ from segstore.errors import LogNotFoundError
 from segstore.log.producers.producer_state_manager import ProducerStateManager
 from segstore.log.producers.txn_metadata import CompletedTxn, TransactionsByOffset, TxnMetadata
 from segstore.types import AppendOrigin, LogOffsetMetadata
-from tests.conformance.producer_state_kit import (
+from tests.kits.producer_state_kit import (
     ABORT,
     COMMIT,
     NOW,

@@ -31,7 +31,7 @@ from segstore.log.producers.producer_state_rebuild import (
 from segstore.log.producers.producer_updates import ProducerUpdates
 from segstore.records.compression import codec_table
 from segstore.types import AppendOrigin
-from tests.log_kit import TIME, batch
+from tests.kits.log_kit import TIME, batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from segstore.log.producers.transaction_verification import (
 )
 from segstore.log.producers.verification_state_entry import VerificationGuard
 from segstore.types import CONTROL_FLAG, TRANSACTIONAL_FLAG, AppendOrigin
-from tests.conformance.producer_state_kit import COMMIT, NOW, PRODUCER, data, marker, producers
+from tests.kits.producer_state_kit import COMMIT, NOW, PRODUCER, data, marker, producers
 
 __all__ = ["producers"]
 

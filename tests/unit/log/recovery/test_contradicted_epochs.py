@@ -9,8 +9,8 @@ import pytest
 from segstore.log.files.checkpoints import LogState
 from segstore.log.recovery.contradicted_epochs import contradiction_of_epochs
 from segstore.types import EpochEntry
-from tests.log_kit import at, message_of_magic_1
-from tests.unit.log.damaged_logs import flip_bit
+from tests.kits.damaged_logs import flip_bit
+from tests.kits.log_kit import at, message_of_magic_1
 
 if TYPE_CHECKING:
     from collections.abc import Callable

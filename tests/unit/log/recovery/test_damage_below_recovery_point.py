@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segstore.errors import CorruptLogError, CorruptRecordError
-from tests.log_kit import note_being_emptied
-from tests.unit.log.damaged_logs import (
+from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     append_bytes,
     batches_of,
@@ -18,6 +17,7 @@ from tests.unit.log.damaged_logs import (
     refused,
     values_of,
 )
+from tests.kits.log_kit import note_being_emptied
 
 LAST = RECORDS_COUNT - 1
 

@@ -8,8 +8,7 @@ from segstore._core import Directory
 from segstore.errors import CorruptLogError, CorruptRecordError
 from segstore.log.recovery.refusals import damage, missing_between
 from segstore.log.recovery.survey import is_zero
-from tests.log_kit import batch
-from tests.unit.log.damaged_logs import (
+from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     LogDirectory,
     append_bytes,
@@ -19,6 +18,7 @@ from tests.unit.log.damaged_logs import (
     open_twice,
     refused,
 )
+from tests.kits.log_kit import batch
 
 LAST = RECORDS_COUNT - 1
 SECTOR_BYTES = 512

@@ -9,8 +9,8 @@ import pytest
 import segstore
 from segstore.cli import main
 from segstore.errors import IllegalStateError, OffsetOutOfRangeError
-from tests.log_kit import TIME, bases, batch, offsets, singleton
-from tests.remote_kit import TIERED, RemoteRecords
+from tests.kits.log_kit import TIME, bases, batch, offsets, singleton
+from tests.kits.remote_kit import TIERED, RemoteRecords
 
 SIZE = len(singleton())
 

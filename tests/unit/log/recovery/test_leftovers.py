@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import segstore
-from tests.log_kit import at, bases, offsets, values
+from tests.kits.log_kit import at, bases, offsets, values
 
 if TYPE_CHECKING:
     from pathlib import Path

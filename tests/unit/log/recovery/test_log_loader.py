@@ -9,7 +9,7 @@ import pytest
 import segstore
 from segstore import _core
 from segstore.records.compression import codec_table
-from tests.unit.log.damaged_logs import (
+from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     TIME,
     build,

@@ -7,8 +7,7 @@ import struct
 import pytest
 
 from segstore.log.files.partition_directory import file_name
-from tests.log_kit import offsets, singleton
-from tests.unit.log.damaged_logs import (
+from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     LogDirectory,
     batches_of,
@@ -17,7 +16,8 @@ from tests.unit.log.damaged_logs import (
     flip_bit,
     values_of,
 )
-from tests.unit.log.sidecar_kit import filled, sidecars
+from tests.kits.log_kit import offsets, singleton
+from tests.kits.sidecar_kit import filled, sidecars
 
 
 def write_checkpoint(folder, name, offset):

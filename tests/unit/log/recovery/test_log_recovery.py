@@ -9,7 +9,7 @@ from segstore import _core
 from segstore.log.local.segments import floor_index
 from segstore.log.recovery.epoch_changes import epoch_changes
 from segstore.records.compression import codec_table
-from tests.unit.log.damaged_logs import (
+from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     append_bytes,
     batches_of,

@@ -8,7 +8,7 @@ from segstore._core import Barrier, Directory
 from segstore.log.files.partition_directory import file_name
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import PATH, ScriptRunner, Settings
-from tests.unit.log.damaged_logs import (
+from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     batches_of,
     build,

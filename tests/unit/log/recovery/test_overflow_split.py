@@ -14,7 +14,10 @@ from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
 from segstore.log.recovery.overflow_split import has_overflow, split_overflowed_segment
 from segstore.records.compression import codec_table
-from tests.conformance.overflow_kit import (
+from tests.crash.crash_script import PATH, Settings
+from tests.kits.directory_kit import disk_with, far_record, name_of
+from tests.kits.log_kit import offsets
+from tests.kits.overflow_kit import (
     BASES,
     MAX_INT,
     OVERFLOWED,
@@ -24,10 +27,7 @@ from tests.conformance.overflow_kit import (
     sample_batches,
     write_overflowed_log,
 )
-from tests.conformance.records_kit import build
-from tests.crash.crash_script import PATH, Settings
-from tests.crash.directory_kit import disk_with, far_record, name_of
-from tests.log_kit import offsets
+from tests.kits.records_kit import build
 
 LAST = BASES[-1]
 LOG_END = LAST + MAX_INT

@@ -6,7 +6,7 @@ import pytest
 
 import segstore
 from segstore.errors import CorruptLogError, OutOfOrderSequenceError
-from tests.conformance.transactions_kit import ABORT, Producer, write
+from tests.kits.transactions_kit import ABORT, Producer, write
 
 END = 11
 SETTINGS = {"internal_segment_bytes": 400, "segment_ms": None, "replicated": False}

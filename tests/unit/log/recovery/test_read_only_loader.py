@@ -12,7 +12,7 @@ import pytest
 
 import segstore
 from segstore.errors import LogNotFoundError, NotALogError
-from tests.unit.log.damaged_logs import (
+from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     append_bytes,
     build,

@@ -9,7 +9,7 @@ import pytest
 import segstore
 from segstore.log.files.checkpoints import SYNC_FAILED_MARK
 from segstore.log.recovery.recovery_report import RecoveryReport
-from tests.unit.log.damaged_logs import append_bytes, build
+from tests.kits.damaged_logs import append_bytes, build
 
 
 def test_a_report_goes_to_json_with_every_field():

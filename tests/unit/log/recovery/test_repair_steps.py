@@ -13,8 +13,7 @@ from segstore.errors import CorruptLogError
 from segstore.log.files.checkpoints import LogState
 from segstore.log.files.partition_directory import file_name
 from segstore.log.local.segment import Segment
-from tests.log_kit import batch, offsets, singleton
-from tests.unit.log.damaged_logs import (
+from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     LogDirectory,
     append_bytes,
@@ -26,6 +25,7 @@ from tests.unit.log.damaged_logs import (
     refused,
     values_of,
 )
+from tests.kits.log_kit import batch, offsets, singleton
 
 EPOCH_POSITION = 12
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import segstore
 from segstore.errors import CorruptLogError
-from tests.unit.log.damaged_logs import TIME, LogDirectory, batches_of
+from tests.kits.damaged_logs import TIME, LogDirectory, batches_of
 
 if TYPE_CHECKING:
     from pathlib import Path

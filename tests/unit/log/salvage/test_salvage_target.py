@@ -23,7 +23,7 @@ from segstore.log.log_opener import open_partition
 from segstore.log.log_salvage import salvage_and_open
 from segstore.log.open_options import open_options
 from segstore.log.recovery import salvage_report
-from tests.unit.log.damaged_logs import (
+from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     SETTINGS,
     batches_of,
@@ -32,7 +32,7 @@ from tests.unit.log.damaged_logs import (
     flip_bit,
     values_of,
 )
-from tests.unit.log.salvage_kit import PAYLOAD, names_above, salvaged, without
+from tests.kits.salvage_kit import PAYLOAD, names_above, salvaged, without
 
 # ---- the target is valid, or absent --------------------------------------------------------------
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import segstore
-from tests.unit.log.damaged_logs import RECORDS_COUNT, SETTINGS, expected_values, values_of
+from tests.kits.damaged_logs import RECORDS_COUNT, SETTINGS, expected_values, values_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from segstore import SalvageReport
-    from tests.unit.log.damaged_logs import LogDirectory
+    from tests.kits.damaged_logs import LogDirectory
 
 PAYLOAD = 70  # behind the header of a batch
 

@@ -11,8 +11,8 @@ from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
 from segstore.log.recovery.overflow_split import split_overflowed_segment
 from segstore.records.compression import codec_table
-from tests.conformance.records_kit import build, rows
-from tests.kafka_loading import Settings, close_quietly, load_as_kafka
+from tests.kits.kafka_loading import Settings, close_quietly, load_as_kafka
+from tests.kits.records_kit import build, rows
 
 if TYPE_CHECKING:
     from pathlib import Path

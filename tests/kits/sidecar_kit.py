@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from segstore.log.files.checksum_sidecar import sidecar_base_offset
-from tests.log_kit import TIME, bases
+from tests.kits.log_kit import TIME, bases
 
 EPOCH_AT = 15
 VALUE = 30_000

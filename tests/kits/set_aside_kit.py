@@ -19,7 +19,7 @@ from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.recovery import repair
 from segstore.log.recovery.repair import Repair
 from segstore.log.recovery.restart_marker import RestartMarker
-from tests.log_kit import in_a_child
+from tests.kits.log_kit import in_a_child
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Barrier, DataFile, Directory, SimulatedDisk
 from tests.crash.crash_script import PATH, START_MS
-from tests.log_kit import at
+from tests.kits.log_kit import at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

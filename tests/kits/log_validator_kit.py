@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from segstore._core import LogValidator, Validation, ValidatorMetrics
 from segstore.records.compression import codec_table
 from segstore.types import Codec
-from tests.conformance.records_kit import build, headers
+from tests.kits.records_kit import build, headers
 
 NOW = 1_700_000_000_000
 WORDS = [b"hello", b"there", b"beautiful"]

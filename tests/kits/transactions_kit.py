@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from segstore._core import wall_clock_ms
 from segstore.types import AppendOrigin
-from tests.conformance.records_kit import build
+from tests.kits.records_kit import build
 
 if TYPE_CHECKING:
     from segstore import UnifiedLog

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from tests.oracle import OracleRecord
+    from tests.kits.oracle import OracleRecord
 
 MAX_SEQUENCE = 2**31 - 1
 BATCHES_TO_RETAIN = 5

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from segstore._core import encode_end_transaction_marker
 from segstore.types import AppendOrigin
-from tests.log_kit import TIME, batch
+from tests.kits.log_kit import TIME, batch
 
 if TYPE_CHECKING:
     from segstore import UnifiedLog

@@ -13,7 +13,7 @@ from segstore._core import BatchOptions, encode_records
 from segstore.log.unified_log import UnifiedLog
 from segstore.records.compression import codec_table
 from segstore.spark.commit_log import producer_id_of
-from tests.spark.sink_kit import QUERY, values_of
+from tests.kits.sink_kit import QUERY, values_of
 
 KILLED = 77
 SMALL = {"batch.size": "64"}  # a batch of a record or two

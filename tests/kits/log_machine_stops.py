@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from tests.unit.log.log_machine import RECORDS, SETTINGS, TIMES, encoded
-from tests.unit.log.log_machine_ends import AGES, SHARE, MovingMachine
+from tests.kits.log_machine import RECORDS, SETTINGS, TIMES, encoded
+from tests.kits.log_machine_ends import AGES, SHARE, MovingMachine
 
 if TYPE_CHECKING:
-    from tests.unit.log.log_machine import Data
+    from tests.kits.log_machine import Data
 
 Fields = dict[str, object]
 

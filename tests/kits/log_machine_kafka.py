@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
-from tests.unit.log.log_machine import PRODUCER_EXPIRATION_MS, SETTINGS
-from tests.unit.log.log_machine_checks import LogMachine
-from tests.unit.log.log_oracle import OracleLog
+from tests.kits.log_machine import PRODUCER_EXPIRATION_MS, SETTINGS
+from tests.kits.log_machine_checks import LogMachine
+from tests.kits.log_oracle import OracleLog
 
 if TYPE_CHECKING:
-    from tests.unit.log.log_oracle_producer import Transaction
+    from tests.kits.log_oracle_producer import Transaction
 
 
 @dataclass

@@ -9,8 +9,7 @@ from segstore._core import (
     validate_and_assign_offsets,
 )
 from segstore.records.compression import codec_table
-
-from .core_inputs import TIME, encoded
+from tests.kits.core_inputs import TIME, encoded
 
 LOG = "00000000000000000000.log"
 

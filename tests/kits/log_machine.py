@@ -18,11 +18,11 @@ from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.records.compression import codec_table
-from tests.memory_folder import memory_folder
-from tests.mock_time import MockTime
-from tests.oracle import OracleRecord
-from tests.unit.log.log_oracle import OracleLog
-from tests.unit.log.log_oracle_producer import OracleBatch
+from tests.kits.log_oracle import OracleLog
+from tests.kits.log_oracle_producer import OracleBatch
+from tests.kits.memory_folder import memory_folder
+from tests.kits.mock_time import MockTime
+from tests.kits.oracle import OracleRecord
 
 if TYPE_CHECKING:
     from segstore import UnifiedLog

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.unit.log.log_oracle_producer import OracleProducer, Transaction
+from tests.kits.log_oracle_producer import OracleProducer, Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tests.oracle import OracleRecord
-    from tests.unit.log.log_oracle_producer import OracleBatch
+    from tests.kits.log_oracle_producer import OracleBatch
+    from tests.kits.oracle import OracleRecord
 
 
 @dataclass

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
 from segstore.types import SpecialTimestamp
-from tests.oracle import OracleRecord
-from tests.unit.log.log_machine import START_MS
-from tests.unit.log.log_machine_ends import SHARE
-from tests.unit.log.log_machine_stops import StoppingMachine
+from tests.kits.log_machine import START_MS
+from tests.kits.log_machine_ends import SHARE
+from tests.kits.log_machine_stops import StoppingMachine
+from tests.kits.oracle import OracleRecord
 
 if TYPE_CHECKING:
     from segstore import FetchDataInfo, UnifiedLog
-    from tests.unit.log.log_oracle import OracleLog
+    from tests.kits.log_oracle import OracleLog
 
 
 class LogMachine(StoppingMachine):

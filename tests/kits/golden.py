@@ -1,8 +1,8 @@
 """Where golden directories are: named on the command line, or the packed choice.
 
 The folder on the command line is anyone's: its cases are chosen by what is in them, by
-`tests.golden_kinds`. A test that needs particular bytes takes them from the packed choice, whose
-names are the project's own.
+`tests.kits.golden_kinds`. A test that needs particular bytes takes them from the packed choice,
+whose names are the project's own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PACK = Path(__file__).parent / "interop" / "golden.tar.xz"
+PACK = Path(__file__).parents[1] / "interop" / "golden.tar.xz"
 _UNPACKED = pytest.StashKey[Path]()
 
 

@@ -11,11 +11,11 @@ from hypothesis.stateful import precondition, rule
 from segstore.log.producer_expiration import (
     PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS as EXPIRY_CHECK_MS,
 )
-from tests.unit.log.log_machine import RECORDS, SETTINGS, TIMES
-from tests.unit.log.log_machine_producers import ProducingMachine
+from tests.kits.log_machine import RECORDS, SETTINGS, TIMES
+from tests.kits.log_machine_producers import ProducingMachine
 
 if TYPE_CHECKING:
-    from tests.unit.log.log_machine import Data
+    from tests.kits.log_machine import Data
 
 MANY = 5
 """Batches that are there before everything is taken away."""

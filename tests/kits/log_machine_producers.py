@@ -9,8 +9,8 @@ from hypothesis.stateful import precondition, rule
 import segstore
 from segstore._core import encode_end_transaction_marker
 from segstore.types import AppendOrigin
-from tests.unit.log.log_machine import CODEC_IDS, RECORDS, AppendingMachine, Data, encoded
-from tests.unit.log.log_oracle_producer import OracleBatch, OracleProducer, sequence_after
+from tests.kits.log_machine import CODEC_IDS, RECORDS, AppendingMachine, Data, encoded
+from tests.kits.log_oracle_producer import OracleBatch, OracleProducer, sequence_after
 
 PRODUCERS = st.integers(100, 103)
 CHOICES = st.integers(0, 11)
