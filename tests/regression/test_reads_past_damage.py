@@ -34,7 +34,7 @@ from tests.kits.damaged_logs import (
     values_of,
 )
 from tests.kits.log_kit import at, batch
-from tests.unit.test_committed_view import PLAIN, data, forget_producers, marker
+from tests.unit.log.test_committed_view import PLAIN, data, forget_producers, marker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

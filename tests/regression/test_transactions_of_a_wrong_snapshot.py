@@ -11,7 +11,7 @@ import segstore
 from segstore.log.producers.producer_snapshot import format_snapshot
 from segstore.types import Isolation, TopicPartition
 from tests.kits.remote_directories import remote_logs, remote_rows, upload
-from tests.unit.test_committed_view import PLAIN, data, marker
+from tests.unit.log.test_committed_view import PLAIN, data, marker
 
 
 def test_the_batches_tell_where_a_transaction_ends(tmp_path):

@@ -91,3 +91,33 @@ def test_every_fuzz_target_has_a_corpus():
     }
 
     assert corpora == targets
+
+
+def test_a_stem_names_one_file_of_tests():
+    """A name on the command line or in a report leads to one file."""
+    files = [path for path in project_files(".py") if name_of(path).startswith("tests/")]
+    stems = Counter(path.stem for path in files if path.stem not in {"__init__", "conftest"})
+
+    assert [stem for stem, count in stems.items() if count > 1] == []
+
+
+def test_unit_tests_lie_in_the_rooms_of_their_sources():
+    """tests/unit mirrors segstore; the extension module has the folder ``core``."""
+    unit = ROOT / "tests" / "unit"
+    rooms = {
+        path.parent.relative_to(unit).as_posix()
+        for path in unit.rglob("test_*.py")
+        if path.parent not in {unit, unit / "core"}
+    }
+
+    assert rooms
+    assert [room for room in rooms if not (ROOT / "segstore" / room).is_dir()] == []
+
+
+@pytest.mark.parametrize("folder", ["conformance", "regression", "unit"])
+def test_helpers_of_tests_lie_in_kits(folder):
+    """These folders hold tests alone; ``user_code.py`` is what a test gives to a type checker."""
+    files = (ROOT / "tests" / folder).rglob("*.py")
+    helpers = {path.name for path in files if not path.name.startswith("test_")}
+
+    assert helpers - {"conftest.py", "user_code.py"} == set()

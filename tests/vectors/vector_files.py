@@ -27,8 +27,8 @@ def stem_of(name: str) -> str:
 
 
 def stem_of_module(module: Path) -> str:
-    """``loader`` of ``test_loader.py`` and ``test_loader_safe.py``."""
-    return module.stem.removeprefix("test_").removesuffix("_safe")
+    """``loader`` of ``test_vectors_loader.py`` and ``test_vectors_loader_safe.py``."""
+    return module.stem.removeprefix("test_vectors_").removesuffix("_safe")
 
 
 def read_folder(folder: Path, stem: str) -> list[Case]:

@@ -20,7 +20,7 @@ from segstore.errors import (
 )
 from segstore.types import TopicPartition
 from tests.kits.log_kit import at, batch, message_of_magic_1, offsets
-from tests.unit.test_committed_view import PLAIN, data, marker
+from tests.unit.log.test_committed_view import PLAIN, data, marker
 
 if TYPE_CHECKING:
     from pathlib import Path

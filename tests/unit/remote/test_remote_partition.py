@@ -24,7 +24,7 @@ from tests.kits.remote_directories import (
 )
 from tests.regression.test_records_that_an_index_names import cut, leave_as_a_broker
 from tests.regression.test_records_that_an_index_names import write as write_segments
-from tests.unit.test_committed_view import PLAIN, data, marker
+from tests.unit.log.test_committed_view import PLAIN, data, marker
 
 ORDERS = TopicPartition("orders", 0)
 COMMITTED = Isolation.READ_COMMITTED

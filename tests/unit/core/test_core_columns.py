@@ -32,7 +32,7 @@ from segstore.errors import (
 from segstore.records.columns import decode_to_batches
 from segstore.records.compression import codec_table
 from tests.kits.core_inputs import MEGABYTE, TIME, batch, pandas_of, run_of_batches
-from tests.unit.test_core_record import records
+from tests.unit.core.test_core_record import records
 
 LARGE = pa.schema(
     {"key": pa.large_binary(), "value": pa.large_string(), "timestamp": pa.timestamp("us", "UTC")}

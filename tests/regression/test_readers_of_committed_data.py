@@ -14,7 +14,7 @@ from segstore.errors import CorruptLogError, LogNotFoundError, OffsetOutOfRangeE
 from segstore.log.local import transaction_index
 from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index import AbortedTransaction, TransactionIndex
-from tests.unit.test_committed_view import PLAIN, data, forget_producers, marker
+from tests.unit.log.test_committed_view import PLAIN, data, forget_producers, marker
 
 if TYPE_CHECKING:
     from pathlib import Path

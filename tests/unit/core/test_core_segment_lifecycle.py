@@ -14,7 +14,7 @@ from segstore.errors import (
 )
 from tests.kits.core_inputs import TIME
 from tests.kits.segment_inputs import Segment, append, context_of, offsets
-from tests.unit.test_core_directory import in_child
+from tests.unit.core.test_core_directory import in_child
 
 
 def test_a_closed_segment_says_so(segment):
