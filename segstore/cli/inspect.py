@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from segstore.cli.output import Progress, count_of, human_bytes, human_time, print_table, write_line
 from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
+from segstore.cli.shown_times import shown_times
 from segstore.cli.transaction_text import transaction_fields, transaction_text
 from segstore.errors import SegstoreError
 from segstore.types import CODEC_MASK, CONTROL_FLAG, TRANSACTIONAL_FLAG
@@ -39,7 +40,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Inspect the selected partitions; 1 when one is damaged, or lacks records."""
+    """Inspect the selected partitions; 1 when one is damaged, lacks records or cannot be read."""
     code = 0
     with Progress(quiet=arguments.quiet) as progress:
         for path in selected_partitions(arguments.path, arguments.topic, arguments.partition):
@@ -91,11 +92,11 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
     missing: list[MissingRecords] = []
     try:
         with segstore.open(path, read_only=True) as log:
-            damage, missing = log.report.damage, log.missing_records()
+            damage, missing = log.report.damage or shown_times(log).damage, log.missing_records()
             stable = log.last_stable_offset
             transactions = [transaction_fields(one) for one in log.open_transactions()]
     except SegstoreError as error:
-        unreadable.append(f"transactions: {error}")
+        damage = str(error)
     return {
         "path": path,
         "topic": None if state.topic_partition is None else state.topic_partition.topic,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from segstore.cli.output import human_bytes, human_time, print_table, say, say_warnings, write_line
 from segstore.cli.partition_paths import all_partitions, is_partition, unlisted_directories
+from segstore.cli.shown_times import shown_times
 from segstore.cli.transaction_text import transaction_fields, transaction_text
 from segstore.errors import SegstoreError
-from segstore.types import SpecialTimestamp
 
 if TYPE_CHECKING:
     import argparse
@@ -41,7 +41,8 @@ class PartitionSummary:
     path: str
     damage: str | None
     """Why the log ends before its records do, or which of them are missing; END is marked then."""
-    last_stable_offset: int
+    last_stable_offset: int | None
+    """None where it cannot be read."""
     open_transactions: list[dict[str, Any]]
     """Ascending by their first offsets; The fields of `OpenTransaction`, and whether it hangs."""
 
@@ -102,21 +103,26 @@ def summarise(log: Log, path: str) -> PartitionSummary:
     """Look up what a line of the list says; reads a batch or two."""
     topic, partition = log.topic_partition
     segments = log.segments()
-    first = next(iter(log.scan(check_crcs=False)), None)
-    latest = log.fetch_offset_by_timestamp(SpecialTimestamp.MAX)
+    times = shown_times(log)
+    stable, transactions, damage = None, [], _damage(log) or times.damage
+    try:
+        stable = log.last_stable_offset
+        transactions = [transaction_fields(one) for one in log.open_transactions()]
+    except SegstoreError as error:  # the rest is shown
+        damage = damage or str(error)
     return PartitionSummary(
         topic=topic,
         partition=partition,
         log_start_offset=log.log_start_offset,
         log_end_offset=log.log_end_offset,
-        first_timestamp=None if first is None else first.timestamp,
-        last_timestamp=None if latest.offset < 0 else latest.timestamp,
+        first_timestamp=times.first_timestamp,
+        last_timestamp=times.last_timestamp,
         size_bytes=sum(segment.size_bytes for segment in segments),
         segments=len(segments),
         path=path,
-        damage=_damage(log),
-        last_stable_offset=log.last_stable_offset,
-        open_transactions=[transaction_fields(one) for one in log.open_transactions()],
+        damage=damage,
+        last_stable_offset=stable,
+        open_transactions=transactions,
     )
 
 
@@ -136,6 +142,6 @@ def _row(summary: PartitionSummary) -> tuple[str, ...]:
         human_time(summary.last_timestamp),
         human_bytes(summary.size_bytes),
         str(summary.segments),
-        str(summary.last_stable_offset),
+        "-" if summary.last_stable_offset is None else str(summary.last_stable_offset),
         str(next((one["producer_id"] for one in summary.open_transactions), "-")),
     )

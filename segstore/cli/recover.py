@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from segstore.cli.output import Progress, UsageError, count_of, say, write_line
 from segstore.cli.partition_paths import all_partitions
 from segstore.cli.verify import check_text
-from segstore.errors import InconsistentTopicIdError, LogLockedError, NotALogError, SegstoreError
+from segstore.errors import (
+    CorruptLogError,
+    InconsistentTopicIdError,
+    LogLockedError,
+    NotALogError,
+    SegstoreError,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -52,87 +58,99 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run and arguments.checksum_sidecars:
         msg = "--checksum-sidecars writes files, and --dry-run writes nothing"
         raise UsageError(msg)
-    codes = [0]
-    paths = all_partitions(arguments.path)
-    with ExitStack() as stack:
-        progress = stack.enter_context(Progress(quiet=arguments.quiet))
-        session = None
-        if not arguments.dry_run:  # until it ends all partitions are as they were found
-            session = stack.enter_context(repair_session(paths[0]))
-        for path in paths:
-            try:
-                codes.append(_recover(path, session, progress, arguments))
-            except (LogLockedError, NotALogError) as error:
-                if len(paths) == 1:
-                    raise
-                say(f"segstore: {error}")  # the others are repaired
-                codes.append(1)
-    return max(codes)
-
-
-def _recover(
-    path: str, session: RepairSession | None, progress: Progress, arguments: argparse.Namespace
-) -> int:
-    """Recover one partition, or without *session* say what that would do."""
-    from segstore.log.check.partition_check import check_partition
-    from segstore.log.files.partition_lock import check_no_writer
-    from segstore.log.files.partition_path import absolute_path
-
-    if session is None:
-        check_no_writer(absolute_path(path))  # what is said of a log that grows is soon untrue
-        return _foretell(check_partition(path, progress), as_json=arguments.json)
-    found = check_partition(path, progress)
-    repair = _repaired(found, session, progress, with_sidecars=arguments.checksum_sidecars)
-    if isinstance(repair.error, (LogLockedError, NotALogError)):
-        raise repair.error
-    _report(found, repair, as_json=arguments.json)
-    return _exit_code(found, repair.left, is_refused=repair.error is not None)
+    paths, code, repairs = all_partitions(arguments.path), 0, []
+    with Progress(quiet=arguments.quiet) as progress:
+        with ExitStack() as stack:
+            session = None
+            if not arguments.dry_run:  # until it ends all partitions are as they were found
+                session = stack.enter_context(repair_session(paths[0]))
+            for path in paths:
+                try:
+                    if session is None:
+                        code = max(code, _foretell(path, progress, as_json=arguments.json))
+                    else:
+                        sidecars = arguments.checksum_sidecars
+                        repairs.append(_repaired(path, session, progress, with_sidecars=sidecars))
+                except (LogLockedError, NotALogError) as error:
+                    if len(paths) == 1:
+                        raise
+                    say(f"segstore: {error}")  # the others are repaired
+                    code = 1
+        for repair in repairs:  # with the last of them the files of the log directory are written
+            left = _left(repair, progress)
+            _report(repair, left, as_json=arguments.json)
+            is_refused = repair.error is not None
+            code = max(code, _exit_code(repair.found, left, is_refused=is_refused))
+    return code
 
 
 class Repair(NamedTuple):
     """What `recover` did with one partition."""
 
-    report: RecoveryReport | None
-    error: SegstoreError | None
+    found: VerifyReport
+    report: RecoveryReport | None = None
+    error: SegstoreError | None = None
     """Why nothing was done."""
-    sidecars: SidecarsReport | None
-    left: list[Finding]
-    """What is wrong still."""
+    sidecars: SidecarsReport | None = None
 
 
 def _repaired(
-    found: VerifyReport, session: RepairSession, progress: Progress, *, with_sidecars: bool
+    path: str, session: RepairSession, progress: Progress, *, with_sidecars: bool
 ) -> Repair:
-    """Open for writing, close, and check what was not clean again."""
+    """Check one partition, open it for writing, and close it.
+
+    Raises
+    ------
+    LogLockedError, NotALogError
+        Nothing was done.
+    """
     from segstore.log.check.partition_check import check_partition
-    from segstore.log.check.unreadable_file import is_derived
+    from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, is_derived
     from segstore.log.files.checkpoints import PARTITION_METADATA
 
-    path, forecast = found.path, found.forecast
+    found = check_partition(path, progress)
+    forecast = found.forecast
     if found.blocking_file is not None:
-        return Repair(None, SegstoreError(_in_the_way(found.blocking_file)), None, found.findings)
-    if forecast.error is not None or forecast.report.created:
-        return Repair(None, forecast.error or _no_log(path), None, found.findings)
+        return Repair(found, error=SegstoreError(_in_the_way(found.blocking_file)))
+    if isinstance(forecast.error, (LogLockedError, NotALogError)):
+        raise forecast.error
+    if forecast.error is not None:
+        return Repair(found, error=forecast.error)
+    if forecast.report.created:
+        raise _no_log(path)
     damaged = [one.file for one in found.findings if one.repaired and is_derived(one.file)]
     cut = {f"{base:020d}.segsum" for base in forecast.truncations}
     try:
         _remove(path, [name for name in damaged if not name.endswith(".txnindex")], session)
         with session.open(path, progress=progress) as log:
             report = log.report
-            report.rebuilt += log.rebuild_transaction_indexes()
-            with suppress(InconsistentTopicIdError):  # which is a finding
+            with suppress(CorruptLogError):  # records of transactions are missing: a finding
+                report.rebuilt += log.rebuild_transaction_indexes()
+            with suppress(InconsistentTopicIdError, *UNREADABLE_ERRORS):  # which is a finding
                 report.rebuilt += [PARTITION_METADATA] if log.restore_topic_id() else []
             is_lost = not cut.isdisjoint(report.removed)
             has_sidecar = is_lost or any(name.endswith(".segsum") for name in damaged)
             sidecars = None
             if with_sidecars or has_sidecar:
                 sidecars = log.write_checksum_sidecars(progress)
+    except (LogLockedError, NotALogError):
+        raise
     except SegstoreError as error:  # the partitions beside it are recovered all the same
-        return Repair(None, error, None, found.findings)
-    changed = not (found.ok and report.clean and sidecars is None)
-    left = check_partition(path, progress).findings if changed else []
+        return Repair(found, error=error)
     report.rebuilt += [name for name in damaged if name not in report.rebuilt]
-    return Repair(report, None, sidecars, left)
+    return Repair(found, report, sidecars=sidecars)
+
+
+def _left(repair: Repair, progress: Progress) -> list[Finding]:
+    """Return what is wrong still: what was not clean is checked again."""
+    from segstore.log.check.partition_check import check_partition
+
+    found, report = repair.found, repair.report
+    is_refused = found.blocking_file is not None or found.forecast.error is not None
+    is_as_found = report is not None and found.ok and report.clean and repair.sidecars is None
+    if is_refused or is_as_found:
+        return found.findings
+    return check_partition(found.path, progress).findings
 
 
 def _in_the_way(name: str) -> str:
@@ -208,36 +226,38 @@ def _exit_code(found: VerifyReport, left: Iterable[Finding], *, is_refused: bool
 # ---- what is printed -----------------------------------------------------------------------------
 
 
-def _report(found: VerifyReport, repair: Repair, *, as_json: bool) -> None:
+def _report(repair: Repair, left: list[Finding], *, as_json: bool) -> None:
     """Print what was done, and what could not be."""
-    left = {one.identity for one in repair.left}
-    repaired = [one for one in found.findings if one.repaired and one.identity not in left]
+    known = {one.identity for one in left}
+    repaired = [one for one in repair.found.findings if one.repaired and one.identity not in known]
     if repair.error is not None:
         repaired = []
     if as_json:
-        write_line(json.dumps(_values(found.path, repair, repaired)))
+        write_line(json.dumps(_values(repair, repaired, left)))
     else:
-        write_line("\n  ".join(_lines(found.path, repair, repaired)))
+        write_line("\n  ".join(_lines(repair, repaired, left)))
 
 
-def _values(path: str, repair: Repair, repaired: list[Finding]) -> dict[str, Any]:
+def _values(repair: Repair, repaired: list[Finding], left: list[Finding]) -> dict[str, Any]:
     from segstore.log.findings.finding_text import finding_values
 
+    path = repair.found.path
     values: dict[str, Any] = {"path": path}
     if repair.report is not None:
         values |= repair.report.to_dict()
     if repair.error is not None:
         values["error"] = f"{type(repair.error).__name__}: {repair.error}"
     values["repaired"] = [finding_values(one, path) for one in repaired]
-    values["not_repaired"] = [finding_values(one, path) for one in repair.left]
+    values["not_repaired"] = [finding_values(one, path) for one in left]
     if repair.sidecars is not None:
         values["checksum_sidecars"] = repair.sidecars._asdict()
     return values
 
 
-def _lines(path: str, repair: Repair, repaired: list[Finding]) -> list[str]:
+def _lines(repair: Repair, repaired: list[Finding], left: list[Finding]) -> list[str]:
     from segstore.log.findings.finding_text import finding_line, finding_text
 
+    path = repair.found.path
     lines = [f"{path}:"]
     if repair.error is not None:
         lines = [f"{path}: cannot be repaired: {repair.error.text_within(path)}"]
@@ -248,9 +268,9 @@ def _lines(path: str, repair: Repair, repaired: list[Finding]) -> list[str]:
     if repaired:
         lines.append(f"repaired: {count_of(len(repaired), 'finding')}")
         lines += map(finding_line, repaired)
-    if repair.left:
-        lines.append(f"not repaired: {count_of(len(repair.left), 'finding')}")
-        lines += [finding_text(one, path) for one in repair.left]
+    if left:
+        lines.append(f"not repaired: {count_of(len(left), 'finding')}")
+        lines += [finding_text(one, path) for one in left]
     return lines
 
 
@@ -262,8 +282,14 @@ def _sidecars_text(sidecars: SidecarsReport) -> str:
     )
 
 
-def _foretell(found: VerifyReport, *, as_json: bool) -> int:
-    """Say what an open for writing would do, and what it would leave."""
+def _foretell(path: str, progress: Progress, *, as_json: bool) -> int:
+    """Say what an open for writing would do, and what it would leave; nothing is written."""
+    from segstore.log.check.partition_check import check_partition
+    from segstore.log.files.partition_lock import check_no_writer
+    from segstore.log.files.partition_path import absolute_path
+
+    check_no_writer(absolute_path(path))  # what is said of a log that grows is soon untrue
+    found = check_partition(path, progress)
     forecast = found.forecast
     left = [finding for finding in found.findings if not finding.repaired]
     write_line(json.dumps(found.to_dict()) if as_json else check_text(found))

@@ -84,7 +84,8 @@ def _open_log(local_log: LocalLog, offsets: LogOffsets, opened: RecoveryReport) 
     from segstore.log.local.transaction_index_check import wrong_indexes
     from segstore.log.recovery.forecast import OpenForecast
 
-    start, end, below = offsets.log_start_offset, local_log.log_end, opened.maybe_missing_below
+    start, end = offsets.log_start_offset, local_log.log_end
+    below = max((behind for _, behind in opened.maybe_missing_ranges), default=0)
     is_gone = (opened.log_start_offset < start >= below) or local_log.truncations.reach(below)
     report = replace(
         opened.copy(),

@@ -15,6 +15,8 @@ from segstore.errors import (
     CorruptLogError,
     LimitExceededError,
     LogNotFoundError,
+    NotALogError,
+    ReadIOError,
     SegstoreError,
 )
 from segstore.log.files.partition_directory import file_name
@@ -150,8 +152,8 @@ def _newest_snapshot(directory: Directory, low: int, high: int) -> tuple[int, di
             continue
         try:
             found = open_transactions(directory.read_file(file_name(offset, "snapshot")))
-        except (LogNotFoundError, LimitExceededError):
-            continue
+        except (LogNotFoundError, LimitExceededError, NotALogError, ReadIOError):
+            continue  # an older one, and the batches behind it, say the same
         if found is not None:
             return offset, found
     return low, {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import segstore._core as _core
 from segstore.arguments import path_text
 from segstore.config import MAX_INT
-from segstore.errors import CorruptCheckpointError, IllegalArgumentError
+from segstore.errors import CorruptCheckpointError, IllegalArgumentError, LimitExceededError
 from segstore.log.access import LogAccess
 from segstore.log.closing import Closing
 from segstore.log.files.checkpoint_store import CheckpointStore
@@ -262,7 +262,7 @@ def _topic_id(
     expected = options.topic_id
     try:
         found = read_topic_id(directory)
-    except CorruptCheckpointError as error:
+    except (CorruptCheckpointError, LimitExceededError) as error:
         if options.profile is Profile.KAFKA or expected is not None:
             raise
         report.warnings.append(str(error))

@@ -96,6 +96,15 @@ class OwnedLogDirectory:
         self.checkpoints.changed |= names - self._opened
         self._opened |= names
 
+    def write_checkpoints(self) -> None:
+        """Bring the lines of all logs that were closed to stable storage.
+
+        A file that cannot be read is left as it is while it may have the line of another log.
+        """
+        self.checkpoints.write()
+        if not has_unopened_logs(self._directory):
+            self.checkpoints.write_unreadable({*list_partition_directories(self._directory)})
+
     def mark_clean(self, broker_epoch: int) -> None:
         """Leave the marker, unless the next who opens the directory may have a log to recover.
 

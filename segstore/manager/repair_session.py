@@ -79,7 +79,7 @@ def repair_session(path: str) -> Iterator[RepairSession]:
         try:
             yield RepairSession(owned)
             if owned is not None:
-                owned.checkpoints.write()
+                owned.write_checkpoints()
                 owned.mark_clean(NO_BROKER_EPOCH)
         finally:
             if owned is not None:

@@ -1,6 +1,7 @@
 /* unreadable_pages.c - a disk with a bad sector: reads of a file fail with EIO between two bytes.
  *
- * EIO_FILE is the end of its path, EIO_FROM and EIO_TO the bytes; with EIO_LIST directories of that name cannot be listed. */
+ * EIO_FILE is the end of its path, EIO_FROM and EIO_TO the bytes; with EIO_INODE another file of that path can be read. With
+ * EIO_LIST directories of that name cannot be listed. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -28,6 +30,10 @@ static int is_bad(int fd, size_t size, off_t offset)
     if (length < 0)
         return 0;
     path[length] = 0;
+    const char *inode = getenv("EIO_INODE");
+    struct stat found;
+    if (inode != NULL && (fstat(fd, &found) != 0 || found.st_ino != (ino_t)atoll(inode)))
+        return 0;
     const char *from = getenv("EIO_FROM");
     const char *to = getenv("EIO_TO");
     return is_named(path) && offset < (to == NULL ? 1L << 60 : atol(to)) &&

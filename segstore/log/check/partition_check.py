@@ -207,7 +207,7 @@ class _Look:
         """Look at everything."""
         directory, report = self._directory, self._report
         names = directory.names()
-        known = [name for name in names if self._is_known(name)]
+        known = [name for name in names if self._is_known(name) and not name.endswith(".log")]
         self._findings += files_that_are_none(directory, known)
         report.forecast = forecast = self._forecast()
         state = read_state(directory, forecast)
@@ -228,9 +228,10 @@ class _Look:
         self._check_segments(context, bases, state)
         self._set_log_end(bases, start)
         self._check_small_files(state)
-        self._add_what_the_open_finds()
+        self._add_what_the_open_finds(state.safe_below)
         self._check_sidecars(context, bases[:-1], state)
-        if report.blocking_file is not None:  # `recover` changes nothing before it is moved away
+        if report.blocking_file is not None or forecast.error is not None:
+            # `recover` changes nothing
             self._findings[:] = [replace(one, repaired=False) for one in self._findings]
         self._findings.sort(key=_severity)
         with self._reading("."):
@@ -292,7 +293,15 @@ class _Look:
             try:
                 checked = examination.examine(base, place, self._end_position(base, size))
             except UNREADABLE_ERRORS as error:
-                self._add(unreadable_file(directory, name, error))
+                last = None if following is None else following - 1
+                self._add(
+                    replace(
+                        unreadable_file(directory, name, error),
+                        first_offset=base,
+                        last_offset=last,
+                        lost=((base, last),),
+                    )
+                )
                 place = Neighbours(base, False, -1, None, report.recovery_point)
                 continue
             report.segments.append(checked.check)
@@ -330,11 +339,11 @@ class _Look:
         return min(size, handle.end_position)
 
     def _check_indexes(self, base: int, following: int | None, checked: CheckedSegment) -> None:
-        """Add what is wrong with both indexes; `recover` builds them again.
+        """Add what is wrong with both indexes; `recover` builds those of a whole ``.log`` again.
 
         Of a log that is being written the last entries, and whole files, may be in memory only.
         """
-        handle, repaired = self._open_log, self._report.forecast.error is None
+        handle = self._open_log
         if handle is not None and base == handle.active_base_offset:
             return
         is_trimmed = following is not None or self._is_believed_by_a_broker
@@ -353,6 +362,7 @@ class _Look:
         is_growing = (self._size(file_name(base, "log")) or 0) > checked.check.size_bytes
         if following is None and is_growing:
             return  # entries of batches that came since are among them
+        repaired = checked.is_whole or self._report.forecast.changes_log(base)
         self._add(*(replace(one, repaired=repaired and one.repaired) for one in found))
 
     def _set_log_end(self, bases: array[int], start: int) -> None:
@@ -379,7 +389,7 @@ class _Look:
                 )
             )
         offsets = [file.offset for file in self._files if file.kind == "snapshot"]
-        self._add(*snapshot_findings(directory, offsets, report.forecast))
+        self._add(*snapshot_findings(directory, offsets))
         with self._reading(MISSING_RECORDS):
             self._add(*missing_records_findings(directory))
         self._check_transaction_indexes()
@@ -415,8 +425,7 @@ class _Look:
                 text = f"{size} bytes are no multiple of {TRANSACTION_INDEX_ENTRY_BYTES}"
                 problems[file.offset] = text, True
         for base, (problem, is_known) in sorted(problems.items()):
-            is_replaced = is_known or report.forecast.replaces_transaction_index(base)
-            repaired = report.forecast.error is None and is_replaced
+            repaired = is_known or report.forecast.replaces_transaction_index(base)
             self._add(
                 Finding(
                     code=FindingCode.TRANSACTION_INDEX_CORRUPT,
@@ -427,7 +436,7 @@ class _Look:
                 )
             )
 
-    def _add_what_the_open_finds(self) -> None:
+    def _add_what_the_open_finds(self, safe_below: int) -> None:
         """Add what only an open for writing finds: records that are missing [DUR-54]."""
         forecast, directory = self._report.forecast, self._directory
         error = forecast.error
@@ -442,9 +451,9 @@ class _Look:
         elif not isinstance(error, CorruptLogError):
             self._report.notes.append(f"cannot be opened for writing: {error}")
         elif not is_of_restart(error) and not any(map(_is_of_records, self._findings)):
-            self._add(self._refusal(error))
+            self._add(self._refusal(error, safe_below))
 
-    def _refusal(self, error: CorruptLogError) -> Finding:
+    def _refusal(self, error: CorruptLogError, safe_below: int) -> Finding:
         """Return the finding of a log that an open refuses, and no batch shows why."""
         file = parse_file_name(os.path.basename(error.file or ""))  # noqa: PTH119 - a name
         facts = {**facts_of(error), "found": error.message}
@@ -458,6 +467,8 @@ class _Look:
                 **facts,
             )
         first, end = self._first_missing(file.offset), file.offset
+        if first >= end and file.offset == segments[-1].base_offset:
+            first, end = segments[-1].next_offset, safe_below
         return Finding(
             code=FindingCode.RECORDS_MISSING,
             file=file.name,
@@ -491,7 +502,7 @@ class _Look:
                     last_offset=check.next_offset - 1,
                     found=forecast.report.reason,
                     records=Records.UNREADABLE,
-                    lost=((check.base_offset, check.next_offset - 1),),
+                    salvageable=((check.base_offset, check.next_offset - 1),),
                     action=Action.RECOVER,
                     repaired=True,
                 )
@@ -536,7 +547,7 @@ class _Look:
                 position=found.position,
                 found=found.what,
                 action=Action.RECOVER,
-                repaired=self._report.forecast.error is None,
+                repaired=True,
             )
         is_told = any(one.file == found.file for one in self._findings)
         return Finding(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from segstore.errors import (
@@ -14,7 +14,11 @@ from segstore.errors import (
     LogNotFoundError,
     SegstoreError,
 )
-from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, unreadable_file
+from segstore.log.check.unreadable_file import (
+    UNREADABLE_ERRORS,
+    files_that_are_none,
+    unreadable_file,
+)
 from segstore.log.files import checkpoints
 from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.files.leader_epoch_file_cache import require_whole
@@ -46,6 +50,8 @@ class PartitionState:
     """The greatest that a checkpoint says."""
     recovery_point: int | None = None
     """The smaller of the partition's own and that of the log directory."""
+    safe_below: int = 0
+    """Records from the log start up to here had been synced, as an open reads it."""
     epochs: list[EpochEntry] = field(default_factory=list)
     topic_id: str | None = None
     clean_markers: list[str] = field(default_factory=list)
@@ -105,6 +111,10 @@ class _StateReading:
         for place, prefix in self._places:
             if place.exists(checkpoints.CLEAN_SHUTDOWN_MARKER):
                 state.clean_markers.append(prefix + checkpoints.CLEAN_SHUTDOWN_MARKER)
+            state.findings += [
+                replace(found, file=prefix + found.file)
+                for found in files_that_are_none(place, [checkpoints.CLEAN_SHUTDOWN_MARKER])
+            ]
         if state.topic_partition is not None:
             self._read_recovery_point(state.topic_partition)
             self._read_log_start(state.topic_partition)
@@ -214,6 +224,7 @@ class _StateReading:
             store = CheckpointStore(self._directory, self._parent, topic_partition)
             found = store.read()
             state.log_start_offset, marker = found.log_start_offset, found.own_marker
+            state.safe_below = found.safe_below
             if marker is not None and marker.has_crc and marker.log_start_offset is not None:
                 told = {checkpoints.CLEAN_SHUTDOWN_MARKER: marker.log_start_offset, **told}
         state.findings += [

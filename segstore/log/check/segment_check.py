@@ -278,6 +278,7 @@ class SegmentExamination:
         }
         if not there.issuperset(_identities(beyond)):
             return None
+        first, behind = scan.next_offset, min(place.following, int(beyond["base_offset"][0]))
         return self._of_log(
             FindingCode.SEGMENTS_OVERLAP,
             base,
@@ -287,6 +288,8 @@ class SegmentExamination:
             found=f"offsets up to {last}",
             expected=f"offsets below {place.following}, where {file_name(place.following, 'log')}"
             " begins",
+            records=Records.MISSING if first < behind else Records.NONE,
+            lost=((first, behind - 1),) if first < behind else (),
         )
 
     def _headers(self, base: int) -> BatchHeaders:

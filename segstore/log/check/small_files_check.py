@@ -57,13 +57,11 @@ def small_file_findings(
         # else it is not known before where the log ends
         yield from _recovery_point(state, log_end_offset, is_end_damaged=is_end_damaged)
         yield from _log_start(state, forecast, log_end_offset)
-    yield from _epochs(state.epochs, forecast)
+    yield from _epochs(state.epochs)
     yield from _lost_small_files(forecast)
 
 
-def snapshot_findings(
-    directory: Directory, offsets: Iterable[int], forecast: OpenForecast
-) -> Iterator[Finding]:
+def snapshot_findings(directory: Directory, offsets: Iterable[int]) -> Iterator[Finding]:
     """Yield the producer snapshots that cannot be used; `recover` deletes them."""
     for offset in offsets:
         file = SnapshotFile(directory, offset)
@@ -75,7 +73,7 @@ def snapshot_findings(
                 file=file.name,
                 position=error.position,
                 action=Action.RECOVER,
-                repaired=forecast.error is None,
+                repaired=True,
                 **facts_of(error),
             )
         except UNREADABLE_ERRORS as error:
@@ -135,7 +133,7 @@ def _log_start(
     )
 
 
-def _epochs(epochs: list[EpochEntry], forecast: OpenForecast) -> Iterator[Finding]:
+def _epochs(epochs: list[EpochEntry]) -> Iterator[Finding]:
     for before, after in pairwise(epochs):
         if after.epoch <= before.epoch or after.start_offset < before.start_offset:
             yield Finding(
@@ -145,7 +143,7 @@ def _epochs(epochs: list[EpochEntry], forecast: OpenForecast) -> Iterator[Findin
                 found=f"epoch {after.epoch} from offset {after.start_offset}",
                 expected=f"more than epoch {before.epoch} from offset {before.start_offset}",
                 action=Action.RECOVER,
-                repaired=forecast.error is None,
+                repaired=True,
             )
             return
 
@@ -209,6 +207,7 @@ def _lost_small_files(forecast: OpenForecast) -> Iterator[Finding]:
             file=file,
             found=report.maybe_missing,
             records=Records.MAYBE_MISSING,
+            lost=tuple((first, behind - 1) for first, behind in report.maybe_missing_ranges),
             action=Action.RESTORE_FIRST,
         )
     elif report.lost_state is not None:
@@ -218,5 +217,5 @@ def _lost_small_files(forecast: OpenForecast) -> Iterator[Finding]:
             found=report.lost_state,
             records=Records.MAYBE_MISSING,
             action=Action.RESTORE_FIRST,
-            repaired=not is_refused,
+            repaired=True,
         )

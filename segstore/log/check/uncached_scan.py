@@ -39,12 +39,12 @@ class UncachedScan:
     def __call__(self, segment: Segment, **how: Any) -> tuple[BatchHeaders, ScanResult]:
         """Read one segment, with what its ``scan`` takes."""
         segment.drop_cache()
-        tables, position = [], 0
+        tables, position, latest = [], 0, -1
         for headers, result in segment.scan_windows(window_bytes=WINDOW_BYTES, **how):
             tables.append(headers)
             self._took(result.valid_bytes - position)
-            position = result.valid_bytes
-        return np.concatenate(tables), result
+            position, latest = result.valid_bytes, max(latest, result.max_timestamp)
+        return np.concatenate(tables), result._replace(max_timestamp=latest)
 
     def _took(self, size: int) -> None:
         """Report *size* bytes, and wait until they may have been read."""

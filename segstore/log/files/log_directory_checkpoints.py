@@ -29,6 +29,7 @@ from segstore.log.files.clean_shutdown_file_handler import CleanShutdownFileHand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
     from segstore._core import Directory
     from segstore.types import TopicPartition
@@ -175,6 +176,7 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         super().__init__(directory)
         self.changed: set[TopicPartition] = set()
         self._known: dict[str, dict[TopicPartition, int] | SegstoreError] = {}
+        self._unreadable: dict[str, dict[TopicPartition, int]] = {}  # what they would say
         self._changed: set[str] = set()
         self._gathers = False
         self._marker_is_gone = False
@@ -208,7 +210,9 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
                 (LOG_START_OFFSET_CHECKPOINT, log_start_offset),
             ):
                 offsets = self._lines(name)
-                if offsets is not None and offsets.get(topic_partition, 0) != offset:
+                if offsets is None:
+                    self._unreadable.setdefault(name, {})[topic_partition] = offset
+                elif offsets.get(topic_partition, 0) != offset:
                     offsets[topic_partition] = offset
                     self._changed.add(name)
             if LOG_START_OFFSET_CHECKPOINT in self._changed and not self._gathers:
@@ -228,6 +232,13 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         with self._mutex:
             for name in sorted(self._changed):
                 self._put(name, self._offsets(name))
+
+    def write_unreadable(self, all_logs: AbstractSet[TopicPartition]) -> None:
+        """Write files that cannot be read again, where all logs of the directory were closed."""
+        with self._mutex:
+            for name, offsets in self._unreadable.items():
+                if offsets.keys() >= all_logs:
+                    self._put(name, offsets)
 
     def _put(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         """Write a file whole; where that fails, what was known stays known."""

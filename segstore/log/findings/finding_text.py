@@ -142,6 +142,8 @@ def advice(finding: Finding, path: str) -> str:
         sidecar = f"{finding.file.removesuffix('.log')}.segsum"
         text += f"; if it is as it should be, remove {sidecar}, and `segstore recover {where}"
         text += " --checksum-sidecars` writes it again"
+    if finding.action is Action.RECOVER and not finding.repaired:
+        text += ", once what keeps it from opening the log is settled"
     if finding.repaired and finding.action is not Action.RECOVER:
         text += f"; {recover} goes on as it is"
     return text

@@ -204,7 +204,7 @@ class BatchSearch:
     def _behind_damaged(self, position: int, end: int) -> int | None:
         """Step over damaged batches by their lengths; None when these lead nowhere."""
         for _ in range(_MAX_STEPS):
-            prefix = self._read(position, _PREFIX_BYTES)
+            prefix = self._read(position, min(_PREFIX_BYTES, end - position))  # none behind it
             if len(prefix) < _PREFIX_BYTES or not len(self._plausible(prefix, position, end)):
                 return None
             position += _LOG_OVERHEAD + int.from_bytes(prefix[8:12])

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import segstore._core as _core
-from segstore.errors import LogNotFoundError, ResourceError, SegstoreError
+from segstore.errors import (
+    CorruptCheckpointError,
+    LimitExceededError,
+    LogNotFoundError,
+    ResourceError,
+    SegstoreError,
+)
 from segstore.log.files.checkpoint_store import CheckpointStore
+from segstore.log.files.checkpoints import read_topic_id
 from segstore.log.files.partition_path import (
     absolute_path,
     open_parent_directory,
@@ -78,6 +86,11 @@ class OpenForecast:
         prefix = f"{base_offset:020d}."
         return any(name.startswith(prefix) for name in self.report.set_aside)
 
+    def changes_log(self, base_offset: int) -> bool:
+        """Whether a ``.log`` is cut, split or taken out of the log."""
+        is_cut = base_offset in self.truncations or base_offset == self.split
+        return is_cut or self.sets_aside(base_offset)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         error = None if self.error is None else f"{type(self.error).__name__}: {self.error}"
@@ -114,6 +127,8 @@ def forecast_open(
         )
         parent = open_parent_directory(full_path, environment)
         checkpoint_store = CheckpointStore(directory, parent, topic_partition)
+        with suppress(CorruptCheckpointError, LimitExceededError):  # an open goes on without it
+            read_topic_id(directory)
         return _forecast(directory, checkpoint_store, report, progress)
     except ResourceError:
         raise

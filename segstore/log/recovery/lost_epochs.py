@@ -93,7 +93,7 @@ def note_maybe_missing(  # noqa: PLR0913 - what an open knows
         why, is_reported = f"{why}; which records are missing cannot be read: {error}", True
     if runs:
         report.maybe_missing = f"{missing_runs(runs)}, unless {doubt.others}"
-        report.maybe_missing_below = runs[-1][1]
+        report.maybe_missing_ranges = runs
         why += f": {report.maybe_missing}; no open behind one for writing tells that again"
     if runs or is_reported:
         report.warnings.append(why)

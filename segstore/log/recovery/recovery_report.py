@@ -57,8 +57,8 @@ class RecoveryReport:
     maybe_missing : str or None
         Which records were lost together with the leader epochs or ``.segstore``, or deleted by a
         broker: nothing tells which, and the next open knows of neither.
-    maybe_missing_below : int
-        Offset above all of them.
+    maybe_missing_ranges : list of (int, int)
+        The same as ranges, ascending: the first offset, and the one behind the last.
     lost_state : str or None
         ``.segstore`` is missing, or cannot be read: a gap of the log counts as no loss.
     doubtful_epochs : str or None
@@ -91,7 +91,7 @@ class RecoveryReport:
     quarantined: list[str] = field(default_factory=list)
     damage: str | None = None
     maybe_missing: str | None = None
-    maybe_missing_below: int = 0
+    maybe_missing_ranges: list[tuple[int, int]] = field(default_factory=list)
     lost_state: str | None = None
     doubtful_epochs: str | None = None
     warnings: list[str] = field(default_factory=list)

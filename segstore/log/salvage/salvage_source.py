@@ -257,8 +257,9 @@ class SalvageSource:
                 no_file = isinstance(error, NotALogError)
                 code = FindingCode.FILE_IS_NO_FILE if no_file else FindingCode.FILE_UNREADABLE
                 why, os_error = error.message, error.os_error
+                next_offset = later[0] if later else None
                 self._report.lose(
-                    LostRange(file.name, 0, 0, file.offset, None, why, code, os_error)
+                    LostRange(file.name, 0, 0, file.offset, next_offset, why, code, os_error)
                 )
         if skipped:
             self._report.warnings.append(
@@ -316,24 +317,30 @@ class SalvageSource:
         finally:
             segment.close_quietly()
 
-    def note_quarantined(self) -> None:
-        """Report what stands in quarantine files: no part of the log any more, and not copied."""
+    def note_quarantined(self, end_offset: int) -> None:
+        """Report what stands in quarantine files: no part of the log any more, and not copied.
+
+        What is between the end of the log and the batches in them was lost before: they are kept
+        from there on.
+        """
         bases = [file.offset for file in self.files if not file.suffix]
         files = quarantined_files(self.directory, self._context, bases, self.log_start_offset)
         if any(found.batches for found in files):
             self._report.warnings.append(
                 f"records that an open for writing had taken out are not copied; {WAY_BACK}"
             )
+        reached = end_offset
         for found in files:
             if not found.batches:
                 self._report.quarantined.append(str(found))
                 continue
+            first, reached = min(reached, found.first_offset), max(reached, found.next_offset)
             self._report.lose(
                 LostRange(
                     found.name,
                     0,
                     found.size_bytes,
-                    found.first_offset,
+                    first,
                     found.next_offset,
                     "an open for writing had taken these records out of the log",
                     FindingCode.RECORDS_MISSING,

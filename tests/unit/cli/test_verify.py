@@ -313,7 +313,7 @@ def test_a_count_that_no_batch_holds_is_a_finding(tmp_path, capsys):
     assert "1 batch, 0 records" in said
     assert "byte 0, offset 0: " in said
     assert "cannot be read" in said
-    assert cli.main(["inspect", "-q", str(tmp_path / "a-0")]) == 0
+    assert cli.main(["inspect", "-q", str(tmp_path / "a-0")]) == 1  # its only batch cannot be read
     said = capsys.readouterr().out
     assert "records: 0 in 1 batch" in said
     assert "not counted: 1 batch, cannot be opened" in said

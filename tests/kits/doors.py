@@ -1,0 +1,320 @@
+"""Every door of segstore, asked about one directory; what they disagree about, as sentences."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import os
+import pickle
+import random
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import segstore
+from segstore import cli
+from tests.kits.damages import ABOVE, damage, page_of
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from collections.abc import Iterable, Sequence
+
+    from tests.kits.damages import Original
+
+LOST = {"MISSING", "UNREADABLE", "WRONG"}
+EXIT_USAGE = 2
+_build_parser = cli.build_parser
+
+
+@functools.cache
+def _parser(command: str) -> ArgumentParser:
+    """Make it once: that costs more than most commands."""
+    return _build_parser([command])
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command said."""
+
+    code: int
+    values: dict[str, Any]
+    """The object that it printed."""
+    errors: str
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        return self.values.get("findings", [])
+
+
+def asked(*command: str) -> Answer:
+    """Run a command as the program does."""
+    with (
+        io.TextIOWrapper(io.BytesIO()) as out,
+        io.TextIOWrapper(io.BytesIO()) as err,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        mock.patch.object(cli, "build_parser", lambda argv: _parser(argv[0])),
+    ):
+        code = cli.main(command)
+        printed, said = out.buffer.getvalue(), err.buffer.getvalue()
+    values = json.loads(printed) if "--json" in command and printed else {}
+    return Answer(code, values, said.decode(errors="replace"))
+
+
+def offsets_in(ranges: Iterable[Sequence[int | None]], records: frozenset[int]) -> set[int]:
+    """Return those of *records* that lie in ranges of a first and a last offset."""
+    found = set()
+    for first, last in ranges:
+        found |= {one for one in records if one >= first and (last is None or one <= last)}
+    return found
+
+
+def lost_in(findings: list[dict[str, Any]], records: frozenset[int], kinds: set[str]) -> set[int]:
+    chosen = (one for one in findings if one["records"] in kinds)
+    return offsets_in((each for one in chosen for each in one["lost"]), records)
+
+
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    """What a salvage said, and what is in the new log."""
+
+    code: int
+    errors: str
+    kept: set[int]
+    lost: set[int]
+    unsure: set[int]
+
+
+class Doors:
+    """Asks all doors about a damaged copy of *original* at *path*."""
+
+    def __init__(self, original: Original, path: Path, place: Path) -> None:
+        self._records, self._is_exact = original.offsets, original.is_exact
+        self._path = path
+        self._place = place
+        self.said: list[str] = []
+        """What does not fit together."""
+
+    def _expect(self, is_so: object, *facts: object) -> None:
+        if not is_so:
+            self.said.append(" ".join(map(str, facts)))
+
+    def ask(self) -> None:
+        """Ask; *said* is empty where all doors agree."""
+        path = str(self._path)
+        verified = self._ask_checks(path)
+        expected = verified.findings
+        read = self._ask_readers(path, verified)
+        before = self._salvage("before")
+        self._compare_salvage(before, verified, read)
+        foretold = asked("recover", "--dry-run", "-q", "--json", path)
+        self._expect(foretold.findings == expected, "dry run:", _differing(foretold, verified))
+        done = asked("recover", "-q", "--json", path)
+        codes = {(foretold.code, done.code)}
+        self._expect(
+            foretold.code == done.code
+            or codes == {(1, EXIT_USAGE)}  # it makes no .log
+            or (codes == {(1, 0)} and _is_forgotten(expected)),
+            f"dry run answers {foretold.code}, recover {done.code}",
+            done.errors,
+        )
+        if done.code != EXIT_USAGE:
+            self._look_again(path, verified, done, before)
+
+    def _ask_checks(self, path: str) -> Answer:
+        verified = asked("verify", "-q", "--json", path)
+        scrubbed = asked("scrub", "-q", "--json", "--rate", "0", path)
+        expected = verified.findings
+        for name, one in (("verify", verified), ("scrub", scrubbed)):
+            right = 1 if expected else 0
+            self._expect(one.code == right, f"{name} answers {one.code}, not {right}", one.errors)
+        self._expect(scrubbed.findings == expected, "scrub:", _differing(scrubbed, verified))
+        return verified
+
+    def _ask_readers(self, path: str, verified: Answer) -> set[int] | None:
+        """Ask those who read; return what they give around damage."""
+        records, findings = self._records, verified.findings
+        listed = asked("ls", "--json", path)
+        inspected = asked("inspect", "-q", "--json", path)
+        printed = asked("cat", "-q", path)
+        try:
+            with segstore.open(path, read_only=True) as log:
+                checked = json.loads(json.dumps(log.verify().to_dict()))
+                given = [record.offset for record in log.scan(on_damage="skip")]
+                missing = offsets_in(
+                    [(one.first_offset, one.next_offset - 1) for one in log.missing_records()],
+                    records,
+                )
+                bounds = (log.log_start_offset, log.log_end_offset)
+                damage = log.report.damage
+        except segstore.SegstoreError as error:  # what a reader refuses, every door has named
+            self._expect(bool(findings or verified.values["notes"]), "no finding, and", error)
+            self._expect(listed.code != 0, "ls lists what cannot be opened")
+            self._expect(printed.code != 0, "cat prints what cannot be opened")
+            self._expect(inspected.code != 0, "inspect shows what cannot be opened")
+            return None
+        answer = Answer(0, checked, "")
+        self._expect(answer.findings == findings, "log.verify():", _differing(answer, verified))
+        lists = (listed.values.get("log_start_offset"), listed.values.get("log_end_offset"))
+        self._expect(lists == bounds, f"ls lists {lists}, a reader {bounds}", listed.errors)
+        is_damaged = damage is not None or bool(missing)
+        self._expect(
+            listed.code == inspected.code >= is_damaged, "ls", listed, "inspect", inspected.code
+        )
+        self._expect(findings or listed.code == 0, "no finding, and ls", listed)
+        self._expect(sorted(set(given)) == given, "cat gives offsets twice, or not in order")
+        lost = lost_in(findings, records, {"MISSING", "UNREADABLE"} if self._is_exact else set())
+        self._expect(lost.isdisjoint(given), "lost, and read:", _ranges(lost & set(given)))
+        return set(given)
+
+    def _salvage(self, name: str) -> Salvaged:
+        target = self._place / name / self._path.name
+        answer = asked("salvage", "-q", "--json", str(self._path), str(target))
+        values = answer.values
+        if not values:
+            return Salvaged(answer.code, answer.errors, set(), set(), set())
+        lost = [(one["first_offset"], _before(one["next_offset"])) for one in values["lost"]]
+        unsure = [(first, following - 1) for first, following in values["maybe_lost"]]
+        with segstore.open(target, read_only=True) as log:
+            start = log.log_start_offset
+            kept = {record.offset for record in log.scan()}
+            end = log.log_end_offset
+        outside = {
+            one
+            for one in self._records
+            if one < start or (one >= end and values["quarantined"])  # damaged bytes are kept there
+        }
+        shutil.rmtree(target.parent)
+        return Salvaged(
+            answer.code,
+            answer.errors,
+            kept,
+            offsets_in(lost, self._records),
+            offsets_in(unsure, self._records) | outside,
+        )
+
+    def _compare_salvage(self, found: Salvaged, verified: Answer, read: set[int] | None) -> None:
+        lost = lost_in(verified.findings, self._records, LOST)
+        unsure = lost_in(verified.findings, self._records, {"MAYBE_MISSING"})
+        start = verified.values.get("log_start_offset", 0)  # what lies below it was deleted
+        unsure |= {one for one in self._records if one < start}
+        if found.code == 0:
+            self._expect(not lost, "salvage loses nothing, findings", _ranges(lost))
+        self._expect(
+            lost <= found.lost | found.unsure or "no batch" in found.errors or found.code == 2,
+            "findings lose, salvage does not:",
+            _ranges(lost - found.lost - found.unsure),
+            found.errors,
+        )
+        self._expect(
+            not self._is_exact or found.lost <= lost | unsure,
+            "salvage loses, findings do not:",
+            _ranges(found.lost - lost - unsure),
+        )
+        if read is not None and found.kept:
+            self._expect(read <= found.kept, "read, and not salvaged:", _ranges(read - found.kept))
+
+    def _look_again(self, path: str, verified: Answer, done: Answer, before: Salvaged) -> None:
+        """After `recover`: what it promised is good, and what was missing is missing."""
+        after = asked("verify", "-q", "--json", path)
+        promised = {_identity(one): one for one in verified.findings if one["repaired"]}
+        left = {_identity(one) for one in after.findings}
+        self._expect(not (promised.keys() & left), "not repaired:", promised.keys() & left)
+        told = {_identity(one) for one in done.values.get("not_repaired", [])}
+        self._expect(told == left, "recover names as left", told ^ left)
+        lost = lost_in(verified.findings, self._records, {"MISSING"})
+        start, end = after.values["log_start_offset"], after.values["log_end_offset"]
+        still = lost_in(after.findings, self._records, {"MISSING"})
+        still |= {one for one in self._records if not start <= one < end}
+        self._expect(lost <= still, "missing, and present after recover:", _ranges(lost - still))
+        again = self._salvage("after")
+        gone = before.kept - again.kept - again.lost - again.unsure
+        self._expect(not gone, "kept before recover, and not told after:", _ranges(gone))
+        back = before.lost - again.lost - again.unsure
+        self._expect(
+            not back or not self._is_exact, "lost before recover, and not after:", _ranges(back)
+        )
+
+
+def _is_forgotten(findings: list[dict[str, Any]]) -> bool:
+    """Whether a doubt about an empty segment is all that is left: `.segstore` takes it away."""
+    left = [one["code"] for one in findings if not one["repaired"]]
+    return {*left} == {"RECORDS_MAYBE_MISSING"}
+
+
+def _before(offset: int | None) -> int | None:
+    return None if offset is None else offset - 1
+
+
+def _identity(finding: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(finding[name] for name in ("code", "file", "position", "first_offset"))
+
+
+def _differing(one: Answer, other: Answer) -> list[dict[str, Any]]:
+    return [each for each in one.findings if each not in other.findings] + [
+        each for each in other.findings if each not in one.findings
+    ]
+
+
+def _ranges(offsets: set[int]) -> str:
+    """Name offsets: 3-7, 9."""
+    texts: list[list[int]] = []
+    for one in sorted(offsets):
+        if texts and texts[-1][-1] == one - 1:
+            texts[-1][1:] = [one]
+        else:
+            texts.append([one])
+    return ", ".join("-".join(map(str, one)) for one in texts)
+
+
+@functools.cache
+def _originals(folder: Path) -> list[Original]:
+    found: list[Original] = pickle.loads((folder / "originals").read_bytes())
+    return found
+
+
+def disagreements(folder: Path, seed: int, *, page: bool = False) -> list[str]:
+    """Damage one of the partitions in *folder* and ask all doors; return what does not fit.
+
+    Parameters
+    ----------
+    page : bool
+        A page of a file, or all of it, cannot be read: `unreadable_pages.c` is preloaded.
+    """
+    draw = random.Random(seed)
+    original = draw.choice(_originals(folder))
+    place = folder / f"{os.getpid()}"
+    path = original.write_to(place / "data")
+    if page:
+        name, first, end = page_of(original, draw)
+        above = name.startswith(ABOVE)
+        file = f"data/{name.removeprefix(ABOVE)}" if above else f"{original.name}/{name}"
+        inode = (path / name).stat().st_ino
+        bad = {"EIO_FILE": file, "EIO_FROM": first, "EIO_TO": end, "EIO_INODE": inode}
+        os.environ |= {key: str(value) for key, value in bad.items()}
+        done = [f"unreadable {name} from {first} to {end}"]
+    else:
+        done = damage(original, path, draw)
+    doors = Doors(original, path, place)
+    try:
+        doors.ask()
+    finally:
+        os.environ.pop("EIO_FILE", None)
+        shutil.rmtree(place)
+    return [f"seed {seed}, {original.name}, {', '.join(done)}: {text}" for text in doors.said]
+
+
+def main(folder: str, first: str, end: str) -> None:
+    """Ask about unreadable pages, with these seeds."""
+    for seed in range(int(first), int(end)):
+        for text in disagreements(Path(folder), seed, page=True):
+            print(text)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
