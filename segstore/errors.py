@@ -194,7 +194,21 @@ class CorruptSnapshotError(SegstoreError, ValueError):
 
 
 class CorruptLogError(SegstoreError, ValueError):
-    """Data that was acknowledged is damaged or missing [DUR-51, DUR-54]."""
+    """Data that was acknowledged is damaged or missing [DUR-51, DUR-54].
+
+    Attributes
+    ----------
+    missing : tuple of (int, int) or None
+        Of a log that is refused because records are missing: the first one of them, and the offset
+        behind the last.
+    """
+
+    missing: tuple[int, int] | None = None
+
+    def lacks(self, first_offset: int, next_offset: int) -> Self:
+        """Say which records are missing; returns itself, to be raised."""
+        self.missing = first_offset, next_offset
+        return self
 
 
 class UnsupportedFormatError(SegstoreError, ValueError):

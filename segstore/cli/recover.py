@@ -107,6 +107,7 @@ def _repaired(
     from segstore.log.check.partition_check import check_partition
     from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, is_derived
     from segstore.log.files.checkpoints import PARTITION_METADATA
+    from segstore.log.findings.finding import Records
 
     found = check_partition(path, progress)
     forecast = found.forecast
@@ -121,6 +122,8 @@ def _repaired(
     damaged = [one.file for one in found.findings if one.repaired and is_derived(one.file)]
     cut = {f"{base:020d}.segsum" for base in forecast.truncations}
     try:
+        if damaged and any(one.records is Records.MISSING for one in found.findings):
+            session.open(path, progress=progress).close()  # notes what these files show
         _remove(path, [name for name in damaged if not name.endswith(".txnindex")], session)
         with session.open(path, progress=progress) as log:
             report = log.report

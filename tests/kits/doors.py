@@ -184,10 +184,11 @@ class Doors:
             start = log.log_start_offset
             kept = {record.offset for record in log.scan()}
             end = log.log_end_offset
-        outside = {
-            one
-            for one in self._records
-            if one < start or (one >= end and values["quarantined"])  # damaged bytes are kept there
+        kept_bytes = values["quarantined"] or any(
+            "quarantine" in one["file"] for one in values["lost"]
+        )
+        outside = {  # damaged bytes behind the end are kept in quarantine
+            one for one in self._records if one < start or (one >= end and kept_bytes)
         }
         shutil.rmtree(target.parent)
         return Salvaged(

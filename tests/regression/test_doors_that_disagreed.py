@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import socket
+import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -180,3 +181,81 @@ def test_records_that_may_be_missing_are_ranges(tmp_path):
 
     (lost,) = [one.lost for one in found if one.code == "RECORDS_MAYBE_MISSING"]
     assert lost == ((0, directory.bases[0] - 1),)
+
+
+def test_an_end_that_had_not_been_synced_may_be_lost(tmp_path):
+    """[DUR-54, DUR-59] A salvage called it lost; verify, and a salvage after `recover`, did not."""
+    directory = build(tmp_path / "a-0")
+    base = directory.bases[-1]
+    last = batches_of(directory.file(base))[-1].position
+    for name in ("recovery-point-offset-checkpoint", ".kafka_cleanshutdown"):
+        (directory.path / name).unlink(missing_ok=True)
+    os.truncate(directory.file(base), last)
+    (directory.path / f"{60:020d}.snapshot").write_bytes(b"")
+
+    report = segstore.salvage(directory.path, tmp_path / "new" / "a-0")
+
+    assert (report.complete, report.lost, report.log_end_offset) == (True, [], 60)
+    assert report.maybe_lost == [(59, 60)]
+
+
+def test_a_recovery_point_where_records_are_missing_is_no_obstacle(tmp_path):
+    """[DUR-7] The open for writing was refused halfway: it read where the recovery point stands."""
+    directory = build(tmp_path / "a-0")
+    base, following = directory.bases[1:3]
+    (directory.path / ".segstore").unlink()  # as a broker leaves it
+    directory.file(base).write_bytes(b"")
+    directory.set_recovery_point(base)
+
+    with segstore.open(directory.path) as log:
+        assert [(one.first_offset, one.next_offset) for one in log.missing_records()] == [
+            (base, following)
+        ]
+        log.append([(None, b"next")])
+    assert cli.main(["recover", "-q", str(directory.path)]) == 1
+
+
+def test_damage_in_a_segment_that_was_deleted_is_no_finding(tmp_path):
+    """[DUR-18] `verify` asked for a copy of records below the log start; `recover` deletes them."""
+    directory = build(tmp_path / "a-0", clean=True)
+    with segstore.open(directory.path) as log:
+        start = directory.bases[2]
+        log.delete_records(start)
+    kept = {file.name: file.read_bytes() for file in directory.path.iterdir()}
+    copy = build(tmp_path / "b" / "a-0", clean=True)
+    for name in {file.name for file in copy.path.iterdir()} - kept.keys():
+        (directory.path / name).write_bytes((copy.path / name).read_bytes())
+    damaged = directory.file(directory.bases[0])
+    os.truncate(damaged, damaged.stat().st_size - 1)
+
+    assert check_partition(str(directory.path)).findings == []
+    assert cli.main(["recover", "-q", "--dry-run", str(directory.path)]) == 0
+
+
+def test_a_refusal_because_of_the_producers_is_foretold(tmp_path, capsys):
+    """[DUR-8] The dry run called the log clean; `recover` was refused, and had repaired nothing."""
+    directory = build(tmp_path / "a-0", clean=True)
+    base = directory.bases[-1]
+    flip_bit(directory.file(base), batches_of(directory.file(base))[1].position + 70)
+    for snapshot in directory.path.glob("*.snapshot"):
+        snapshot.unlink()
+
+    code, foretold = said(capsys, "recover", "-q", "--dry-run", str(directory.path))
+    assert (code, {one["repaired"] for one in foretold["findings"]}) == (1, {False})
+    code, done = said(capsys, "recover", "-q", str(directory.path))
+    assert (code, "CorruptLogError" in done["error"]) == (1, True)
+
+
+def test_recover_keeps_what_an_index_says_of_missing_records(data):
+    """[DUR-7] It made the index again that alone named them, and then found nothing missing."""
+    path = next(data.glob("*-*/"))
+    (data / ".kafka_cleanshutdown").unlink()
+    first, gone = sorted(path.glob("*.log"))[:2]
+    entry = struct.pack(">ii", int(gone.stem) - int(first.stem) + 1, 1)
+    first.with_suffix(".index").write_bytes(entry)
+    for name in path.glob(f"{gone.stem}.*"):
+        name.unlink()
+    missing = [one.lost for one in check_partition(str(path)).findings if one.lost]
+    assert missing
+    assert cli.main(["recover", "-q", str(path)]) == 1
+    assert [one.lost for one in check_partition(str(path)).findings if one.lost] == missing

@@ -199,7 +199,6 @@ class _Look:
         self._progress = progress
         self._report = VerifyReport(path=directory.path)
         self._findings = self._report.findings
-        self._known_start = 0
         self._is_believed_by_a_broker = False
         self._files = [file for file in segment_files(directory.names()) if not file.suffix]
 
@@ -224,11 +223,12 @@ class _Look:
             f"../{CLEAN_SHUTDOWN_MARKER}" in state.clean_markers
             and not has_unique_id(directory.path)
         )
-        self._known_start = max(start, state.log_state.contiguous_from if state.log_state else 0)
         self._check_segments(context, bases, state)
+        self._expect_producers()
+        forecast = report.forecast
         self._set_log_end(bases, start)
         self._check_small_files(state)
-        self._add_what_the_open_finds(state.safe_below)
+        self._add_what_the_open_finds()
         self._check_sidecars(context, bases[:-1], state)
         if report.blocking_file is not None or forecast.error is not None:
             # `recover` changes nothing
@@ -305,8 +305,9 @@ class _Look:
                 place = Neighbours(base, False, -1, None, report.recovery_point)
                 continue
             report.segments.append(checked.check)
-            self._add(*checked.findings)
-            self._check_indexes(base, following, checked)
+            if following is None or following > report.log_start_offset:  # else an open deletes it
+                self._add(*checked.findings)
+                self._check_indexes(base, following, checked)
             end = max(checked.check.next_offset, base)
             if following is not None and checked.is_whole:
                 start, known = report.log_start_offset, state.log_state
@@ -322,6 +323,36 @@ class _Look:
             place = Neighbours(end, is_contiguous, checked.last_epoch, None, place.recovery_point)
             if self._progress is not None:
                 self._progress(report.path, report.size_bytes, size_bytes)
+
+    def _expect_producers(self) -> None:
+        """Foretell that an open cannot read the producers: it refuses the log [DUR-8].
+
+        It reads the batches behind the newest snapshot. Of a log that was not closed cleanly it has
+        checked them before, and ends the log at damage.
+        """
+        forecast = self._report.forecast
+        if self._open_log is not None or forecast.error is not None or not forecast.report.clean:
+            return
+        end = forecast.report.log_end_offset
+        offsets = [file.offset for file in self._files if file.kind == "snapshot"]
+        known_below = next(
+            (
+                offset
+                for offset in sorted(offsets, reverse=True)
+                if offset <= end and not list(snapshot_findings(self._directory, [offset]))
+            ),
+            0,
+        )
+        for one in self._findings:
+            is_behind = any(last is None or last >= known_below for _, last in one.lost)
+            if one.file.endswith(".log") and one.records is Records.UNREADABLE and is_behind:
+                error = CorruptLogError(
+                    f"{one.found}, not {one.expected}; no producer snapshot spares a look at it",
+                    file=f"{self._directory.path}/{one.file}",
+                    position=one.position,
+                )
+                self._report.forecast = replace(forecast, error=error)
+                return
 
     def _size(self, name: str) -> int | None:
         """Return the size of a file; None where it cannot be looked at, which is a finding."""
@@ -436,7 +467,7 @@ class _Look:
                 )
             )
 
-    def _add_what_the_open_finds(self, safe_below: int) -> None:
+    def _add_what_the_open_finds(self) -> None:
         """Add what only an open for writing finds: records that are missing [DUR-54]."""
         forecast, directory = self._report.forecast, self._directory
         error = forecast.error
@@ -451,40 +482,7 @@ class _Look:
         elif not isinstance(error, CorruptLogError):
             self._report.notes.append(f"cannot be opened for writing: {error}")
         elif not is_of_restart(error) and not any(map(_is_of_records, self._findings)):
-            self._add(self._refusal(error, safe_below))
-
-    def _refusal(self, error: CorruptLogError, safe_below: int) -> Finding:
-        """Return the finding of a log that an open refuses, and no batch shows why."""
-        file = parse_file_name(os.path.basename(error.file or ""))  # noqa: PTH119 - a name
-        facts = {**facts_of(error), "found": error.message}
-        segments = self._report.segments
-        if file is None or file.kind != "log" or not segments:
-            return Finding(
-                code=FindingCode.OPEN_REFUSED,
-                file="." if file is None else file.name,
-                records=Records.MISSING,
-                action=Action.RESTORE,
-                **facts,
-            )
-        first, end = self._first_missing(file.offset), file.offset
-        if first >= end and file.offset == segments[-1].base_offset:
-            first, end = segments[-1].next_offset, safe_below
-        return Finding(
-            code=FindingCode.RECORDS_MISSING,
-            file=file.name,
-            position=0,
-            first_offset=first if first < end else None,
-            last_offset=end - 1 if first < end else None,
-            records=Records.MISSING,
-            lost=((first, end - 1),) if first < end else (),
-            action=Action.RESTORE,
-            **facts,
-        )
-
-    def _first_missing(self, base: int) -> int:
-        """Return the offset behind what is there before the segment *base*."""
-        before = [one.next_offset for one in self._report.segments if one.base_offset < base]
-        return max(before, default=self._known_start)
+            self._add(_refusal(error))
 
     def _set_aside(self) -> Iterator[Finding]:
         """Yield what an open takes out of the log though its batches are whole."""
@@ -567,6 +565,32 @@ def _headers(context: _core.SegmentContext, base: int) -> BatchHeaders:
         return all_headers(segment)
     finally:
         segment.close_quietly()
+
+
+def _refusal(error: CorruptLogError) -> Finding:
+    """Return the finding of a log that an open refuses, and no batch shows why."""
+    file = parse_file_name(os.path.basename(error.file or ""))  # noqa: PTH119 - a name
+    facts = {**facts_of(error), "found": error.message}
+    if error.missing is None:
+        return Finding(
+            code=FindingCode.OPEN_REFUSED,
+            file="." if file is None else file.name,
+            records=Records.MISSING,
+            action=Action.RESTORE,
+            **facts,
+        )
+    first, last = error.missing[0], error.missing[1] - 1
+    return Finding(
+        code=FindingCode.RECORDS_MISSING,
+        file="." if file is None else file.name,
+        position=0,
+        first_offset=first,
+        last_offset=last,
+        records=Records.MISSING,
+        lost=((first, last),),
+        action=Action.RESTORE,
+        **facts,
+    )
 
 
 def _is_of_records(finding: Finding) -> bool:

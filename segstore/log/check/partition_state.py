@@ -50,8 +50,6 @@ class PartitionState:
     """The greatest that a checkpoint says."""
     recovery_point: int | None = None
     """The smaller of the partition's own and that of the log directory."""
-    safe_below: int = 0
-    """Records from the log start up to here had been synced, as an open reads it."""
     epochs: list[EpochEntry] = field(default_factory=list)
     topic_id: str | None = None
     clean_markers: list[str] = field(default_factory=list)
@@ -224,7 +222,6 @@ class _StateReading:
             store = CheckpointStore(self._directory, self._parent, topic_partition)
             found = store.read()
             state.log_start_offset, marker = found.log_start_offset, found.own_marker
-            state.safe_below = found.safe_below
             if marker is not None and marker.has_crc and marker.log_start_offset is not None:
                 told = {checkpoints.CLEAN_SHUTDOWN_MARKER: marker.log_start_offset, **told}
         state.findings += [

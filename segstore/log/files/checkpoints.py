@@ -148,7 +148,22 @@ def _malformed(name: str, line: int, found: str, expected: str) -> CorruptCheckp
 def parse_offset_checkpoint(
     data: bytes, name: str = RECOVERY_POINT_CHECKPOINT
 ) -> dict[TopicPartition, int]:
-    """Return the offsets of a checkpoint with lines ``topic partition offset``; the last wins."""
+    """Return the offsets of a checkpoint with lines ``topic partition offset``; the last wins.
+
+    Raises
+    ------
+    CorruptCheckpointError
+        It cannot be read as one, or its last line has no newline: a number may be cut [DUR-21].
+        Kafka's reader takes what is left of the number.
+    """
+    if data and not data.endswith(b"\n"):
+        raise CorruptCheckpointError(
+            "is cut short",
+            file=name,
+            position=len(data),
+            found=repr(data[-20:]),
+            expected="a newline at the end of each line",
+        )
     offsets = {}
     for number, (topic, partition, offset) in enumerate(parse_checkpoint(data, 3, name), start=3):
         topic_partition = TopicPartition(topic, _integer(partition, name, number, MAX_INT))

@@ -200,7 +200,7 @@ class LocalLog:
 
     # ---- read ------------------------------------------------------------------------------------
 
-    def fetch(
+    def fetch(  # noqa: PLR0913 - each by its name
         self,
         start_offset: int,
         max_length: int,
@@ -208,6 +208,7 @@ class LocalLog:
         *,
         min_one_message: bool,
         take: Callable[..., _FoundT | None],
+        is_read: bool = True,
     ) -> tuple[LogOffsetMetadata, _FoundT | None]:
         """Find the bytes of one segment from the batch that holds *start_offset* on [LOC-6].
 
@@ -223,6 +224,8 @@ class LocalLog:
             See *max_length*.
         take : callable
             ``Segment.read``, or ``Segment.slice``, which leaves the bytes where they are.
+        is_read : bool
+            False = only the place is wanted: that of the next batch where records are missing.
 
         Returns
         -------
@@ -262,7 +265,8 @@ class LocalLog:
                     )
                 return LogOffsetMetadata(offset, segment.base_offset, fetched.position), fetched
             following = segments.higher_segment(segment.base_offset)
-            self.check_no_gap(segment, following)
+            if is_read:
+                self.check_no_gap(segment, following)
             segment = following
         return self.log_end, None
 
@@ -298,10 +302,18 @@ class LocalLog:
     def offset_metadata(self, offset: int) -> LogOffsetMetadata:
         """Return *offset* with its place, offset-only where it is not in the log [HW-9, LOC-8].
 
-        Like Kafka, an offset inside a batch gives that batch's base offset.
+        Like Kafka, an offset inside a batch gives that batch's base offset, and that of a missing
+        record the next batch's.
         """
         try:
-            return self.fetch(offset, 1, self.log_end, min_one_message=False, take=Segment.read)[0]
+            return self.fetch(
+                offset,
+                1,
+                self.log_end,
+                min_one_message=False,
+                take=Segment.read,
+                is_read=False,
+            )[0]
         except OffsetOutOfRangeError:
             return LogOffsetMetadata(offset)
         except CorruptRecordError as error:  # nobody asked for a record

@@ -171,7 +171,7 @@ def require_begin(segments: Sequence[Segment], first_missing: int | None) -> Non
             file=first.path,
             found=f"base offset {first.base_offset}",
             expected=f"base offset {first_missing}",
-        )
+        ).lacks(first_missing, first.base_offset)
 
 
 def count_deleted(segments: Sequence[Segment], log_start_offset: int, end_of: EndOf) -> int:

@@ -44,7 +44,7 @@ def missing_between(path: str, segment: Segment, next_offset: int) -> CorruptLog
     base = segment.base_offset
     error = damage(path, segment, f"{missing_records(next_offset, base)} before it")
     error.found, error.expected = f"base offset {base}", f"base offset {next_offset}"
-    return error
+    return error.lacks(next_offset, base)
 
 
 def lost_end(path: str, segment: Segment, end: int, stored: StoredState) -> CorruptLogError:
@@ -56,4 +56,4 @@ def lost_end(path: str, segment: Segment, end: int, stored: StoredState) -> Corr
         " synced, and are missing",
     )
     error.found, error.expected = f"end offset {end}", f"{stored.safe_below} at least"
-    return error
+    return error.lacks(end, stored.safe_below)

@@ -101,7 +101,7 @@ class SalvageReport:
         Of which aborted records may count as committed, since a marker may be lost.
     maybe_lost : list of tuple
         First offset and the next one of gaps of which nothing tells whether a file was lost or the
-        records were deleted or compacted away.
+        records were deleted, compacted away, or at the end not yet synced when a process died.
     quarantined : list of str
         Quarantine files of the source without a whole batch that the log lacks; nothing of them is
         copied. Those with such batches are among what is lost.
@@ -166,7 +166,8 @@ class SalvageReport:
             more_ranges = f", and of {others} more ranges" if others else ""
             texts.append(
                 f"no file holds the offsets {first} to {behind - 1}{more_ranges}: compaction leaves"
-                " such gaps, and so does a file that was lost; nothing tells which it was"
+                " such gaps, so does a file that was lost, and at the end of the log a crash before"
+                " a sync; nothing tells which it was"
             )
         return texts
 

@@ -185,6 +185,10 @@ class LogView:
         end = max(end, stored.log_start_offset)
         log_end = LogOffsetMetadata(end, segments[-1].base_offset, position)
         report = self._report
+        # what a writer deletes is no part of the log, and what is damaged there of no account
+        del segments[
+            : min(count_deleted(segments, stored.log_start_offset, end_of), len(segments) - 1)
+        ]
         report.log_start_offset = max(stored.log_start_offset, segments[0].base_offset)
         report.log_end_offset, report.segments = end, len(segments)
         report.recovery_point = end if report.clean else safe_below

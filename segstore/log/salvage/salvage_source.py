@@ -82,6 +82,8 @@ class SalvageSource:
         Where the first file begins that is gone through, or the records before it that are missing.
     known_end : int
         Offsets below it had been given out.
+    synced_end : int
+        Records below it had been synced, where nothing deleted them.
     gapless_from : int or None
         No offset from here on is missing in the log; None where nothing tells.
     missing : list of MissingRecords
@@ -122,14 +124,13 @@ class SalvageSource:
             self._epochs = None
             if state is not None:
                 self._epochs = BatchEpochs(state, () if epochs is None else epochs.entries)
-            self.known_end = self.files[-1].offset
+            points = [self.files[-1].offset, found.recovery_point or 0]
+            if found.own_marker is not None:
+                points.append(found.own_marker.log_end_offset)
+            self.synced_end = max(point for point in points if point < _far(self))
             names = self.directory.segment_listing().base_offsets("snapshot")
             snapshots = [offset for offset in names if offset < _far(self)]
-            self.known_end = max([self.known_end, *snapshots])  # named by the log end of its time
-            if found.own_marker is not None and found.own_marker.log_end_offset < _far(self):
-                self.known_end = max(self.known_end, found.own_marker.log_end_offset)
-            if found.recovery_point is not None and found.recovery_point < _far(self):
-                self.known_end = max(self.known_end, found.recovery_point)
+            self.known_end = max([self.synced_end, *snapshots])  # named by the log end of its time
         except BaseException:
             self.directory.close()
             raise

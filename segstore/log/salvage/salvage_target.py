@@ -224,7 +224,14 @@ class SalvageTarget:
                 until = None if is_end and not are_missing else next_offset
                 report.lose(lost._replace(first_offset=first, next_offset=until))
         if are_missing and not self._lost:
-            missing = first if is_end else self._source.first_missing(first, next_offset)
+            missing: int | None = first
+            if is_end:  # a crash may take what had not been synced
+                known = max(first, self._source.synced_end)
+                if known < next_offset:
+                    report.maybe_lost.append((known, next_offset))
+                next_offset = known
+            else:
+                missing = self._source.first_missing(first, next_offset)
             if missing is None:
                 report.maybe_lost.append((first, next_offset))
             elif missing < next_offset:
