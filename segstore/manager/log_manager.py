@@ -422,7 +422,7 @@ class LogManager:
             return  # one still writes: the next close does the rest
         if self._may_mark and self._owned is not None:
             try:
-                self._owned.write_checkpoints()  # also of logs that closed well beside others
+                self._owned.checkpoints.write()  # also of logs that closed well beside others
             except Exception as error:  # noqa: BLE001 - raised when all is let go of
                 pending.errors.append(error)
         may_mark, self._may_mark = self._may_mark, False  # once: the lock is there yet

@@ -344,8 +344,9 @@ class _Look:
             0,
         )
         for one in self._findings:
-            is_behind = any(last is None or last >= known_below for _, last in one.lost)
-            if one.file.endswith(".log") and one.records is Records.UNREADABLE and is_behind:
+            lasts = [end - 1 if last is None else last for _, last in one.lost]
+            is_damage = one.records is Records.UNREADABLE and one.os_error is None
+            if one.file.endswith(".log") and is_damage and max(lasts, default=-1) >= known_below:
                 error = CorruptLogError(
                     f"{one.found}, not {one.expected}; no producer snapshot spares a look at it",
                     file=f"{self._directory.path}/{one.file}",

@@ -125,8 +125,9 @@ class SalvageSource:
             if state is not None:
                 self._epochs = BatchEpochs(state, () if epochs is None else epochs.entries)
             points = [self.files[-1].offset, found.recovery_point or 0]
-            if found.own_marker is not None:
-                points.append(found.own_marker.log_end_offset)
+            marker = found.own_marker
+            if marker is not None and state is not None and state.fits(marker.latest_epoch):
+                points.append(marker.log_end_offset)  # as an open believes it
             self.synced_end = max(point for point in points if point < _far(self))
             names = self.directory.segment_listing().base_offsets("snapshot")
             snapshots = [offset for offset in names if offset < _far(self)]
