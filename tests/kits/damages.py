@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import segstore
 from segstore.types import CURRENT_MAGIC
-from tests.kits.golden_kinds import KINDS, partitions_of
 from tests.kits.damaged_logs import batches_of, build
+from tests.kits.golden_kinds import KINDS, partitions_of
 
 if TYPE_CHECKING:
     import random

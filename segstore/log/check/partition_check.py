@@ -348,9 +348,11 @@ class _Look:
             is_damage = one.records is Records.UNREADABLE and one.os_error is None
             if one.file.endswith(".log") and is_damage and max(lasts, default=-1) >= known_below:
                 error = CorruptLogError(
-                    f"{one.found}, not {one.expected}; no producer snapshot spares a look at it",
+                    "these bytes are no batch; no producer snapshot spares a look at them",
                     file=f"{self._directory.path}/{one.file}",
                     position=one.position,
+                    found=one.found,
+                    expected=one.expected,
                 )
                 self._report.forecast = replace(forecast, error=error)
                 return
