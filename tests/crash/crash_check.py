@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import Directory, SimulatedDisk
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from segstore import UnifiedLog
     from tests.crash.crash_script import Run, Settings
+    from tests.crash.seen_images import SeenImage
 
 SETTLED_FILES = (".log", ".index", ".timeindex", ".segstore", "leader-epoch-checkpoint")
 """What another open leaves as it is; the recovery point may rise."""
@@ -260,28 +262,37 @@ def content_of(disk: SimulatedDisk) -> dict[str, bytes]:
 def check_crash(run: Run, crash: Crash, *, thoroughly: bool = False) -> None:
     """Look at the log after a crash; thoroughly: open it again, and crash the recovery too."""
     states = possible_states(run, crash.effects)
-    image = crash.image(run.disk)
-    begun = image.effects
-    looked = look(image, run.settings)
-    check_found(looked.found, states)
+    unsynced = crash.effects if crash.fate == "killed" else None
+    image = run.seen.image(crash.image(run.disk), run.settings, look, unsynced)
+    check_found(image.looked.found, states)
     if not thoroughly:
         return
+    run.seen.settle(image, partial(_check_recovered, run, crash))
+    # a crash within recovery
+    span = image.looked.effects - image.begun
+    if span > 0:
+        second = Crash(image.begun + crash.seed % (span + 1), crash.fate, crash.seed)
+        check_found(_found(run, second.image(image.disk)), states)
+
+
+def _found(run: Run, disk: SimulatedDisk) -> Found:
+    """What a log shows on a disk on which nothing else will be looked at."""
+    return run.seen.image(disk, run.settings, look).looked.found
+
+
+def _check_recovered(run: Run, crash: Crash, image: SeenImage) -> None:
+    found = image.looked.found
     # [DUR-56] what recovery left is on the disk; another open finds the same and changes nothing
-    again = image.crash_image(fate="lost")
-    assert look(again, run.settings).found == looked.found, "not all was on stable storage"
-    content = content_of(image)
-    assert look(image, run.settings).found == looked.found
-    assert looked.is_clean or content_of(image) == content
+    again = image.disk.crash_image(fate="lost")
+    assert _found(run, again) == found, "not all was on stable storage"
+    content = content_of(image.disk)
+    assert look(image.disk, run.settings).found == found
+    assert image.looked.is_clean or content_of(image.disk) == content
     # [DUR-8] whoever loses the leader epochs besides sees the same
     loses_epochs = crash.image(run.disk)
     with suppress(LogNotFoundError):  # the crash came before the directory
         Directory(PATH, loses_epochs).unlink("leader-epoch-checkpoint", missing_ok=True)
-    assert look(loses_epochs, run.settings).found == looked.found, "not all, without the epochs"
-    # a crash within recovery
-    span = looked.effects - begun
-    if span > 0:
-        second = Crash(begun + crash.seed % (span + 1), crash.fate, crash.seed)
-        check_found(look(second.image(image), run.settings).found, states)
+    assert _found(run, loses_epochs) == found, "not all, without the epochs"
 
 
 def logs_behind_crashes(

@@ -26,6 +26,7 @@ from segstore.log.open_options import open_options
 from segstore.records.compression import codec_table
 from tests.crash.crash_model import APPENDING, REOPENING, Batch, Operation, State, after
 from tests.crash.manual_scheduler import ManualScheduler
+from tests.crash.seen_images import SeenImages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -114,6 +115,8 @@ class Run:
 
     settings: Settings
     disk: SimulatedDisk
+    seen: SeenImages
+    """What was looked at behind its crashes, and behind those of other scripts of the test."""
     steps: list[Step] = field(default_factory=list)
 
     def step_at(self, effects: int) -> tuple[State, Step | None]:
@@ -184,10 +187,10 @@ def is_abort(marker: bytes) -> bool:
 class ScriptRunner:
     """Runs operations on one log and keeps the books."""
 
-    def __init__(self, settings: Settings, seed: int = 0) -> None:
+    def __init__(self, settings: Settings, seed: int = 0, seen: SeenImages | None = None) -> None:
         self.disk = SimulatedDisk()
         self.disk.wall_clock_ms = START_MS
-        self.run = Run(settings, self.disk)
+        self.run = Run(settings, self.disk, seen or SeenImages())
         self._random = random.Random(seed)
         self._epoch = 0
         self._producers: dict[int, tuple[int, int]] = {}
@@ -316,10 +319,17 @@ class ScriptRunner:
 
 
 def run_script(
-    operations: Iterable[Operation], settings: Settings, seed: int = 0, prelude: int = 0
+    operations: Iterable[Operation],
+    settings: Settings,
+    seed: int = 0,
+    prelude: int = 0,
+    seen: SeenImages | None = None,
 ) -> Run:
-    """Run *operations* behind *prelude* batches, flushed."""
-    runner = ScriptRunner(settings, seed)
+    """Run *operations* behind *prelude* batches, flushed.
+
+    *seen*: of other scripts of the same test, which leave the same disks behind many crashes.
+    """
+    runner = ScriptRunner(settings, seed, seen)
     for number in range(prelude):
         runner.do(Operation("append", 1 + number % 3))
     if prelude:

@@ -16,6 +16,7 @@ from segstore.errors import DiskFullError
 from tests.crash.crash_check import Crash, check_crash
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import PATH, Settings, run_script
+from tests.crash.seen_images import SeenImages
 from tests.crash.test_crash_scripts import ALPHABET, PRELUDE, crashes_behind
 
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ def test_every_two_operations_with_an_abort(
     other: Operation, settings: Settings, few_or_many: Callable[[int, int], int]
 ):
     """[DUR-1, DUR-5, DUR-8, DUR-112] Who reads committed data finds no aborted record."""
+    seen = SeenImages()
     for two in ([ABORT, other], [other, ABORT]):
-        run = run_script([*STOPPED, *two], settings, prelude=PRELUDE)
+        run = run_script([*STOPPED, *two], settings, prelude=PRELUDE, seen=seen)
         check_from_the_stop_on(run, few_or_many(1, 4))
 
 

@@ -16,6 +16,7 @@ from tests.crash.crash_check import Crash, check_crash, check_found, look, possi
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import KINDS_OF_SCRIPTS, Settings, run_random_script, run_script
 from tests.crash.replay import command, main, parse_crash, parse_script, parse_settings
+from tests.crash.seen_images import SeenImages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,9 +84,9 @@ def test_every_script_of_two_operations(
 ):
     """[DUR-1, DUR-2, DUR-5, DUR-112] Every crash point of every script."""
     settings = Settings(durability)
-    prelude = run_script([], settings, prelude=PRELUDE).disk.effects
+    prelude, seen = run_script([], settings, prelude=PRELUDE).disk.effects, SeenImages()
     for number, second in enumerate(ALPHABET):
-        run = run_script([first, second], settings, prelude=PRELUDE)
+        run = run_script([first, second], settings, prelude=PRELUDE, seen=seen)
         for crash in crashes_behind(run, prelude, few_or_many(1, 3)):
             thoroughly = (crash.effects + number) % few_or_many(7, 3) == 0
             check(run, crash, thoroughly=thoroughly, script=f"{first} {second}", prelude=PRELUDE)
