@@ -8,6 +8,7 @@ user; `segstore verify` told it, an iteration did not.
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -66,27 +67,30 @@ def file(request, tmp_path: Path) -> Path:
     return path / f"{0:020d}.log"
 
 
+READS = list(itertools.product(DOORS, (0, 1, 4, 6, 8)))
+
+
 @pytest.mark.parametrize("number", [0, 1, 2])
-@pytest.mark.parametrize("door", DOORS)
-def test_what_is_read_is_all_or_an_error(file: Path, door: str, number: int):
+def test_what_is_read_is_all_or_an_error(file: Path, number: int):
     """[DUR-7, DUR-50, DUR-79] Whichever bit of a header flips, no record is left out silently.
 
-    An open that finds that records are missing at the end tells it itself.
+    An open that finds that records are missing at the end tells it itself. Each bit has one open,
+    and begins with another read.
     """
     written = file.read_bytes()
     size = len(batch([(None, b"value")] * EACH))
     silent = []
-    for byte, bit in itertools.product(range(HEADER_BYTES), range(8)):
+    for flip, (byte, bit) in enumerate(itertools.product(range(HEADER_BYTES), range(8))):
         data = bytearray(written)
         data[number * size + byte] ^= 1 << bit
         file.write_bytes(data)
-        for start in (0, 1, 4, 6, 8):
-            try:
-                with segstore.open(file.parent, read_only=True) as log:
-                    found, told = DOORS[door](log, start), log.report.damage
-            except SegstoreError:
-                continue
-            if told is None and found != list(range(start, END)):
-                silent.append((byte, bit, start, found))
+        first = flip % len(READS)
+        with suppress(SegstoreError), segstore.open(file.parent, read_only=True) as log:
+            for door, start in READS[first:] + READS[:first]:
+                found = None
+                with suppress(SegstoreError):
+                    found = DOORS[door](log, start)
+                if found not in (None, list(range(start, END))) and log.report.damage is None:
+                    silent.append((door, byte, bit, start, found))
 
     assert silent == []
