@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from segstore._core import Directory, SegmentContext, SimulatedDisk
+from segstore._core import Directory, FileBarrier, SegmentContext, SimulatedDisk
 from segstore.errors import CorruptLogError, DiskFullError, LogReadOnlyError
 from segstore.log.files.checkpoints import LOG_STATE, MISSING_RECORDS
 from segstore.log.files.missing_records_file import note_ranges
@@ -63,6 +63,14 @@ def noted(*lost: str) -> SimulatedDisk:
     disk = shortened(name_of(3, "timeindex"))
     DENSE.open(disk).close()
     return settled(without(disk, *lost))
+
+
+def damaged() -> SimulatedDisk:
+    """Return one whose note is damaged: only an index proves that records are missing."""
+    disk = shortened(name_of(3, "timeindex"))
+    directory = Directory(PATH, disk)
+    directory.write_file_atomically(MISSING_RECORDS, b"?", FileBarrier.LOG_STATE)
+    return settled(disk)
 
 
 def noted_twice() -> SimulatedDisk:
@@ -203,6 +211,9 @@ MISSING_RECORD_SCENARIOS: dict[str, Callable[[], Trial]] = {
     ),
     "open a log that lacks records, as a note says": lambda: reporting(
         noted(name_of(3, "index"), MARKER), nothing, is_open=False
+    ),
+    "open a log that lacks records, with a damaged note": lambda: reporting(
+        damaged(), nothing, is_open=False
     ),
     "open a log with a note of what was cut": lambda: reporting(
         noted_twice(), nothing, is_open=False

@@ -15,11 +15,10 @@ from segstore.log.files.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_STATE,
-    MISSING_RECORDS,
     RECOVERY_POINT_CHECKPOINT,
     RESTART_MARKER,
 )
-from segstore.log.files.missing_records_file import read_ranges
+from segstore.log.files.missing_records_file import damaged_notes
 from segstore.log.findings.finding import Action, Finding, FindingCode, Records, facts_of
 from segstore.log.producers.snapshot_file import SnapshotFile
 from segstore.log.recovery.restart_marker import RestartMarker, missing_files_text
@@ -82,10 +81,10 @@ def snapshot_findings(directory: Directory, offsets: Iterable[int]) -> Iterator[
 
 def missing_records_findings(directory: Directory) -> Iterator[Finding]:
     """Yield that the noted ranges of missing records are lost: a gap may be one of them."""
-    if read_ranges(directory) is None:
+    for name in damaged_notes(directory, directory.names()):
         yield Finding(
             code=FindingCode.CHECKPOINT_CORRUPT,
-            file=MISSING_RECORDS,
+            file=name,
             found="a wrong checksum, version or line",
             expected="ranges of offsets whose records are missing",
             records=Records.MAYBE_MISSING,

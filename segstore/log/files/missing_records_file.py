@@ -14,6 +14,9 @@ The records from offset 479 to 614 are missing, and the batch before them has th
 Where that batch has a later epoch now, another leader has written it again, and what lies behind
 it too: the range does not count any more. The last line has the CRC-32C of all bytes before
 it. A broker, and earlier versions of this library, do not look at the file.
+
+A damaged file is kept under another name when the next ranges are noted (`kept_aside`): which
+ranges it had is lost, and every later open, check and salvage reports that.
 """
 
 from __future__ import annotations
@@ -24,12 +27,18 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, FileBarrier, crc32c
 from segstore.config import MAX_LONG
-from segstore.errors import LimitExceededError
+from segstore.errors import (
+    LimitExceededError,
+    LogPermissionError,
+    NotALogError,
+    ReadIOError,
+)
 from segstore.log.files.checkpoints import MISSING_RECORDS
+from segstore.log.files.kept_aside import keep_aside, kept_aside
 from segstore.log.files.prepared_file import PreparedFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from segstore._core import Directory
 
@@ -79,12 +88,47 @@ def read_ranges(directory: Directory) -> list[Range] | None:
         return None
 
 
+def damaged_notes(directory: Directory, names: Iterable[str]) -> list[str]:
+    """Return the names of damaged notes among *names*: the one that counts, and those kept aside.
+
+    Raises
+    ------
+    SegstoreError
+        As `read_ranges`.
+    """
+    damaged = [name for name in kept_aside(names) if name.startswith(MISSING_RECORDS)]
+    return damaged if read_ranges(directory) is not None else [MISSING_RECORDS, *damaged]
+
+
+def note_warnings(directory: Directory, names: Collection[str]) -> list[str]:
+    """Return what an open says of notes that cannot be used; *names* are those in *directory*."""
+    notes = [name for name in names if name.startswith(MISSING_RECORDS)]
+    if not notes:
+        return []
+    try:
+        damaged = damaged_notes(directory, notes)
+    except (NotALogError, ReadIOError, LogPermissionError) as error:
+        return [f"{MISSING_RECORDS} cannot be read: {error}"]
+    return [
+        f"{name} is damaged: which records it listed as missing is unknown, and a gap may be one"
+        " of these; restore the file from a copy"
+        for name in damaged
+    ]
+
+
 def note_ranges(directory: Directory, ranges: Iterable[Range]) -> None:
-    """Add *ranges* to what is noted, durably; nothing is written when they are all there."""
-    before = read_ranges(directory) or []
-    noted = _united([*before, *ranges])
-    if noted != before:
-        _write(directory, noted)
+    """Add *ranges* to what is noted, durably; nothing is written when they are all there.
+
+    A damaged file keeps its bytes under another name.
+    """
+    before = read_ranges(directory)
+    noted = _united([*(before or []), *ranges])
+    if noted == before or not noted:
+        return
+    if before is None:
+        keep_aside(directory, MISSING_RECORDS)
+        directory.sync(Barrier.RECOVERY_SET_ASIDE)
+    _write(directory, noted)
 
 
 def prepare_forgetting(directory: Directory, offset: int) -> PreparedFile | None:

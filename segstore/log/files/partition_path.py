@@ -28,6 +28,7 @@ from segstore.log.files.checkpoints import (
     SYNC_FAILED_MARK,
     TEMPORARY_FILES,
 )
+from segstore.log.files.kept_aside import KEPT_ASIDE
 from segstore.log.files.partition_directory import (
     has_unique_id,
     is_partition_directory_name,
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
     from segstore.types import TopicPartition
 
 _LIKELY_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+?-(?:0|[1-9][0-9]{0,9})(?![0-9])", re.ASCII)
-_IS_OURS = re.compile(r"[0-9]{20}\.(?:quarantine-.*|snapshot\.tmp)", re.ASCII | re.DOTALL)
+_IS_OURS = re.compile(
+    rf"[0-9]{{20}}\.(?:quarantine-.*|snapshot\.tmp)|{KEPT_ASIDE}", re.ASCII | re.DOTALL
+)
 """What recovery set aside, and a snapshot that was not finished."""
 
 OWN_FILES = TEMPORARY_FILES | {

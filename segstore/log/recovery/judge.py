@@ -282,6 +282,7 @@ def _judge_beginning(survey: Survey, stored: StoredState, report: RecoveryReport
         is_for_writing=True,
     )
     note_epochs_found(epochs, report)
+    report.warnings += survey.note_warnings()
     is_as_marked = fits(stored.own_marker, segments, epochs.noted_entry)
     state = state_of_last_writer(survey.small, stored, is_as_marked=is_as_marked)
     known = believed_state(state, segments[first:], stored, epochs)

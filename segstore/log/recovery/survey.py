@@ -22,6 +22,7 @@ from segstore.log.files.checkpoints import (
     LogState,
 )
 from segstore.log.files.checksum_sidecar import sidecar_base_offset
+from segstore.log.files.missing_records_file import note_warnings
 from segstore.log.files.partition_directory import (
     DELETED_FILE_SUFFIX,
     INDEX_ENTRY_BYTES,
@@ -179,6 +180,10 @@ class Survey:
     def small(self) -> SmallFiles:
         """The library's own files."""
         return read_small_files(self._directory)
+
+    def note_warnings(self) -> list[str]:
+        """Return what is to be said of notes of missing records that cannot be used."""
+        return note_warnings(self._directory, self.listing.others)
 
     @cached_property
     def had_failed_sync(self) -> bool:

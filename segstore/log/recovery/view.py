@@ -153,6 +153,7 @@ class LogView:
         survey = self._survey(stored)
         segments, end_of = survey.segments, survey.end_of
         self._note_swaps(survey)
+        self._report.warnings += survey.note_warnings()
         stored = with_possible_log_start(stored, segments, self._report, end_of)
         self._note_contradiction(stored, survey)
         live = segments[count_deleted(segments, stored.log_start_offset, end_of) :]

@@ -21,7 +21,7 @@ from segstore.log.files.checkpoints import (
     LogState,
 )
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
-from segstore.log.files.missing_records_file import read_ranges
+from segstore.log.files.missing_records_file import damaged_notes
 from segstore.log.files.partition_directory import segment_files
 from segstore.log.files.partition_path import open_parent_directory, open_partition_directory
 from segstore.log.files.recovery_advice import WAY_BACK
@@ -153,12 +153,12 @@ class SalvageSource:
     def _missing(self, segments: list[Segment]) -> list[MissingRecords]:
         try:
             missing = missing_of(self.directory, segments)
-            is_damaged = read_ranges(self.directory) is None
+            damaged = damaged_notes(self.directory, self.directory.names())
         except (NotALogError, ReadIOError) as error:
             self._believe_gaps(f"{MISSING_RECORDS} cannot be read: {error}")
             return []
-        if is_damaged:
-            self._believe_gaps(f"{MISSING_RECORDS} is damaged")
+        for name in damaged:
+            self._believe_gaps(f"{name} is damaged")
         return missing
 
     def _lost_state(self, found: StoredState) -> str | None:

@@ -1,0 +1,34 @@
+"""Files that may prove that records are missing, and that cannot be used: they are kept [DUR-7].
+
+A note of missing records that is damaged, or an index that the disk does not give out, gets the
+name ``<name>.quarantine-<n>`` before a new one takes its place. No open reads it again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from segstore._core import Directory
+
+KEPT_ASIDE: Final = (
+    r"(?:\.segstore\.missing|[0-9]{20}\.(?:time)?index)\.quarantine-[1-9][0-9]{0,17}"
+)
+_NAME: Final = re.compile(KEPT_ASIDE, re.ASCII)
+
+
+def keep_aside(directory: Directory, name: str) -> str:
+    """Rename the file *name*, and return its new name; the caller syncs the directory."""
+    number = 1
+    while directory.exists(kept := f"{name}.quarantine-{number}"):
+        number += 1
+    directory.rename(name, kept)
+    return kept
+
+
+def kept_aside(names: Iterable[str]) -> list[str]:
+    """Return those of *names* that `keep_aside` gave."""
+    return sorted(name for name in names if _NAME.fullmatch(name))
