@@ -1,0 +1,158 @@
+"""Every command of docs/operations.md is run, on a directory that has the fault [D15].
+
+A block ``console`` has commands after ``$``, what each prints, and ``[exit N]`` where N is not 0;
+``...`` stands for any text. A chapter is one run: a command finds what those before have left.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import segstore
+from segstore.cli.broker_sample import extract_broker_sample
+from tests.kits.preloaded_library import compiled, environment_with
+from tests.tidy.project_files import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+CHAPTERS = {
+    chapter.partition("\n")[0]: [
+        each for block in CONSOLE.findall(chapter) for each in COMMAND.findall(block)
+    ]
+    for chapter in OPERATIONS.split("\n## ")[1:]
+    if CONSOLE.search(chapter)
+}
+SEALED_LOG = "00000000000000000311.log"
+
+
+def overwrite(path: Path, position: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(data)
+
+
+def bad_sector(folder: Path) -> dict[str, str]:
+    """A page of a sealed segment cannot be read."""
+    library = compiled(ROOT / "tests" / "regression" / "unreadable_pages.c", folder)
+    return environment_with(
+        library, EIO_FILE=f"data/orders-0/{SEALED_LOG}", EIO_FROM="20480", EIO_TO="24576"
+    )
+
+
+def damaged_log(folder: Path) -> None:
+    """A page of zeros in a sealed segment."""
+    overwrite(folder / "data/orders-0" / SEALED_LOG, 16384, bytes(4096))
+
+
+def torn_tail(folder: Path) -> None:
+    """A killed process, and half a batch."""
+    log = segstore.open(folder / "data/notes-0")
+    log.append([(None, b"kept")])
+    log.close_quietly()
+    with (folder / "data/notes-0/00000000000000000000.log").open("ab") as file:
+        file.write(b"half a batch")
+
+
+def lost_files(folder: Path) -> None:
+    """The newest segment is gone; there is a copy."""
+    shutil.copytree(folder / "data", folder / "copy")
+    for path in (folder / "data/orders-0").glob("00000000000000000615.*"):
+        path.unlink()
+
+
+def short_log(folder: Path) -> None:
+    """A sealed ``.log`` of a copy that was made while a broker wrote."""
+    os.truncate(folder / "data/orders-0" / SEALED_LOG, 33498)
+
+
+def padded_index(folder: Path) -> None:
+    """Zeros that a broker takes for the age of the segment, and a lost topic id."""
+    with (folder / "data/orders-0/00000000000000000000.timeindex").open("ab") as file:
+        file.write(bytes(240))
+    (folder / "data/orders-0/partition.metadata").unlink()
+
+
+def hanging_transaction(folder: Path) -> None:
+    """A transaction of an hour ago, without its end, and a record after it."""
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    sent = segstore.MemoryRecords.with_records(
+        [(1_735_689_600_000, b"a", b"10")], **producer, base_sequence=0, transactional=True
+    )
+    with segstore.open(folder / "data/payments-0", message_timestamp_before_max_ms=2**62) as log:
+        log.append_as_leader(sent)
+        log.append([(b"b", b"20")])
+
+
+def lone_file(folder: Path) -> None:
+    """One file of a broker's, and a copy of a partition under another name."""
+    shutil.copy(folder / "data/orders-0" / SEALED_LOG, folder / "found.bin")
+    shutil.copytree(folder / "data/orders-0", folder / "orders-0.bak")
+
+
+def as_it_is(folder: Path) -> None:
+    """What a broker has left, closed cleanly."""
+
+
+FAULTS: dict[str, Callable[[Path], dict[str, str] | None]] = {
+    "First steps": as_it_is,
+    "Disk full": as_it_is,
+    "Bad sector, unreadable page": bad_sector,
+    "Damaged log: wrong CRC, zeros, garbage": damaged_log,
+    "After a crash: a torn tail": torn_tail,
+    "Lost files": lost_files,
+    "Missing records: a `.log` that is too short": short_log,
+    "Wrong index, lost small file": padded_index,
+    "A transaction that hangs": hanging_transaction,
+    "Backup and restore": as_it_is,
+    "Take a partition over from a broker": as_it_is,
+    "Give the disk back to a Kafka broker": torn_tail,
+    "Read one `.log` file, or a directory with another name": lone_file,
+}
+
+
+def printed_by(command: str, folder: Path, environment: dict[str, str] | None) -> str:
+    """Both streams of *command*, and its exit code as a document writes it."""
+    values = dict(environment or os.environ)
+    values["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), values["PATH"]])
+    values["PYTHONPATH"] = os.pathsep.join([str(ROOT), values.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+        env=values,
+        timeout=300,
+    )
+    return done.stdout + (f"[exit {done.returncode}]\n" if done.returncode else "")
+
+
+@pytest.mark.parametrize("title", CHAPTERS)
+def test_a_chapter_prints_what_it_says(title: str, tmp_path: Path):
+    """In order, in a folder that holds a broker's directory ``data`` with the fault."""
+    shutil.move(extract_broker_sample(tmp_path / "sample"), tmp_path / "data")
+    environment = FAULTS[title](tmp_path)
+
+    for command, expected in CHAPTERS[title]:
+        printed = printed_by(command, tmp_path, environment)
+        pattern = re.escape(expected).replace(r"\.\.\.", ".*")
+        assert re.fullmatch(pattern, printed, re.DOTALL), f"$ {command}\n{printed}"
+
+
+def test_every_chapter_with_a_fault_is_there():
+    assert list(CHAPTERS) == list(FAULTS)
