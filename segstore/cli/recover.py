@@ -107,7 +107,6 @@ def _repaired(
     from segstore.log.check.partition_check import check_partition
     from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, is_derived
     from segstore.log.files.checkpoints import PARTITION_METADATA
-    from segstore.log.findings.finding import Records
 
     found = check_partition(path, progress)
     forecast = found.forecast
@@ -118,12 +117,10 @@ def _repaired(
     if forecast.error is not None:
         return Repair(found, error=forecast.error)
     if forecast.report.created:
-        raise _no_log(path)
+        return Repair(found, error=_no_log(path))
     damaged = [one.file for one in found.findings if one.repaired and is_derived(one.file)]
     cut = {f"{base:020d}.segsum" for base in forecast.truncations}
     try:
-        if damaged and any(one.records is Records.MISSING for one in found.findings):
-            session.open(path, progress=progress).close()  # notes what these files show
         _remove(path, [name for name in damaged if not name.endswith(".txnindex")], session)
         with session.open(path, progress=progress) as log:
             report = log.report
@@ -150,6 +147,7 @@ def _left(repair: Repair, progress: Progress) -> list[Finding]:
 
     found, report = repair.found, repair.report
     is_refused = found.blocking_file is not None or found.forecast.error is not None
+    is_refused = is_refused or found.forecast.report.created
     is_as_found = report is not None and found.ok and report.clean and repair.sidecars is None
     if is_refused or is_as_found:
         return found.findings
@@ -198,7 +196,7 @@ def _remove(path: str, names: list[str], session: RepairSession) -> None:
                 Segment(context, base) for base in directory.segment_listing().base_offsets("log")
             ]
             for segment, following in pairwise(segments):
-                if any(name.startswith(f"{segment.name}.") for name in names):
+                if any(name.startswith(f"{segment.base_offset:020d}.") for name in names):
                     note_missing(directory, segment, following)
             for name in names:
                 directory.unlink(name, missing_ok=True)

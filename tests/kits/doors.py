@@ -117,9 +117,7 @@ class Doors:
         done = asked("recover", "-q", "--json", path)
         codes = {(foretold.code, done.code)}
         self._expect(
-            foretold.code == done.code
-            or codes == {(1, EXIT_USAGE)}  # it makes no .log
-            or (codes == {(1, 0)} and _is_forgotten(expected)),
+            foretold.code == done.code or (codes == {(1, 0)} and _is_forgotten(expected)),
             f"dry run answers {foretold.code}, recover {done.code}",
             done.errors,
         )

@@ -193,7 +193,7 @@ def test_an_emptied_log_is_not_made_anew(tmp_path: Path, capsys: pytest.CaptureF
     segstore.open(path, durability="none").close()
     (path / LOG).unlink()
 
-    assert cli.main(["recover", str(path)]) == 2
+    assert cli.main(["recover", str(path)]) == 1
     assert cli.main(["recover", "--dry-run", str(path)]) == 1
     assert "recover makes none" in capsys.readouterr().out
     assert not (path / LOG).exists()

@@ -230,8 +230,8 @@ class _Look:
         self._check_small_files(state)
         self._add_what_the_open_finds()
         self._check_sidecars(context, bases[:-1], state)
-        if report.blocking_file is not None or forecast.error is not None:
-            # `recover` changes nothing
+        is_refused = forecast.error is not None or forecast.report.created
+        if report.blocking_file is not None or is_refused:  # `recover` changes nothing
             self._findings[:] = [replace(one, repaired=False) for one in self._findings]
         self._findings.sort(key=_severity)
         with self._reading("."):
