@@ -18,14 +18,20 @@ CRASH_SCRIPTS ?= 100000
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 # Long tests stand together: who is done takes some over.
 IN_JOBS := -n $(JOBS) --dist worksteal
-C_TESTS := $(MAKE) --no-print-directory -j$(JOBS) -C tests/c
+# Beside other stages it takes its share of their jobs, alone it has them all.
+C_TESTS = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS)) -C tests/c
 OLDEST := build/oldest-spark
+ARCHIVE := build/archive
 # Left out is what no version of Spark changes, and real clusters.
 OLDEST_LEAVES_OUT := cluster commit_log named_commit options ranges sink_commit sink_faults where_clause
 THREAD_TESTS := $(basename $(notdir $(shell grep -l pthread_create tests/c/test_*.c)))
 SOURCES := $(shell find csrc segstore -name '*.[ch]' -o -name '*.pyx' -o -name '*.px[di]')
 
-.PHONY: install demo pipeline test test-oldest-spark crash mutants lint format types sanitize coverage fuzz bench price clean
+# What `make checks` runs. The first needs an installation: that begins at once, and the C compiler beside it.
+STAGES := coverage sanitize archive test-c lint types fuzz
+
+.PHONY: install demo pipeline checks test test-c test-python test-oldest-spark crash mutants lint format types sanitize coverage fuzz \
+    archive bench price clean $(STAGES:%=stage-%)
 .DEFAULT_GOAL := install
 
 install: $(VENV)/built
@@ -36,13 +42,27 @@ demo: install
 pipeline: install
 	$(BIN)/segstore pipeline
 
-test: install
-	$(C_TESTS) check
-	$(C_TESTS) crash
+# Each stage prints what it says when it ends, in one piece, and how long it took.
+checks:
+	+@$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS)) --output-sync=recurse $(STAGES:%=stage-%)
+
+$(STAGES:%=stage-%): stage-%:
+	+@begin=$$(date +%s); echo "=== $*"; $(MAKE) --no-print-directory $* && echo "=== $*: $$(($$(date +%s) - begin)) s"
+
+stage-coverage stage-archive stage-lint stage-types: | install
+stage-fuzz: stage-sanitize # of the same objects
+
+test: test-c test-python
+
+test-c:
+	+$(C_TESTS) check
+	+$(C_TESTS) crash
+
+test-python: install
 	$(BIN)/pytest $(IN_JOBS) tests
 
 crash: install
-	$(C_TESTS) crash CRASH_IMAGES=$(CRASH_IMAGES) CRASH_SEEDS=6
+	+$(C_TESTS) crash CRASH_IMAGES=$(CRASH_IMAGES) CRASH_SEEDS=6
 	$(BIN)/pytest $(IN_JOBS) --slow tests/crash --crash-scripts $(CRASH_SCRIPTS)
 
 mutants: install
@@ -70,16 +90,25 @@ types: install
 	    --allowlist tests/tidy/stubtest_allowlist.txt
 
 sanitize:
-	$(C_TESTS) check SANITIZE=address,undefined
-	$(C_TESTS) crash SANITIZE=address,undefined CRASH_IMAGES=20000 CRASH_LENGTH=1
-	$(C_TESTS) check SANITIZE=thread TESTS="$(THREAD_TESTS)"
-	$(C_TESTS) fuzz-replay
+	+$(C_TESTS) check SANITIZE=address,undefined
+	+$(C_TESTS) crash SANITIZE=address,undefined CRASH_IMAGES=20000 CRASH_LENGTH=1
+	+$(C_TESTS) check SANITIZE=thread TESTS="$(THREAD_TESTS)"
+	+$(C_TESTS) fuzz-replay
 
 coverage: install
-	$(C_TESTS) coverage GCOVR=$(abspath $(BIN))/gcovr
+	+$(C_TESTS) coverage GCOVR=$(abspath $(BIN))/gcovr
 
 fuzz:
-	$(C_TESTS) fuzz-explore
+	+$(C_TESTS) fuzz-explore
+
+# The source archive has all that a wheel is made of, and the installed command needs no checkout.
+archive: install
+	rm -rf $(ARCHIVE)
+	$(PYTHON) -m venv $(ARCHIVE)/venv
+	$(BIN)/python setup.py --quiet sdist --dist-dir $(ARCHIVE)
+	$(ARCHIVE)/venv/bin/pip install --quiet $(ARCHIVE)/segstore-*.tar.gz
+	cd / && $(abspath $(ARCHIVE))/venv/bin/segstore --help >/dev/null
+	cd / && $(abspath $(ARCHIVE))/venv/bin/python -c 'import segstore, segstore._core'
 
 bench: install
 	cd asv_benchmarks && export PATH="$(abspath $(BIN)):$$PATH" ASV_PYTHONPATH="$(CURDIR)" && asv machine --yes \
