@@ -12,9 +12,12 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BENCHMARKS = Path(__file__).parents[2] / "asv_benchmarks"
 MODULES = sorted(file.stem for file in (BENCHMARKS / "benchmarks").glob("[!_]*.py"))
@@ -44,16 +47,17 @@ def test_there_are_benchmarks():
 
 @pytest.mark.usefixtures("benchmark_path")
 @pytest.mark.parametrize("name", MODULES)
-def test_every_benchmark_runs_in_its_smoke_profile(name: str):
-    """setup, each method, teardown, with every combination of parameters.
+def test_every_benchmark_runs_in_its_smoke_profile(name: str, pytestconfig: pytest.Config):
+    """setup, each method, teardown, with every value of each parameter.
 
-    A ratio is a positive number.
+    With --slow, as `make long` has it, with every combination. A ratio is a positive number.
     """
+    combinations = every_combination if pytestconfig.getoption("--slow") else every_value
     os.environ["SEGSTORE_BENCHMARK_PROFILE"] = "smoke"
     sys.modules.pop("benchmarks.common", None)
     module = import_module(f"benchmarks.{name}")
     for benchmark_class in benchmark_classes(module):
-        for parameters in itertools.product(*getattr(benchmark_class, "params", [])):
+        for parameters in combinations(getattr(benchmark_class, "params", [])):
             run_one(benchmark_class, parameters)
 
 
@@ -105,6 +109,21 @@ def test_no_benchmark_has_but_a_minute():
     """
     settings = json.loads((BENCHMARKS / "asv.conf.json").read_text())
     assert settings["default_benchmark_timeout"] >= 600
+
+
+def every_combination(values: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    return list(itertools.product(*values))
+
+
+def every_value(values: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """As many combinations as the parameter with the most values has values."""
+    most = max(map(len, values), default=1)
+    return [tuple(each[number % len(each)] for each in values) for number in range(most)]
+
+
+def test_each_value_is_in_a_combination():
+    assert every_value([]) == [()]
+    assert every_value([[1, 2, 3], ["a", "b"]]) == [(1, "a"), (2, "b"), (3, "a")]
 
 
 def run_one(benchmark_class: type, parameters: tuple[Any, ...]) -> None:
