@@ -2,6 +2,8 @@
 # make pipeline  see the same data go through logs on Spark while its driver is killed
 # make test      every test
 # make test-oldest-spark   on PySpark 4.0, the tests of Spark that a version can change
+# make checks    lint, types, C tests, sanitizers, coverage, fuzz targets, source archive: side by side
+# make long      the long runs of what CI does a part of; takes hours
 # make crash     power cuts: at least CRASH_IMAGES crash images of the C core, CRASH_SCRIPTS scripts of whole logs
 # make mutants   small changes of recovery, truncation and indexes, which tests must notice; takes hours
 # make bench     every benchmark, kept for `asv publish`, and a table; by estimate 1.5 hours, and four to seven more with Spark,
@@ -28,9 +30,9 @@ THREAD_TESTS := $(basename $(notdir $(shell grep -l pthread_create tests/c/test_
 SOURCES := $(shell find csrc segstore -name '*.[ch]' -o -name '*.pyx' -o -name '*.px[di]')
 
 # What `make checks` runs. The first needs an installation: that begins at once, and the C compiler beside it.
-STAGES := coverage sanitize archive test-c lint types fuzz
+STAGES := coverage sanitize archive test-c lint types fuzz oldest-spark
 
-.PHONY: install demo pipeline checks test test-c test-python test-oldest-spark crash mutants lint format types sanitize coverage fuzz \
+.PHONY: install demo pipeline checks test test-c test-python oldest-spark test-oldest-spark long crash mutants lint format types sanitize coverage fuzz \
     archive bench price clean $(STAGES:%=stage-%)
 .DEFAULT_GOAL := install
 
@@ -49,7 +51,7 @@ checks:
 $(STAGES:%=stage-%): stage-%:
 	+@begin=$$(date +%s); echo "=== $*"; $(MAKE) --no-print-directory $* && echo "=== $*: $$(($$(date +%s) - begin)) s"
 
-stage-coverage stage-archive stage-lint stage-types: | install
+stage-coverage stage-archive stage-lint stage-types stage-oldest-spark: | install
 stage-fuzz: stage-sanitize # of the same objects
 
 test: test-c test-python
@@ -61,6 +63,12 @@ test-c:
 test-python: install
 	$(BIN)/pytest $(IN_JOBS) tests
 
+# What CI does a part of: hours, once before a release.
+long: crash
+	$(BIN)/pytest $(IN_JOBS) --slow tests/unit/test_benchmarks_smoke.py
+	$(BIN)/pytest $(IN_JOBS) --sequences 10000 tests/unit/log/test_log_state_machine.py
+	$(BIN)/pytest $(IN_JOBS) --kills 20000 tests/crash -k killed
+
 crash: install
 	+$(C_TESTS) crash CRASH_IMAGES=$(CRASH_IMAGES) CRASH_SEEDS=6
 	$(BIN)/pytest $(IN_JOBS) --slow tests/crash --crash-scripts $(CRASH_SCRIPTS)
@@ -68,7 +76,9 @@ crash: install
 mutants: install
 	$(BIN)/python -m tests.mutation $(MUTANTS)
 
-test-oldest-spark: install $(OLDEST)/installed
+oldest-spark: $(OLDEST)/installed
+
+test-oldest-spark: install oldest-spark
 	$(OLDEST)/bin/pytest $(IN_JOBS) tests/spark $(OLDEST_LEAVES_OUT:%=--ignore=tests/spark/test_%.py)
 
 lint: install
