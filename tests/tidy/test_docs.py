@@ -39,3 +39,10 @@ def test_targets_of_make_in_documents_exist():
     }
     assert {"demo", "test"} <= named
     assert named - targets == set()
+
+
+def test_the_architecture_is_short():
+    """Whoever changes the code reads all of it; reasons are in docs/decisions."""
+    words = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split()
+
+    assert len(words) <= 1500
