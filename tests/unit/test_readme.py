@@ -66,12 +66,20 @@ def run(command: list[str], folder: Path) -> str:
 
 
 def test_readme_has_all_its_pieces():
-    """Read, append, Spark; ten lines of the command line."""
-    assert len(PYTHON_BLOCKS) == 3
+    """First lines, a query, read, append, Spark; ten lines of the command line."""
+    assert len(PYTHON_BLOCKS) == 5
     assert len(COMMANDS) >= 9
 
 
-@pytest.mark.parametrize("block", PYTHON_BLOCKS[:2], ids=["read", "append"])
+def test_the_first_screen_ends_with_a_query(broker_folder: Path):
+    """A newcomer types both pieces into one program."""
+    printed = run([sys.executable, "-c", "".join(PYTHON_BLOCKS[:2])], broker_folder).splitlines()
+
+    assert printed[:3] == ["0 b'ada' b'1'", "1 b'bob' b'2'", "2 b'ada' b'3'"]
+    assert printed[3] == "{'key': [b'ada', b'bob'], 'value_count': [2, 1]}"
+
+
+@pytest.mark.parametrize("block", PYTHON_BLOCKS[2:4], ids=["read", "append"])
 def test_python_pieces_run(block: str, broker_folder: Path):
     """As typed, by a fresh interpreter."""
     assert "Error" not in run([sys.executable, "-c", block], broker_folder)
@@ -80,7 +88,7 @@ def test_python_pieces_run(block: str, broker_folder: Path):
 def test_spark_piece_runs(broker_folder: Path):
     """As typed; the table that it prints has the broker's partition."""
     pytest.importorskip("pyspark")
-    assert "|partition|count|" in run([sys.executable, "-c", PYTHON_BLOCKS[2]], broker_folder)
+    assert "|partition|count|" in run([sys.executable, "-c", PYTHON_BLOCKS[4]], broker_folder)
 
 
 def test_command_lines_run(broker_folder: Path):
