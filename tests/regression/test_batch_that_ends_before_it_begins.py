@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import struct
 
-import crc32c
 import pytest
 
 import segstore
 from segstore import AppendOrigin, MemoryRecords
+from segstore._core import crc32c
 from segstore.errors import OffsetsOutOfOrderError, UnsupportedFormatError
 
 DOORS = {
@@ -22,7 +22,7 @@ def changed(position: int, field: bytes) -> bytes:
     records = MemoryRecords.with_records([(b"k", b"v")], base_offset=1000, partition_leader_epoch=0)
     data = bytearray(records.data)
     data[position : position + len(field)] = field
-    data[17:21] = struct.pack(">I", crc32c.crc32c(bytes(data[21:])))
+    data[17:21] = struct.pack(">I", crc32c(bytes(data[21:])))
     return bytes(data)
 
 

@@ -16,7 +16,7 @@ from segstore.errors import LogLockedError
 from segstore.log.files import partition_lock as module
 from segstore.log.files.partition_lock import PartitionLock
 from tests.crash.interrupts import interrupts
-from tests.regression.test_interrupts_while_a_directory_is_marked import InterruptedAt
+from tests.kits.interrupted_at import InterruptedAt
 
 STEPS = {
     "acquire": [PartitionLock.acquire.__func__, PartitionLock.__init__, PartitionLock._take],

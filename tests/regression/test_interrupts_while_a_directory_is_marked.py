@@ -7,7 +7,6 @@ bore its mark already, or the log its own.
 from __future__ import annotations
 
 import errno
-import sys
 
 import pytest
 
@@ -15,6 +14,7 @@ from segstore._core import SimulatedDisk
 from segstore.errors import FsyncFailedError, LogReadOnlyError, SegstoreError
 from segstore.log.failure_mark import FailureMark
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
+from tests.kits.interrupted_at import InterruptedAt
 from tests.regression.test_failures_that_reach_the_directory import ONE, two_logs
 
 STEPS = [
@@ -26,36 +26,6 @@ STEPS = [
     FailureMark._notify_directory,
     FailureMark._error_of_directory,
 ]
-
-
-class InterruptedAt:
-    """Raises KeyboardInterrupt before the n-th instruction of a function, once."""
-
-    def __init__(self, function, nth: int) -> None:
-        self._code, self._left = function.__code__, nth
-        self.came = False
-
-    def __enter__(self):
-        self._before = sys.gettrace()
-        sys.settrace(self._enter)
-        return self
-
-    def __exit__(self, *_):
-        sys.settrace(self._before)
-
-    def _enter(self, frame, _event, _argument):
-        if frame.f_code is not self._code:
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return self._step
-
-    def _step(self, _frame, event, _argument):
-        if event == "opcode" and not self.came:
-            self._left -= 1
-            if self._left == 0:
-                self.came = True
-                raise KeyboardInterrupt
-        return self._step
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__qualname__)

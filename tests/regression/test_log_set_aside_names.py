@@ -162,10 +162,12 @@ def test_a_torn_or_flipped_mark_is_not_believed(path, monkeypatch, capsys):
     mark = path / RESTART_MARKER
     whole = mark.read_bytes()
     assert RestartMarkerContent.parse(whole) == (1000, END, NAMES)
-    for at in range(len(whole)):
-        assert RestartMarkerContent.parse(whole[:at]) is None
+    for position in range(len(whole)):
+        assert RestartMarkerContent.parse(whole[:position]) is None
         assert (
-            RestartMarkerContent.parse(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+            RestartMarkerContent.parse(
+                whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :]
+            )
             is None
         )
     assert RestartMarkerContent.parse(whole + b"\n") is None

@@ -7,7 +7,6 @@ log was clean, and a salvage said that nothing was lost (operator case 04).
 
 from __future__ import annotations
 
-import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -17,35 +16,15 @@ import segstore
 from segstore import cli
 from segstore.errors import CorruptLogError
 from segstore.log.files.missing_records_file import read_ranges
-from tests.kits.damaged_logs import batches_of
+from tests.kits.broker_partition import (
+    cut_segment,
+    leave_as_a_broker,
+    segment_file,
+    write_segments,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-BASES = (0, 20, 40)
-TIME = 1_700_000_000_000
-
-
-def file(path: Path, base: int, kind: str) -> Path:
-    return path / f"{base:020d}.{kind}"
-
-
-def write(path: Path) -> None:
-    """Three segments of 20 records in batches of one; an index entry for every third batch."""
-    with segstore.open(path, durability="none", index_interval_bytes=200) as log:
-        for number in range(60):
-            if number in BASES[1:]:
-                log.roll()
-            log.append([(TIME + number, b"key", b"value %d" % number)])
-
-
-def leave_as_a_broker(path: Path) -> None:
-    """Leave what a broker leaves behind a clean stop."""
-    for name in (".segstore", ".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
-        (path / name).unlink()
-    (path.parent / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
-    line = f"{path.name.replace('-', ' ')} 60"
-    (path.parent / "recovery-point-offset-checkpoint").write_text(f"0\n1\n{line}\n")
 
 
 @pytest.fixture(params=["clean", "unclean", "alone"])
@@ -53,19 +32,13 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A broker's partition: with its marker, without it, and without its log directory's files."""
     path = tmp_path / "data" / "orders-0"
     path.parent.mkdir()
-    write(path)
+    write_segments(path)
     leave_as_a_broker(path)
     if request.param != "clean":
         (path.parent / ".kafka_cleanshutdown").unlink()
     if request.param == "alone":
         (path.parent / "recovery-point-offset-checkpoint").unlink()
     return path
-
-
-def cut(path: Path, base: int = 20, batches: int = 10) -> None:
-    """Cut a ``.log`` between two batches."""
-    log = file(path, base, "log")
-    os.truncate(log, batches_of(log)[batches].position)
 
 
 def lost(path: Path) -> list[tuple[int, int | None]]:
@@ -85,7 +58,7 @@ def open_and_close(path: Path) -> None:
 @pytest.mark.parametrize("first", [20, 30])
 def test_a_salvage_says_the_same_after_a_recovery(path: Path, first: int):
     """[DUR-7, DUR-54] A recovery without a clean marker rebuilds indexes."""
-    cut(path, batches=first - 20)
+    cut_segment(path, batches=first - 20)
 
     assert lost(path) == [(first, 40)]
     for _ in range(2):
@@ -96,20 +69,20 @@ def test_a_salvage_says_the_same_after_a_recovery(path: Path, first: int):
 @pytest.mark.parametrize("kind", ["index", "timeindex"])
 def test_one_of_the_two_indexes_is_proof_enough(path: Path, kind: str):
     """[DUR-8] The other one is lost, and is rebuilt by the next open for writing."""
-    cut(path)
-    file(path, 20, kind).unlink()
+    cut_segment(path)
+    segment_file(path, 20, kind).unlink()
 
     assert lost(path) == [(30, 40)]
     open_and_close(path)
-    assert file(path, 20, kind).exists()
+    assert segment_file(path, 20, kind).exists()
     assert lost(path) == [(30, 40)]
 
 
 def test_padding_hides_no_proof(path: Path):
     """[DUR-80] Zeros behind the entries of both, as operator case 01 has them."""
-    cut(path)
+    cut_segment(path)
     for kind in ("index", "timeindex"):
-        with file(path, 20, kind).open("ab") as index:
+        with segment_file(path, 20, kind).open("ab") as index:
             index.write(bytes(240))
 
     assert lost(path) == [(30, 40)]
@@ -128,7 +101,7 @@ def test_commands_that_look_at_the_log_name_them(path: Path, capsys: pytest.Capt
     )
     assert [cli.main([*command, str(path)]) for command in commands[:-2]] == [0] * 5
     capsys.readouterr()
-    cut(path)
+    cut_segment(path)
     for _ in range(2):
         for command in commands:
             assert cli.main([*command, str(path)]) == 1
@@ -138,7 +111,7 @@ def test_commands_that_look_at_the_log_name_them(path: Path, capsys: pytest.Capt
 
 def test_a_handle_names_them(path: Path):
     """[DUR-54] Without reading all batches."""
-    cut(path)
+    cut_segment(path)
     for read_only in (True, False):
         with segstore.open(path, read_only=read_only) as log:
             assert [one[:2] for one in log.missing_records()] == [(30, 40)]
@@ -152,7 +125,7 @@ def test_a_handle_names_them(path: Path):
 @pytest.mark.parametrize("is_recovered", [False, True])
 def test_no_read_goes_on_silently(path: Path, *, is_recovered: bool):
     """[DUR-79] Up to the gap records are given, then an error; behind it they can be asked for."""
-    cut(path)
+    cut_segment(path)
     if is_recovered:
         open_and_close(path)
     with segstore.open(path, read_only=True) as log:
@@ -171,7 +144,7 @@ def test_no_read_goes_on_silently(path: Path, *, is_recovered: bool):
 
 def test_a_writer_that_met_the_damage_keeps_the_proof(path: Path):
     """[DUR-53] Its close builds indexes again that a look-up found to be wrong."""
-    cut(path)
+    cut_segment(path)
     with segstore.open(path) as log:
         for offset in (29, 30, 35):
             try:
@@ -184,7 +157,7 @@ def test_a_writer_that_met_the_damage_keeps_the_proof(path: Path):
 
 def test_a_truncation_takes_the_note_away(path: Path):
     """[TRU-1] What is appended then fills the offsets again."""
-    cut(path)
+    cut_segment(path)
     open_and_close(path)
     with segstore.open(path) as log:
         with pytest.raises(CorruptLogError):
@@ -200,7 +173,7 @@ def test_a_truncation_takes_the_note_away(path: Path):
 
 def test_deleted_records_are_not_missing(path: Path):
     """[DUR-18] Where the log start lies behind the gap."""
-    cut(path)
+    cut_segment(path)
     open_and_close(path)
     with segstore.open(path) as log:
         log.delete_records(45)
@@ -210,9 +183,9 @@ def test_deleted_records_are_not_missing(path: Path):
 
 def test_a_gap_of_compaction_is_no_loss(path: Path):
     """[DUR-64] A broker's cleaner makes the indexes of what it keeps."""
-    cut(path)
+    cut_segment(path)
     for kind in ("index", "timeindex"):
-        file(path, 20, kind).unlink()
+        segment_file(path, 20, kind).unlink()
     open_and_close(path)
 
     with segstore.open(path, read_only=True) as log:
@@ -221,7 +194,7 @@ def test_a_gap_of_compaction_is_no_loss(path: Path):
 
 def test_a_salvage_warns_of_a_damaged_note(path: Path):
     """[DUR-7] Nothing else says which gap lost records: it said that none was lost."""
-    cut(path)
+    cut_segment(path)
     open_and_close(path)
     (path / ".segstore.missing").write_bytes(b"version 0\ngarbage\n")
 

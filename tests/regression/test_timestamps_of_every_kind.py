@@ -130,29 +130,29 @@ def test_a_missing_time_is_that_of_the_append(log, time):
 def test_a_time_before_1970_is_refused(stamped, ms):
     """-1 ms would be no timestamp at all."""
     before = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=ms)
-    for time in (before, np.datetime64(ms, "ms")):
+    for moment in (before, np.datetime64(ms, "ms")):
         with pytest.raises(IllegalArgumentError):
-            stamped(time)
+            stamped(moment)
 
 
 def test_every_way_to_ask_by_time_takes_every_kind(log):
     log.append([(TIME + n, None, b"%d" % n) for n in range(3)])
-    for time in EQUAL_TIMES:
-        first = 0 if time == TIME or str(time).endswith("123000") else None
-        found = log.offset_for_timestamp(time)
+    for moment in EQUAL_TIMES:
+        first = 0 if moment == TIME or str(moment).endswith("123000") else None
+        found = log.offset_for_timestamp(moment)
         assert found in {0, 1} if first is None else found == first
-        assert log.fetch_offset_by_timestamp(time).offset == found
-        assert [record.offset for record in log.scan(start_timestamp=time)] == [*range(found, 3)]
-        assert [record.offset for record in log.scan(end_timestamp=time)] == [*range(found)]
-    for time in NO_TIMES:
+        assert log.fetch_offset_by_timestamp(moment).offset == found
+        assert [record.offset for record in log.scan(start_timestamp=moment)] == [*range(found, 3)]
+        assert [record.offset for record in log.scan(end_timestamp=moment)] == [*range(found)]
+    for moment in NO_TIMES:
         for ask in (
             log.offset_for_timestamp,
             log.fetch_offset_by_timestamp,
-            lambda time: log.scan(start_timestamp=time),
-            lambda time: log.scan(end_timestamp=time),
+            lambda moment: log.scan(start_timestamp=moment),
+            lambda moment: log.scan(end_timestamp=moment),
         ):
             with pytest.raises(ArgumentTypeError):
-                ask(time)
+                ask(moment)
 
 
 def test_a_bound_between_two_milliseconds_is_behind_the_first(log):

@@ -15,6 +15,7 @@ from segstore.errors import CorruptLogError
 from segstore.log.files.checkpoints import MISSING_RECORDS
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
 from segstore.types import Isolation, TopicPartition
+from tests.kits.broker_partition import cut_segment, leave_as_a_broker, write_segments
 from tests.kits.remote_directories import (
     differences,
     forget,
@@ -22,8 +23,6 @@ from tests.kits.remote_directories import (
     remote_rows,
     upload,
 )
-from tests.regression.test_records_that_an_index_names import cut, leave_as_a_broker
-from tests.regression.test_records_that_an_index_names import write as write_segments
 from tests.unit.log.test_committed_view import PLAIN, data, marker
 
 ORDERS = TopicPartition("orders", 0)
@@ -79,7 +78,7 @@ def test_records_that_are_noted_as_missing_are_missing_here_too(tmp_path):
     path.parent.mkdir()
     write_segments(path)
     leave_as_a_broker(path)
-    cut(path)
+    cut_segment(path)
     assert cli.main(["recover", "-q", str(path)]) == 1
     assert (path / MISSING_RECORDS).exists()
 
