@@ -4,7 +4,7 @@ Looked for of this kind: kills while ``topics.json`` says ``creating``, between 
 and its name, with some directories, ids and logs made and some not, and after ``live``; a second
 kill at each step of the open that undoes what the first one left. A kill between the removal of
 ``partition.metadata`` and of ``.lock`` left a topic of one partition. Calls that fail instead:
-tests/regression/test_topics_made_whole_or_not.py.
+tests/regression/test_managers_and_topics.py.
 """
 
 from __future__ import annotations

@@ -32,6 +32,8 @@ TESTED_BY = {
 
 TEXT = (*CODE, ".pyi", ".md", ".toml", ".json", ".java", ".xml", ".in", ".mk", ".sh", "")
 
+MOST_REGRESSION_FILES = 40
+
 # Brackets around a letter keep this file from holding what it looks for.
 MACHINE_PATHS = re.compile(r"/(?:[w]ork|[r]oot|[f]arm)/|/home/\w")
 REGISTRIES = re.compile(
@@ -121,3 +123,11 @@ def test_helpers_of_tests_lie_in_kits(folder):
     helpers = {path.name for path in files if not path.name.startswith("test_")}
 
     assert helpers - {"conftest.py", "user_code.py"} == set()
+
+
+def test_regressions_lie_in_files_by_subject():
+    """A bug gets a test in the file of its subject, under a heading, and no file of its own."""
+    files = sorted((ROOT / "tests" / "regression").glob("test_*.py"))
+
+    assert 0 < len(files) <= MOST_REGRESSION_FILES
+    assert [name_of(path) for path in files if "\n# ---- " not in path.read_text()] == []

@@ -1,0 +1,1398 @@
+"""`verify`, `scrub` and `recover --dry-run`: what they find is there, and what they say happens."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import segstore
+from segstore import cli
+from segstore._core import Directory, SimulatedDisk
+from segstore.errors import (
+    CorruptRecordError,
+    LogNotFoundError,
+    LogPermissionError,
+    LogTruncatedError,
+    ReadIOError,
+    ResourceError,
+)
+from segstore.log.check import partition_check
+from segstore.log.check.partition_check import check_directory, check_partition
+from segstore.log.check.stable_read import CHANGED, read_while_stable
+from segstore.log.findings.finding import Action, FindingCode, Records
+from segstore.log.findings.finding_text import ranges_text
+from segstore.log.recovery.forecast import forecast_open
+from tests.crash.crash_check import Crash
+from tests.crash.crash_script import PATH
+from tests.crash.failing_scenarios_of_opens import (
+    SEGMENTS,
+    TRANSACTIONS,
+    WITH_SIDECARS,
+    closed,
+    left_by,
+)
+from tests.kits.damaged_logs import (
+    RECORDS_COUNT,
+    LogDirectory,
+    append_bytes,
+    batches_of,
+    build,
+    flip_bit,
+)
+from tests.kits.log_kit import values
+from tests.kits.preloaded_library import compiled, environment_with
+from tests.tidy.project_files import ROOT
+
+# ---- doors that disagreed ------------------------------------------------------------------------
+# Two doors said different things of a directory, or `recover` broke what it had promised.
+#
+# Found by tests/fuzz/test_doors_agree.py.
+
+
+@pytest.fixture
+def data_of_one_partition(packed: Path, tmp_path: Path) -> Path:
+    """A broker's log directory with one partition, closed cleanly."""
+    copy = tmp_path / "data"
+    source = packed / "plain-many-segments" / "data"
+    shutil.copytree(source, copy, copy_function=shutil.copyfile)
+    for path in [copy, *copy.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    for path in sorted(copy.glob("*-*/"))[1:]:
+        shutil.rmtree(path)
+    return copy
+
+
+def said(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[int, Any]:
+    code = cli.main([*command, "--json"])
+    out = capsys.readouterr().out
+    return code, json.loads(out) if out else None
+
+
+def test_recover_keeps_the_index_of_a_segment_that_it_cannot_build_again(data_of_one_partition):
+    """[DUR-8, DUR-51] It removed the index, and from then on every open refused the log."""
+    path = next(data_of_one_partition.glob("*-*/"))
+    log, index = sorted(path.glob("*.log"))[1], sorted(path.glob("*.index"))[1]
+    flip_bit(log, batches_of(log)[1].position + 80)
+    index.write_bytes(index.read_bytes() + b"\xff")
+
+    codes = {one.code: one.repaired for one in check_partition(str(path)).findings}
+    assert codes == {"BATCH_CORRUPT": False, "INDEX_CORRUPT": False}
+    assert cli.main(["recover", "-q", str(path)]) == 1
+    assert index.exists()
+    with segstore.open(path):
+        pass
+
+
+@pytest.mark.parametrize("name", ["recovery-point", "log-start"])
+def test_recover_writes_a_broken_checkpoint_of_the_log_directory_again(data_of_one_partition, name):
+    """[DUR-21, DUR-65] The dry run said so; it was left as it was, and the next check found it."""
+    (data_of_one_partition / f"{name}-offset-checkpoint").write_bytes(b"0\n1\norders 0 7\0\0")
+
+    found = check_partition(str(next(data_of_one_partition.glob("*-*/")))).findings
+    assert [(one.file, one.repaired) for one in found] == [(f"../{name}-offset-checkpoint", True)]
+    assert cli.main(["recover", "-q", str(data_of_one_partition)]) == 0
+    assert cli.main(["verify", "-q", str(data_of_one_partition)]) == 0
+
+
+def test_a_log_whose_first_record_cannot_be_read_is_listed(tmp_path, capsys):
+    """[DUR-51] `ls` left it out, and `inspect` said nothing."""
+    directory = build(tmp_path / "a-0", clean=True)
+    directory.file(0).write_bytes(b"?" * 70)
+
+    code, line = said(capsys, "ls", str(directory.path))
+    assert (code, line["log_end_offset"], bool(line["damage"])) == (1, 60, True)
+    code, facts = said(capsys, "inspect", "-q", str(directory.path))
+    assert (code, bool(facts["damage"])) == (1, True)
+
+
+def test_a_socket_in_the_place_of_a_snapshot_costs_no_read(tmp_path, capsys):
+    """[DUR-8] The last stable offset could not be asked for."""
+    path = build(tmp_path / "a-0", clean=True).path
+    snapshot = max(path.glob("*.snapshot"))
+    snapshot.unlink()
+    folder = os.open(path, os.O_RDONLY)  # the path of a socket is short
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"/proc/self/fd/{folder}/{snapshot.name}")
+    os.close(folder)
+
+    with segstore.open(path, read_only=True) as log:
+        assert log.last_stable_offset == 60
+    code, line = said(capsys, "ls", str(path))
+    assert (code, line["last_stable_offset"]) == (0, 60)
+
+
+def test_scrub_and_verify_find_the_same_in_a_time_index(tmp_path, capsys):
+    """[DUR-60] A scrub knew the latest time of its last window of bytes only."""
+    path = tmp_path / "a-0"
+    with segstore.open(path, durability="none") as log:
+        log.append([(1_750_000_000_000, None, b"latest")])
+        for number in range(2000):
+            log.append([(1_700_000_000_000 + number, None, b"v")])
+        log.roll()
+        log.append([(None, b"last")])
+    os.truncate(path / f"{0:020d}.timeindex", 0)
+
+    _, verified = said(capsys, "verify", "-q", str(path))
+    _, scrubbed = said(capsys, "scrub", "-q", "--rate", "0", str(path))
+    assert verified["findings"]
+    assert scrubbed["findings"] == verified["findings"]
+
+
+def test_a_salvage_after_recover_names_the_records_that_the_cut_began_with(tmp_path):
+    """[DUR-59, DUR-62] Only the whole batches in quarantine were reported as lost."""
+    directory = build(tmp_path / "a-0")
+    base = directory.bases[1]
+    flip_bit(directory.file(base), batches_of(directory.file(base))[2].position + 70)
+    (before,) = segstore.salvage(directory.path, tmp_path / "before" / "a-0").lost
+    assert (before.first_offset, before.next_offset) == (base + 2, base + 3)
+
+    directory.open().close()
+    after = segstore.salvage(directory.path, tmp_path / "after" / "a-0").lost
+
+    assert min(one.first_offset for one in after) == base + 2
+    assert max(one.next_offset or 0 for one in after) == 60
+
+
+def test_what_stands_in_the_place_of_a_log_file_has_lost_its_offsets(tmp_path):
+    """[DUR-51, DUR-99] `lost` was empty, and a salvage lost all records to the end."""
+    directory = build(tmp_path / "a-0", clean=True)
+    first, following = directory.bases[1:3]
+    directory.file(first).unlink()
+    directory.file(first).mkdir()
+
+    (found,) = [
+        one for one in check_partition(str(directory.path)).findings if one.file.endswith(".log")
+    ]
+    assert found.lost == ((first, following - 1),)
+    lost = segstore.salvage(directory.path, tmp_path / "new" / "a-0").lost
+    assert {(one.first_offset, one.next_offset) for one in lost} == {(first, following)}
+
+
+def test_the_file_of_another_segment_under_a_name_is_no_harmless_overlap(tmp_path):
+    """[DUR-54] "No record is lost" was said of a segment of which every record is lost."""
+    path = tmp_path / "a-0"
+    with segstore.open(path, internal_segment_bytes=2000) as log:
+        for _ in range(60):
+            log.append([(b"k", b"v" * 50)])
+    first, second, third = sorted(path.glob("*.log"))[:3]
+    shutil.copyfile(third, first)
+
+    found = check_partition(str(path)).findings
+    assert [one.lost for one in found if one.code == "SEGMENTS_OVERLAP"] == [
+        ((0, int(second.stem) - 1),)
+    ]
+
+
+def test_a_directory_in_the_place_of_the_log_directory_s_marker_is_a_finding(data_of_one_partition):
+    """[DUR-99] The dry run promised a repair, and `recover` ended with exit code 2."""
+    marker = data_of_one_partition / ".kafka_cleanshutdown"
+    marker.unlink()
+    marker.mkdir()
+    path = str(next(data_of_one_partition.glob("*-*/")))
+
+    (found,) = check_partition(path).findings
+    assert (found.code, found.file) == ("FILE_IS_NO_FILE", "../.kafka_cleanshutdown")
+    assert cli.main(["recover", "-q", "--dry-run", path]) == 1
+    assert cli.main(["recover", "-q", path]) == 1
+
+
+def test_records_that_may_be_missing_are_ranges(tmp_path):
+    """[DUR-7, DUR-21] Only the sentence named them."""
+    directory = build(tmp_path / "a-0")
+    directory.file(0).unlink()
+    checkpoint = directory.path / "leader-epoch-checkpoint"
+    checkpoint.write_bytes(checkpoint.read_bytes() + bytes(12))
+
+    found = check_partition(str(directory.path)).findings
+
+    (lost,) = [one.lost for one in found if one.code == "RECORDS_MAYBE_MISSING"]
+    assert lost == ((0, directory.bases[0] - 1),)
+
+
+def test_an_end_that_had_not_been_synced_may_be_lost(tmp_path):
+    """[DUR-54, DUR-59] A salvage called it lost; verify, and a salvage after `recover`, did not."""
+    directory = build(tmp_path / "a-0")
+    base = directory.bases[-1]
+    last = batches_of(directory.file(base))[-1].position
+    for name in ("recovery-point-offset-checkpoint", ".kafka_cleanshutdown"):
+        (directory.path / name).unlink(missing_ok=True)
+    os.truncate(directory.file(base), last)
+    (directory.path / f"{60:020d}.snapshot").write_bytes(b"")
+
+    report = segstore.salvage(directory.path, tmp_path / "new" / "a-0")
+
+    assert (report.complete, report.lost, report.log_end_offset) == (True, [], 60)
+    assert report.maybe_lost == [(59, 60)]
+
+
+def test_a_recovery_point_where_records_are_missing_is_no_obstacle(tmp_path):
+    """[DUR-7] The open for writing was refused halfway: it read where the recovery point stands."""
+    directory = build(tmp_path / "a-0")
+    base, following = directory.bases[1:3]
+    (directory.path / ".segstore").unlink()  # as a broker leaves it
+    directory.file(base).write_bytes(b"")
+    directory.set_recovery_point(base)
+
+    with segstore.open(directory.path) as log:
+        assert [(one.first_offset, one.next_offset) for one in log.missing_records()] == [
+            (base, following)
+        ]
+        log.append([(None, b"next")])
+    assert cli.main(["recover", "-q", str(directory.path)]) == 1
+
+
+def test_damage_in_a_segment_that_was_deleted_is_no_finding(tmp_path):
+    """[DUR-18] `verify` asked for a copy of records below the log start; `recover` deletes them."""
+    directory = build(tmp_path / "a-0", clean=True)
+    with segstore.open(directory.path) as log:
+        start = directory.bases[2]
+        log.delete_records(start)
+    kept = {file.name: file.read_bytes() for file in directory.path.iterdir()}
+    copy = build(tmp_path / "b" / "a-0", clean=True)
+    for name in {file.name for file in copy.path.iterdir()} - kept.keys():
+        (directory.path / name).write_bytes((copy.path / name).read_bytes())
+    damaged = directory.file(directory.bases[0])
+    os.truncate(damaged, damaged.stat().st_size - 1)
+
+    assert check_partition(str(directory.path)).findings == []
+    assert cli.main(["recover", "-q", "--dry-run", str(directory.path)]) == 0
+
+
+def test_a_refusal_because_of_the_producers_is_foretold(tmp_path, capsys):
+    """[DUR-8] The dry run called the log clean; `recover` was refused, and had repaired nothing."""
+    directory = build(tmp_path / "a-0", clean=True)
+    base = directory.bases[-1]
+    flip_bit(directory.file(base), batches_of(directory.file(base))[1].position + 70)
+    for snapshot in directory.path.glob("*.snapshot"):
+        snapshot.unlink()
+
+    code, foretold = said(capsys, "recover", "-q", "--dry-run", str(directory.path))
+    assert (code, {one["repaired"] for one in foretold["findings"]}) == (1, {False})
+    code, done = said(capsys, "recover", "-q", str(directory.path))
+    assert (code, "CorruptLogError" in done["error"]) == (1, True)
+
+
+def test_recover_keeps_what_an_index_says_of_missing_records(data_of_one_partition):
+    """[DUR-7] It made the index again that alone named them, and then found nothing missing."""
+    path = next(data_of_one_partition.glob("*-*/"))
+    (data_of_one_partition / ".kafka_cleanshutdown").unlink()
+    first, gone = sorted(path.glob("*.log"))[:2]
+    entry = struct.pack(">ii", int(gone.stem) - int(first.stem) + 1, 1)
+    first.with_suffix(".index").write_bytes(entry)
+    for name in path.glob(f"{gone.stem}.*"):
+        name.unlink()
+    missing = [one.lost for one in check_partition(str(path)).findings if one.lost]
+    assert missing
+    assert cli.main(["recover", "-q", str(path)]) == 1
+    assert [one.lost for one in check_partition(str(path)).findings if one.lost] == missing
+
+
+# ---- checks beside a writer ----------------------------------------------------------------------
+# verify and scrub called a healthy log damaged while its writer cut it, or deleted segments.
+#
+# A file that went between two steps of a check was missing or cut; or the check ended with an
+# error.
+
+
+ONE = [(None, b"x" * 100)]
+
+
+@pytest.fixture
+def directory(tmp_path):
+    (tmp_path / "0.log").write_bytes(b"0")
+    with closing(Directory(str(tmp_path))) as directory:
+        yield directory
+
+
+class Writer:
+    """Gives one answer after the other; in the first looks the log changes."""
+
+    def __init__(self, folder, changes, *answers):
+        self.folder, self.changes, self.answers, self.looks = folder, changes, answers, 0
+
+    def look(self):
+        self.looks += 1
+        if self.looks <= self.changes:
+            with (self.folder / "0.log").open("ab") as file:
+                file.write(b"0")
+        answer = self.answers[min(self.looks, len(self.answers)) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def is_good(answer):
+    return answer == "good"
+
+
+def test_what_is_found_in_a_log_that_stands_still_counts(directory, tmp_path):
+    """[DUR-58]"""
+    still = Writer(tmp_path, 0, "bad", "good")
+    assert read_while_stable(directory, still.look, is_good) == ("bad", True)
+    raising = Writer(tmp_path, 0, CorruptRecordError("bad"), "good")
+    with pytest.raises(CorruptRecordError):
+        read_while_stable(directory, raising.look, is_good)
+
+
+@pytest.mark.parametrize("bad", ["bad", LogNotFoundError("gone"), CorruptRecordError("cut")])
+def test_what_is_found_in_a_log_that_changes_is_looked_at_again(directory, tmp_path, bad):
+    """[DUR-71, DUR-77]"""
+    writer = Writer(tmp_path, 1, bad, "good")
+    assert read_while_stable(directory, writer.look, is_good) == ("good", True)
+    assert writer.looks == 2
+
+
+def test_the_first_look_may_be_at_an_older_view(directory, tmp_path):
+    """[DUR-77] That of a handle which has not been refreshed."""
+    writer = Writer(tmp_path, 0, "bad", "good")
+    assert read_while_stable(directory, writer.look, is_good, min_attempts=2) == ("good", True)
+
+
+def test_a_log_that_never_stands_still(directory, tmp_path):
+    """[DUR-103] The looks have an end, and what was found is told as what it is."""
+    writer = Writer(tmp_path, 100, "bad")
+    assert read_while_stable(directory, writer.look, is_good) == ("bad", False)
+    assert writer.looks < 10
+    writer = Writer(tmp_path, 100, LogNotFoundError("gone"))
+    with pytest.raises(LogNotFoundError):
+        read_while_stable(directory, writer.look, is_good)
+
+
+@pytest.fixture
+def log(tmp_path):
+    with segstore.open(tmp_path / "orders-0", file_delete_delay_ms=0) as log:
+        for number in range(6):
+            log.append(ONE)
+            if number % 2:
+                log.roll()
+        yield log
+
+
+def once_within(monkeypatch, module, name, act):
+    """Let *act* happen in the midst of the first call of a function of *module*."""
+    real, calls = getattr(module, name), []
+
+    def function(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 1:
+            act()
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(module, name, function)
+    return calls
+
+
+@pytest.mark.parametrize("check", ["verify", "scrub"])
+def test_a_log_that_is_cut_during_a_check(log, monkeypatch, check):
+    """[DUR-77] The check looks again; that the log was cut is told by the next read, as always."""
+    with closing(segstore.open(log.path, read_only=True)) as reader:
+
+        def cut():
+            log.truncate_to(3)
+            log.append([(None, b"y" * 40)])
+
+        calls = once_within(monkeypatch, partition_check, "read_state", cut)
+        report = getattr(reader, check)()
+        assert (report.ok, report.notes) == (True, []), report
+        assert calls
+        with pytest.raises(LogTruncatedError):
+            reader.refresh()
+        assert values(reader)[-1] == b"y" * 40
+
+
+def test_a_partition_is_checked_while_records_are_deleted(log, monkeypatch):
+    """[DUR-71, DUR-77]"""
+    calls = once_within(monkeypatch, partition_check, "read_state", lambda: log.delete_records(4))
+    check = partition_check.check_partition(log.path)
+
+    assert check.findings == []
+    assert CHANGED not in check.notes
+    assert check.log_start_offset == 4
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("check", ["verify", "scrub"])
+def test_damage_of_a_sealed_segment_beside_an_appender(log, monkeypatch, check):
+    """[DUR-60, DUR-71] One look tells it, and no doubt: an append makes no damage there."""
+    log.flush()  # else the damage lies above the recovery point, and the log ends there
+    flip_bit(Path(log.segments()[0].path), 100)
+    calls = once_within(monkeypatch, partition_check, "read_state", lambda: log.append(ONE))
+    with closing(segstore.open(log.path, read_only=True)) as reader:
+        report = getattr(reader, check)()
+
+    assert [finding.code for finding in report.findings] == [FindingCode.BATCH_CORRUPT]
+    assert (report.notes, len(calls)) == ([], 1), report
+
+
+def test_entries_of_batches_that_came_during_the_check(tmp_path, monkeypatch):
+    """[DUR-53, DUR-71] They are in the indexes, and behind the bytes that were read."""
+    with segstore.open(tmp_path / "orders-0", index_interval_bytes=0) as log:
+        log.append(ONE)
+
+        def append(*arguments, **how):
+            for _ in range(3):
+                log.append(ONE)
+            return real(*arguments, **how)
+
+        real = partition_check.index_findings
+        monkeypatch.setattr(partition_check, "index_findings", append)
+        with closing(segstore.open(log.path, read_only=True)) as reader:
+            report = reader.verify()
+        assert (report.problems, report.notes) == ([], [])
+        assert len(log.segments()[0].offset_index_entries()) > 1
+
+
+def test_an_entry_behind_the_end_of_a_log_that_stands_still(tmp_path):
+    """[DUR-53] Nobody has written its batch."""
+    with segstore.open(tmp_path / "orders-0", index_interval_bytes=0) as log:
+        for _ in range(3):
+            log.append(ONE)
+    index = tmp_path / "orders-0" / f"{0:020d}.index"
+    index.write_bytes(index.read_bytes() + (9).to_bytes(4) + (999).to_bytes(4))
+    with closing(segstore.open(tmp_path / "orders-0", read_only=True)) as reader:
+        (found,) = reader.verify().findings
+    assert (found.code, found.file) == (FindingCode.INDEX_CORRUPT, index.name)
+
+
+# ---- failing calls of a check --------------------------------------------------------------------
+# A check took a failed call for a fact: a file that could not be looked at had 0 bytes.
+#
+# [DUR-6, DUR-33] So one EIO made records missing, and want of memory a transaction index wrong.
+
+
+UNREADABLE = {FindingCode.FILE_UNREADABLE, FindingCode.DIRECTORY_UNREADABLE}
+KINDS_OF_CHANGES = (*TRANSACTIONS, "roll", *SEGMENTS, "flush", ("background", 0))
+
+
+@pytest.fixture(scope="module", params=[left_by, closed])
+def disk(request: pytest.FixtureRequest) -> SimulatedDisk:
+    """A log with all that a check reads: segments, transactions, snapshots, sidecars."""
+    return request.param(*KINDS_OF_CHANGES, settings=WITH_SIDECARS)
+
+
+def checked(disk: SimulatedDisk) -> set[FindingCode]:
+    directory = Directory(PATH, environment=disk)
+    try:
+        return {finding.code for finding in check_directory(directory).findings}
+    finally:
+        directory.close()
+
+
+@pytest.mark.parametrize("os_error", [errno.EIO, errno.ENOMEM, errno.EACCES])
+def test_a_call_that_fails_in_a_check_is_no_fact_about_the_log(disk: SimulatedDisk, os_error: int):
+    """[DUR-6, DUR-33] Each call once: the file cannot be read, or the check raises."""
+    found, wrong = 0, []
+    for nth in range(1, 2000):
+        image = Crash(disk.effects, "killed").image(disk)
+        if nth == 1:
+            assert checked(image) == set()
+        before = image.calls()
+        image.fail(None, nth, os_error)
+        try:
+            codes = checked(image)
+        except (LogPermissionError, ReadIOError, ResourceError):
+            codes = set()
+        wrong += [(nth, code) for code in codes - UNREADABLE]
+        found += bool(codes)
+        if image.calls() - before < nth:
+            break
+    assert wrong == []
+    assert found > 20 or os_error == errno.ENOMEM
+
+
+# ---- findings in order ---------------------------------------------------------------------------
+# ``verify`` hid that records were missing behind findings about the index of their segment.
+#
+# And it said of records above the recovery point that "nothing that was safe is lost", though their
+# appends may have been acknowledged: the recovery point on disk comes later than that.
+
+
+@pytest.fixture(scope="module")
+def closed_original(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("closed") / "orders-0", clean=True)
+
+
+@pytest.fixture
+def log_directory(closed_original, tmp_path):
+    return closed_original.copy(tmp_path / "orders-0")
+
+
+def test_an_emptied_segment(log_directory):
+    """[DUR-51, DUR-54] Its indexes are not wrong: they name the records that are missing."""
+    log_directory.file(0).write_bytes(b"")
+    following = log_directory.bases[1]
+
+    first, *others = check_partition(str(log_directory.path)).findings
+
+    assert first.file == log_directory.file(following).name
+    assert (first.code, first.records) == (FindingCode.RECORDS_MISSING, Records.MISSING)
+    assert first.lost == ((0, following - 1),)
+    assert others == []
+
+
+def test_lost_records_come_first(log_directory):
+    """Then what an open cuts, then the small files, at last what is made anew from the rest."""
+    append_bytes(log_directory.last, b"torn")
+    log_directory.file(0, "index").write_bytes(b"\1" * 16)
+    (log_directory.path / "partition.metadata").write_bytes(b"what")
+    middle = log_directory.file(log_directory.bases[1])
+    flip_bit(middle, batches_of(middle)[1].position + 70)
+
+    findings = check_partition(str(log_directory.path)).findings
+
+    assert [finding.file for finding in findings] == [
+        middle.name,
+        log_directory.last.name,
+        "partition.metadata",
+        log_directory.file(0, "index").name,
+    ]
+
+
+@pytest.mark.parametrize("tail", [b"torn", bytes(100)])
+def test_what_is_known_of_a_tail(log_directory, tail):
+    """[DUR-4, DUR-50] It lies above the recovery point, and that is all."""
+    append_bytes(log_directory.last, tail)
+    log_directory.set_recovery_point(17)
+    (log_directory.path / ".kafka_cleanshutdown").unlink()
+
+    (finding,) = check_partition(str(log_directory.path)).findings
+
+    assert finding.code == (
+        FindingCode.ZEROS_AT_END if tail[0] == 0 else FindingCode.BATCH_INCOMPLETE
+    )
+    assert (finding.records, finding.repaired) == (Records.MAYBE_MISSING, True)
+    assert finding.lost == ((RECORDS_COUNT, None),)
+
+
+def test_what_is_known_without_a_recovery_point(log_directory):
+    """[DUR-63] Nothing is: good batches behind it may have been synced."""
+    flip_bit(log_directory.last, batches_of(log_directory.last)[0].position + 70)
+    log_directory.set_recovery_point(None)
+    (log_directory.path / ".kafka_cleanshutdown").unlink()
+
+    (finding,) = check_partition(str(log_directory.path)).findings
+
+    first = log_directory.bases[-1]
+    assert (finding.records, finding.repaired) == (Records.UNREADABLE, True)
+    assert finding.lost == ((first, first),)
+    assert finding.salvageable == ((first + 1, RECORDS_COUNT - 1),)
+
+
+# ---- verify names what is lost -------------------------------------------------------------------
+# A damaged segment: more records were called lost than were, up to the next segment all of them.
+#
+# Behind the damage batches are whole, wherever they begin, and a salvage keeps them.
+
+
+SEALED_FILE, ACTIVE = f"{0:020d}.log", f"{12:020d}.log"
+
+
+class Batch(NamedTuple):
+    file: str
+    begin: int
+    end: int
+    first: int
+    last: int
+
+
+@pytest.fixture(params=["close", "close_quietly"])
+def stopped(request, new_log) -> tuple[Path, list[Batch]]:
+    """Two segments of four batches of three records: the third of each is large."""
+    log, batches = new_log(), []
+    for number in range(8):
+        if number == 4:
+            log.roll()
+        size = 6000 if number % 4 == 2 else 10
+        begin = log.segments()[-1].size_bytes
+        info = log.append([(None, bytes([number]) * size)] * 3)
+        file = f"{log.segments()[-1].base_offset:020d}.log"
+        end = log.segments()[-1].size_bytes
+        batches.append(Batch(file, begin, end, info.base_offset, info.last_offset))
+    log.flush()
+    getattr(log, request.param)()
+    return Path(log.path), batches
+
+
+def damage(path: Path, batch: Batch, how: str) -> None:
+    """Hurt one batch, and no other."""
+    data = bytearray((path / batch.file).read_bytes())
+    if how == "flip":
+        data[batch.end - 3] ^= 1
+    elif how == "length":
+        data[batch.begin + 9] ^= 1
+    elif how == "take out of its middle":
+        del data[batch.begin + 40 : batch.begin + 80]
+    elif how == "take out":
+        del data[batch.begin : batch.end]
+    (path / batch.file).write_bytes(data)
+
+
+def said_lost(path: Path) -> set[int]:
+    """Return the offsets that the findings of one file call lost."""
+    return {
+        offset
+        for finding in check_partition(str(path)).findings
+        for first, last in finding.lost
+        for offset in range(first, last + 1)
+    }
+
+
+@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("how", ["flip", "length", "take out of its middle", "take out"])
+def test_exactly_what_is_lost_is_named(stopped, how, number):
+    """[DUR-51, DUR-105] of a batch that is hurt its three records, and no other."""
+    path, batches = stopped
+    hurt = batches[number]
+    damage(path, hurt, how)
+    assert said_lost(path) == {*range(hurt.first, hurt.last + 1)}
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 6])
+def test_two_runs(stopped, number):
+    """[DUR-51] between them lies what is whole; that is said too."""
+    path, batches = stopped
+    damage(path, batches[number], "flip")
+    damage(path, batches[number // 4 * 4 + 3], "length")
+    lost = {
+        offset
+        for batch in (batches[number], batches[number // 4 * 4 + 3])
+        for offset in range(batch.first, batch.last + 1)
+    }
+    assert said_lost(path) == lost
+
+
+def test_a_tail_that_is_gone_beside_damage_elsewhere(stopped):
+    """[DUR-51] what the recovery point knows of is named, too."""
+    path, batches = stopped
+    damage(path, batches[1], "flip")
+    damage(path, batches[7], "take out")
+    assert said_lost(path) == {3, 4, 5, 21, 22, 23}
+
+
+def test_a_reader_does_not_call_what_it_has_not_looked_at_missing(stopped):
+    """[DUR-71] bytes that are no batch end what it knows of a segment, which is its headers."""
+    path, batches = stopped
+    damage(path, batches[1], "take out of its middle")
+    with segstore.open(path, read_only=True) as log:
+        told = " ".join(log.report.warnings)
+        assert told == f"{SEALED_FILE} ends in bytes that are no batch, behind offset 5"
+        assert log.report.damage == told
+
+
+def test_room_behind_a_sealed_segment_is_no_damage(stopped):
+    """[DUR-80] a crash undid the trim of the roll; the next segment goes on."""
+    path, _ = stopped
+    with (path / SEALED_FILE).open("ab") as file:
+        file.write(bytes(5000))
+    with segstore.open(path, read_only=True) as log:
+        assert log.report.warnings == []
+        assert log.report.damage is None
+
+
+def test_the_words():
+    assert ranges_text([(2, 2)]) == "record 2"
+    assert ranges_text([(2, 3)]) == "records 2 to 3"
+    assert ranges_text([(2, 3), (5, 5), (7, None)]) == "records 2 to 3, 5 and from 7 on"
+    many = [(10 * number, 10 * number + 1) for number in range(9)]
+    assert ranges_text(many) == (
+        "records 0 to 1, 10 to 11, 20 to 21, 30 to 31, 40 to 41 and 4 more ranges"
+    )
+
+
+# ---- what cannot be read hides nothing -----------------------------------------------------------
+# One page, file or partition that could not be read ended a check: nothing else was reported.
+#
+# Operator's situations 10, 13, 17, 18, 31 and 32.
+
+
+SEALED_STEM = f"{311:020d}"
+
+
+@pytest.fixture
+def data_with_a_broken_partition(packed: Path, tmp_path: Path) -> Path:
+    """A broker's log directory: orders-0 is good, orders-1 has a broken batch."""
+    copy = tmp_path / "data"
+    shutil.copytree(packed / "plain-many-segments" / "data", copy, copy_function=shutil.copyfile)
+    for path in [copy, *copy.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    log = copy / "orders-1" / f"{0:020d}.log"
+    content = bytearray(log.read_bytes())
+    content[batches_of(log)[1].position + 80] = 0xFF
+    log.write_bytes(content)
+    return copy
+
+
+def bind(path: Path) -> None:
+    here = os.getcwd()  # noqa: PTH109 - the path of a socket is short
+    os.chdir(path.parent)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path.name)
+    os.chdir(here)
+
+
+KINDS_OF_FILES: dict[str, Any] = {
+    "a pipe": os.mkfifo,
+    "a directory": os.mkdir,
+    "a symbolic link": lambda path: path.symlink_to("/dev/null"),
+    "a socket": bind,
+}
+FILES = [
+    f"{SEALED_STEM}.log",
+    f"{SEALED_STEM}.index",
+    f"{SEALED_STEM}.timeindex",
+    "00000000000000000615.snapshot",
+    "leader-epoch-checkpoint",
+    "partition.metadata",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_FILES)
+@pytest.mark.parametrize("name", FILES)
+def test_something_else_in_the_place_of_a_file(data_with_a_broken_partition, capsys, kind, name):
+    """[DUR-99] It is never opened; the rest, and the other partition, are checked."""
+    path = data_with_a_broken_partition / "orders-0" / name
+    path.unlink()
+    KINDS_OF_FILES[kind](path)
+    for command in (["verify"], ["scrub", "--rate", "0"], ["recover", "--dry-run"]):
+        assert cli.main([*command, "-q", "--json", str(data_with_a_broken_partition)]) == 1
+        first, other = map(json.loads, capsys.readouterr().out.splitlines())
+        (found,) = [one for one in first["findings"] if one["code"] == "FILE_IS_NO_FILE"]
+        assert (found["file"], found["found"], found["action"]) == (name, kind, "MOVE_AWAY")
+        assert "BATCH_CORRUPT" in [one["code"] for one in other["findings"]]
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_FILES)
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+def test_reads_go_without_an_index_that_is_none(data_with_a_broken_partition, kind, suffix):
+    """[DUR-8, DUR-53] A derived file costs no record."""
+    path = data_with_a_broken_partition / "orders-0" / f"{SEALED_STEM}.{suffix}"
+    path.unlink()
+    KINDS_OF_FILES[kind](path)
+
+    with segstore.open(data_with_a_broken_partition / "orders-0", read_only=True) as log:
+        assert [record.offset for record in log] == list(range(700))
+        assert next(iter(log.scan(500))).offset == 500
+        assert log.offset_for_timestamp(0) == 0
+
+
+def run(library: Path, data: Path, *command: str, **settings: str) -> tuple[int, list[Any]]:
+    """Run a command on a disk with a bad sector; return its exit code, and what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "segstore", *command, "-q", "--json", str(data)],
+        env=environment_with(library, **settings),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = ROOT / "tests" / "regression" / "unreadable_pages.c"
+    return compiled(source, tmp_path_factory.mktemp("library"))
+
+
+@pytest.mark.parametrize(
+    "command", [("verify",), ("scrub", "--rate", "0"), ("recover", "--dry-run")]
+)
+def test_a_page_that_cannot_be_read(data_with_a_broken_partition, library, command):
+    """[DUR-33] Named by file, byte and errno; what is lost is that of its batches."""
+    code, (first, other) = run(
+        library,
+        data_with_a_broken_partition,
+        *command,
+        EIO_FILE=f"{SEALED_STEM}.log",
+        EIO_FROM="20480",
+        EIO_TO="24576",
+    )
+
+    assert code == 1
+    (found,) = first["findings"]
+    assert (found["code"], found["position"], found["os_error"]) == ("FILE_UNREADABLE", 20480, 5)
+    assert found["lost"] == [[408, 436]]
+    assert found["salvageable"] == [[437, 614]]
+    assert (first["segments"][2]["batches"], len(first["segments"])) == (8, 3)
+    assert "BATCH_CORRUPT" in [one["code"] for one in other["findings"]]
+
+
+def test_an_index_that_cannot_be_read_costs_no_record(data_with_a_broken_partition, library):
+    """[DUR-8, DUR-53] A finding that `recover` makes good."""
+    bad = {"EIO_FILE": f"{SEALED_STEM}.index"}
+    code, (first, _) = run(library, data_with_a_broken_partition, "verify", **bad)
+    (found,) = first["findings"]
+    assert (code, found["code"], found["records"]) == (1, "FILE_UNREADABLE", "NONE")
+    assert (found["action"], found["repaired"]) == ("RECOVER", True)
+    program = (
+        "import sys, segstore\n"
+        "with segstore.open(sys.argv[1], read_only=True) as log:\n"
+        "    print(next(iter(log.scan(500))).offset, len(list(log)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, data_with_a_broken_partition / "orders-0"],
+        env=environment_with(library, **bad),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.split() == ["500", "700"], done.stderr
+
+
+def test_a_partition_that_cannot_be_listed(data_with_a_broken_partition, library):
+    """[DUR-33] It is named, and the other one is checked."""
+    code, (first, other) = run(
+        library, data_with_a_broken_partition, "verify", EIO_FILE="/orders-0", EIO_LIST="1"
+    )
+
+    (found,) = first["findings"]
+    assert (code, found["code"], found["os_error"]) == (1, "DIRECTORY_UNREADABLE", 5)
+    assert "BATCH_CORRUPT" in [one["code"] for one in other["findings"]]
+
+
+@pytest.mark.parametrize("damage", [bytes, lambda _: b"", lambda size: b"\0\1" + bytes(size // 2)])
+def test_broken_snapshots(packed, tmp_path, damage):
+    """[DUR-8, PSM-60] Dry run, recover and a second verify agree: all of them are deleted."""
+    path = tmp_path / "exactly-0"
+    shutil.copytree(packed / "idempotent" / "data" / "exactly-0", path)
+    snapshots = sorted(path.glob("*.snapshot"))
+    for file in snapshots:
+        file.chmod(0o644)
+        file.write_bytes(damage(file.stat().st_size))
+
+    found = check_partition(str(path)).findings
+    assert [(one.file, one.code, one.repaired) for one in found] == [
+        (file.name, FindingCode.SNAPSHOT_CORRUPT, True) for file in snapshots
+    ]
+    assert cli.main(["recover", "-q", "--dry-run", str(path)]) == 0
+    assert cli.main(["recover", "-q", str(path)]) == 0
+    assert check_partition(str(path)).ok
+
+
+def test_zeros_behind_a_sealed_segment_with_a_sidecar(tmp_path, capsys):
+    """[DUR-60, DUR-80] The cut is reported, and the sidecar is written again."""
+    path = tmp_path / "sums-0"
+    with segstore.open(path, checksum_sidecar=True, internal_segment_bytes=2000) as log:
+        for _ in range(60):
+            log.append([(b"k", b"v" * 50)])
+        log.write_checksum_sidecars()
+    file = path / f"{16:020d}.log"
+    size = file.stat().st_size
+    os.truncate(file, size + 4096)
+
+    (found,) = check_partition(str(path)).findings
+    assert (found.code, found.position, found.size_bytes) == (FindingCode.ZEROS_AT_END, size, 4096)
+    assert (found.records, found.repaired) == (Records.NONE, True)
+    dry = cli.main(["recover", "-q", "--dry-run", str(path)])
+    capsys.readouterr()
+    assert cli.main(["recover", "-q", str(path)]) == dry == 1
+    assert "[ZEROS_AT_END]" in capsys.readouterr().out
+    assert file.stat().st_size == size
+    assert check_partition(str(path)).ok
+    assert (path / f"{16:020d}.segsum").exists()
+
+
+def test_files_of_another_replica(data_with_a_broken_partition):
+    """[DUR-54] Two files hold the same offsets: that is what is said, and nothing is lost."""
+    path = data_with_a_broken_partition / "orders-0"
+    batches = [
+        (one.base_offset, file.read_bytes()[one.position : one.end])
+        for file in sorted(path.glob("*.log"))
+        for one in batches_of(file)
+    ]
+    files: dict[int, bytes] = {}
+    for base, content in batches:
+        border = max(start for start in (0, 150, 400, 580) if start <= base)
+        name = next((known for known in files if known >= border), base)
+        files[name] = files.get(name, b"") + content
+    for base, content in files.items():
+        (path / f"{base:020d}.log").write_bytes(content)
+
+    report = check_partition(str(path))
+
+    overlaps = [one for one in report.findings if one.code == FindingCode.SEGMENTS_OVERLAP]
+    assert overlaps
+    assert {one.records for one in overlaps} == {Records.NONE}
+    assert {one.action for one in overlaps} == {Action.SALVAGE}
+    assert not [one for one in report.findings if one.lost]
+
+
+@pytest.mark.parametrize("content", [b"", bytes(40), b"version: 0\ntopic_id:"])
+def test_nobody_advises_to_delete_the_topic_id(data_with_a_broken_partition, content):
+    """[DUR-21] A broker takes a log without it for a stray one."""
+    (data_with_a_broken_partition / "orders-0" / "partition.metadata").write_bytes(content)
+
+    (found,) = check_partition(str(data_with_a_broken_partition / "orders-0")).findings
+
+    assert found.code == FindingCode.TOPIC_ID_MISSING
+    assert "delete" not in json.dumps(found.to_dict())
+
+
+# ---- padded indexes ------------------------------------------------------------------------------
+# Zeros behind the entries of a sealed segment's index were no finding, and `recover` left them.
+#
+# A broker takes the last entry of a ``.timeindex`` for the age of the segment: with time 0 its
+# first retention pass deleted the segment (operator case 01).
+
+
+TIME = 1_700_000_000_000
+BYTES = {"index": 8, "timeindex": 12}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Three segments of 20 records, closed by a broker: its marker lies in the log directory."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, durability="none", index_interval_bytes=200) as log:
+        for number in range(60):
+            if number in {20, 40}:
+                log.roll()
+            log.append([(TIME + number, b"key", b"value %d" % number)])
+    for name in (".segstore", ".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (path / name).unlink()
+    (tmp_path / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n1\norders 0 60\n")
+    return path
+
+
+def pad(path: Path, base: int, kind: str) -> tuple[Path, bytes]:
+    """Add 20 entries of zeros; returns the file, and what it held before."""
+    file = path / f"{base:020d}.{kind}"
+    before = file.read_bytes()
+    file.write_bytes(before + bytes(20 * BYTES[kind]))
+    return file, before
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+@pytest.mark.parametrize("base", [0, 20, 40])
+def test_recover_trims_what_verify_names(path: Path, base: int, kind: str, capsys):
+    """[DUR-80] The active segment's too, behind a clean stop: a broker trims it then."""
+    file, before = pad(path, base, kind)
+
+    assert cli.main(["verify", "-q", str(path)]) == 1
+    out = capsys.readouterr().out
+    assert f"{file.name}, byte {len(before)}" in out
+    assert "INDEX_PADDED" in out
+    assert cli.main(["recover", "-q", "--dry-run", str(path)]) == 0
+    assert cli.main(["recover", "-q", str(path)]) == 0
+    assert file.read_bytes()[-BYTES[kind] :].strip(b"\0") or not file.read_bytes()
+    assert cli.main(["verify", "-q", str(path)]) == 0
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_an_open_that_looks_into_the_index_trims_it(path: Path, kind: str):
+    """[DUR-25] As a look-up by time does."""
+    file, before = pad(path, 20, kind)
+    with segstore.open(path) as log:
+        assert log.offset_for_timestamp(TIME + 25) == 25
+        log.read(25, 1)
+
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_padding_after_a_crash_is_none_of_the_active_segment(path: Path, kind: str):
+    """[DUR-80] Room that was allocated ahead; a sealed segment has none."""
+    (path.parent / ".kafka_cleanshutdown").unlink()
+    pad(path, 40, kind)
+    assert cli.main(["verify", "-q", str(path)]) == 0
+
+    pad(path, 20, kind)
+    assert cli.main(["verify", "-q", str(path)]) == 1
+    assert cli.main(["scrub", "-q", str(path)]) == 1
+
+
+def test_a_time_index_without_its_last_entry_is_built_again(path: Path):
+    """[SEG-50] A broker would take the segment for older than it is."""
+    file = path / f"{20:020d}.timeindex"
+    before = file.read_bytes()
+    file.write_bytes(before[:-12])
+
+    assert cli.main(["verify", "-q", str(path)]) == 1
+    assert cli.main(["recover", "-q", str(path)]) == 0
+    assert file.read_bytes()[-12:] == before[-12:]
+
+
+# ---- recover keeps its word ----------------------------------------------------------------------
+# ``verify`` and ``recover --dry-run`` say what an open then does; ``recover`` says what it cannot.
+#
+# They had a judgement of their own: "recover cuts these 600 bytes" of a log that the open refuses,
+# "keeps a copy" of zeros that nobody keeps, "what can be repaired is repaired" of damage that the
+# open never looks at, while ``recover`` made logs in directories that were none.
+
+
+LOG = f"{0:020d}.log"
+
+
+@pytest.fixture
+def ten_batches(tmp_path: Path) -> Path:
+    """Ten batches of one record, closed cleanly."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, durability="none") as log:
+        for number in range(10):
+            log.append([(b"key", b"value %d" % number)])
+    return path
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def change(path: Path, position: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(data)
+
+
+def batch_bytes(partition: Path) -> int:
+    return (partition / LOG).stat().st_size // 10
+
+
+def test_a_refused_open_is_foretold(ten_batches: Path, capsys: pytest.CaptureFixture[str]):
+    """[DUR-51] A base offset that was changed, below the recovery point, after an unclean stop."""
+    change(ten_batches / LOG, 5 * batch_bytes(ten_batches), b"\x7f")
+    (ten_batches / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    before = files(ten_batches)
+
+    assert cli.main(["verify", str(ten_batches)]) == 1
+    verified = capsys.readouterr().out
+    assert cli.main(["recover", "--dry-run", str(ten_batches)]) == 1
+    foretold = capsys.readouterr().out
+    assert files(ten_batches) == before
+    with pytest.raises(segstore.CorruptLogError) as refused:
+        segstore.open(ten_batches)
+    assert cli.main(["recover", str(ten_batches)]) == 1
+
+    assert "cuts" not in verified + foretold
+    assert "cannot be read: record 5" in verified
+    assert f"recover would refuse this log: {refused.value}" in foretold
+    told = refused.value.text_within(str(ten_batches))
+    assert f"cannot be repaired: {told}" in capsys.readouterr().out
+
+
+def test_damage_that_an_open_does_not_notice_is_told_by_recover(
+    ten_batches: Path, capsys: pytest.CaptureFixture[str]
+):
+    """[DUR-51] The log was closed cleanly: nothing is read again at the open."""
+    change(ten_batches / LOG, 3 * batch_bytes(ten_batches) + 65, b"\xff")
+
+    assert cli.main(["recover", "--dry-run", str(ten_batches)]) == 1
+    foretold = capsys.readouterr().out
+    assert cli.main(["recover", str(ten_batches)]) == 1
+    told = capsys.readouterr().out
+
+    assert "could not repair 1 finding" in foretold
+    assert "not repaired: 1 finding" in told
+    for text in (foretold, told):
+        assert "offset 3: " in text
+        assert "[BATCH_CORRUPT]" in text
+    with segstore.open(ten_batches, read_only=True) as log:  # as the advice says: others work
+        assert [record.offset for record in log.scan(0, 3)] == [0, 1, 2]
+        assert [record.offset for record in log.scan(4, 10)] == [4, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("tail", [bytes(500), b"\x00" * 7 + b"\x0a" + b"\x00\x00\x01\x00torn"])
+def test_a_copy_is_promised_only_when_one_is_kept(
+    ten_batches: Path, tail: bytes, capsys: pytest.CaptureFixture[str]
+):
+    """[DUR-59] Zeros are room that was allocated ahead: nothing was being written, none is kept."""
+    with (ten_batches / LOG).open("ab") as file:
+        file.write(tail)
+
+    cli.main(["verify", str(ten_batches)])
+    text = capsys.readouterr().out
+    assert cli.main(["recover", str(ten_batches)]) == 1
+
+    is_kept = any(".quarantine-" in name for name in files(ten_batches))
+    assert is_kept == any(tail)
+    assert ("keeps a copy" in text) == is_kept
+    assert ("[BATCH_INCOMPLETE]" in text) == is_kept
+    assert ("[ZEROS_AT_END]" in text) != is_kept
+    assert f"{len(tail)} bytes are concerned" in text
+
+
+def test_a_bad_batch_before_good_ones_is_no_interrupted_write(ten_batches: Path):
+    """[DUR-50] Above the recovery point it ends the log, and the good ones behind it are cut."""
+    (ten_batches / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    (ten_batches / "recovery-point-offset-checkpoint").write_text("0\n1\norders 0 2\n")
+    change(ten_batches / LOG, 6 * batch_bytes(ten_batches) + 65, b"\xff")
+
+    (found,) = check_partition(str(ten_batches)).findings
+
+    assert found.repaired
+    assert (found.code, found.action) == (FindingCode.BATCH_CORRUPT, Action.RECOVER)
+    assert (found.lost, found.salvageable) == (((6, 6),), ((7, 9),))
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize(
+    ("name", "data", "is_repaired"),
+    [
+        (f"{0:020d}.index", b"\1" * 16, True),
+        (f"{5:020d}.index", b"\1" * 16, True),
+        (f"{0:020d}.timeindex", b"\1" * 24, True),
+        (f"{5:020d}.timeindex", b"\1" * 24, True),
+        ("leader-epoch-checkpoint", b"what\n", True),
+        ("recovery-point-offset-checkpoint", b"what\n", True),
+        ("log-start-offset-checkpoint", b"what\n", True),
+        ("partition.metadata", b"what\n", False),
+        (f"{5:020d}.snapshot", b"\0\1\0\0\0\0\0\0\0\0", True),
+        (f"{10:020d}.snapshot", b"\0\1\0\0\0\0\0\0\0\0", True),
+        (f"{0:020d}.txnindex", b"xyz", True),
+        (f"{5:020d}.txnindex", b"xyz", True),
+    ],
+)
+def test_small_files(tmp_path: Path, name: str, data: bytes, *, is_repaired: bool, is_clean: bool):
+    """[DUR-8, DUR-21, DUR-53] What recover repairs is what the check says that it repairs."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, durability="none") as log:
+        for number in range(10):
+            if number == 5:
+                log.roll()
+            log.append([(b"key", b"value %d" % number)])
+    (path / name).write_bytes(data)
+    if not is_clean:
+        (path / ".kafka_cleanshutdown").unlink()
+    (found,) = check_partition(str(path)).findings
+    assert (found.file, found.repaired) == (name, is_repaired)
+    code = 0 if is_repaired else 1
+
+    assert cli.main(["recover", "--dry-run", str(path)]) == code
+    assert cli.main(["recover", str(path)]) == code
+
+    left = [found.file for found in check_partition(str(path)).findings]
+    assert left == ([] if is_repaired else [name])
+
+
+def test_recover_makes_no_log(tmp_path: Path, ten_batches: Path):
+    """[DUR-3] Names that end in a number are common; a ``.log`` file, or ours, makes a log."""
+    (tmp_path / "em" / "x-1").mkdir(parents=True)
+    (tmp_path / "em" / "llvm-14").mkdir()
+    (tmp_path / "em" / "llvm-14" / "lib").write_text("x")
+    before = files(tmp_path)
+
+    for command in (["recover"], ["recover", "--dry-run"], ["verify"]):
+        assert cli.main([*command, str(tmp_path / "em")]) == 2
+        assert cli.main([*command, str(tmp_path / "em" / "x-1")]) == 2
+    assert files(tmp_path) == before
+
+    (ten_batches / LOG).unlink()  # it was one: an open for writing refuses it
+    assert cli.main(["recover", "--dry-run", str(ten_batches)]) == 1
+    assert cli.main(["recover", str(ten_batches)]) == 1
+    assert not (ten_batches / LOG).exists()
+
+
+def test_an_emptied_log_is_not_made_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Without records an open would begin it again; recover does not."""
+    path = tmp_path / "orders-0"
+    segstore.open(path, durability="none").close()
+    (path / LOG).unlink()
+
+    assert cli.main(["recover", str(path)]) == 1
+    assert cli.main(["recover", "--dry-run", str(path)]) == 1
+    assert "recover makes none" in capsys.readouterr().out
+    assert not (path / LOG).exists()
+
+
+def test_every_golden_open_is_foretold(golden: Path, tmp_path: Path):
+    """[DUR-58] Report or error word for word; what is left is what was said would be left."""
+    wrong = []
+    for number, source in enumerate(sorted(golden.glob("*/data"))):
+        case = json.loads((source.parent / "case.json").read_text())
+        if case["stop"] == "clean shutdown" and case["family"] not in {"legacy", "unclean"}:
+            continue
+        copy = tmp_path / str(number)
+        shutil.copytree(source, copy)
+        for path in copy.iterdir():
+            if path.is_dir() and any(path.glob("*.log*")):
+                wrong += [f"{source.parent.name}/{path.name}: {text}" for text in differing(path)]
+        shutil.rmtree(copy)
+
+    assert wrong == []
+
+
+def differing(path: Path) -> list[str]:
+    """Forecast, check, open, check again; return what was not as foretold."""
+    before = files(path)
+    forecast = forecast_open(path)
+    left = {found.identity for found in check_partition(str(path)).findings if not found.repaired}
+    if files(path) != before:
+        return ["the forecast wrote something"]
+    try:
+        with segstore.open(path) as log:
+            report = log.report.to_dict()
+    except segstore.SegstoreError as error:
+        is_same = type(error) is type(forecast.error) and str(error) == str(forecast.error)
+        return [] if is_same else [f"{forecast.error!r} became {error!r}"]
+    foretold = forecast.report.to_dict()
+    if forecast.split is not None:  # and nothing is said of what comes then
+        assert any("it would be split" in warning for warning in foretold["warnings"])
+        assert any("it was split into" in warning for warning in report["warnings"])
+        report = {}
+    problems = [
+        f"{name}: {foretold[name]!r} became {value!r}"
+        for name, value in report.items()
+        if name != "seconds" and foretold[name] != value
+    ]
+    if forecast.error is not None:
+        problems.append(f"{forecast.error!r} did not come")
+    cli.main(["recover", "-q", str(path)])
+    found = {found.identity for found in check_partition(str(path)).findings}
+    return problems + [f"not as foretold: {each}" for each in sorted(left ^ found)]
+
+
+# ---- dry run beside a writer ---------------------------------------------------------------------
+# ``recover --dry-run`` foretold what it would cut of a log that a writer had open.
+#
+# [DUR-65, DUR-71] The run itself is refused; so is its forecast, which takes no lock to find out.
+
+
+WRITER = """
+import sys, segstore
+log = segstore.open_dir(sys.argv[1]) if sys.argv[2] == "all" else segstore.open(sys.argv[1])
+print("open", flush=True)
+sys.stdin.read()
+log.close()
+"""
+
+
+@pytest.fixture
+def one_record(tmp_path):
+    with segstore.open(tmp_path / "orders-0") as log:
+        log.append([(None, b"x")])
+    return tmp_path / "orders-0"
+
+
+@pytest.fixture
+def writer():
+    """Begin a writer in another process; returns it."""
+    running = []
+
+    def begin(path, what="one"):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), what],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        running.append(process)
+        assert process.stdout.readline() == b"open\n"
+
+    yield begin
+    for process in running:
+        process.communicate()
+
+
+def refusals(partition, capsys):
+    """What the forecast and the run say, both with exit code 1; nothing is changed."""
+    before = LogDirectory(partition.parent).snapshot()
+    said = []
+    for more in (["--dry-run"], []):
+        assert cli.main(["recover", *more, str(partition)]) == 1
+        out, err = capsys.readouterr()
+        assert out == ""
+        said.append(err)
+    assert LogDirectory(partition.parent).snapshot() == before
+    return said
+
+
+def test_a_writer_of_the_partition(one_record, writer, capsys):
+    """Word for word."""
+    writer(one_record)
+
+    forecast, run = refusals(one_record, capsys)
+
+    assert forecast == run
+    assert "another process has the log open for writing" in forecast
+
+
+def test_a_writer_of_the_log_directory(one_record, writer, capsys):
+    """A broker holds the same lock."""
+    writer(one_record.parent, "all")
+
+    forecast, run = refusals(one_record, capsys)
+
+    assert forecast == run
+    assert "a broker or a LogManager has the log open for writing" in forecast
+
+
+def test_a_writer_in_this_process(one_record, capsys):
+    """As tests and notebooks have it; the run words it in its own way."""
+    with segstore.open(one_record):
+        forecast, _ = refusals(one_record, capsys)
+
+    assert "has the log open for writing" in forecast
+
+
+def test_without_a_writer(one_record, tmp_path, capsys):
+    """Lock files stay where they are; a sibling's lock is none of ours, nor a reader."""
+    (tmp_path / ".lock").touch()
+    with segstore.open(tmp_path / "other-0"), segstore.open(one_record, read_only=True):
+        assert cli.main(["recover", "--dry-run", str(one_record)]) == 0
+    assert capsys.readouterr().out.endswith("there is nothing to repair\n")
+    (one_record / ".lock").unlink()
+    assert cli.main(["recover", "--dry-run", str(one_record)]) == 0
+    assert not (one_record / ".lock").exists()
+
+
+# ---- dry run of deleted segments -----------------------------------------------------------------
+# ``recover --dry-run``: "there is nothing to repair" of a log of which the open removes segments.
+#
+# The log directory's checkpoint says a log start that the partition's own has not; the log was
+# closed cleanly, and the open took out what lies below.
+
+
+LOG_START = 8
+
+
+@pytest.fixture
+def three_segments(tmp_path):
+    """Three segments of four records, closed cleanly."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path) as log:
+        for number in range(12):
+            if number and number % 4 == 0:
+                log.roll()
+            log.append([(None, b"value %d" % number)])
+    return path
+
+
+def test_segments_that_an_open_removes_are_named(three_segments, capsys):
+    """[DUR-18, DUR-65] The forecast's list, as the open's own report has it then."""
+    (three_segments.parent / "log-start-offset-checkpoint").write_text(
+        f"0\n1\norders 0 {LOG_START}\n"
+    )
+    names = sorted(path.name for path in three_segments.glob("*.log"))
+
+    assert cli.main(["recover", "--dry-run", "-q", str(three_segments)]) == 0
+    out = capsys.readouterr().out
+    assert cli.main(["recover", "--dry-run", "-q", "--json", str(three_segments)]) == 0
+    foretold = json.loads(capsys.readouterr().out)["forecast"]["report"]["removed"]
+
+    assert sorted(path.name for path in three_segments.glob("*.log")) == names
+    with segstore.open(three_segments) as log:
+        assert log.log_start_offset == LOG_START
+        assert foretold == log.report.removed == names[:2]
+    assert "nothing to repair" not in out
+    assert f"removed: {', '.join(names[:2])}" in out
+
+
+def test_a_log_that_stays_as_it_is(three_segments, capsys):
+    """[DUR-65] Nothing is said where nothing is done."""
+    assert cli.main(["recover", "--dry-run", "-q", str(three_segments)]) == 0
+    assert capsys.readouterr().out.endswith("there is nothing to repair\n")

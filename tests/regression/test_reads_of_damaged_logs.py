@@ -1,0 +1,1407 @@
+"""Reads of damaged logs: no good record is hidden, and no false one is shown."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+import shutil
+import struct
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import segstore
+from segstore import MemoryRecords, cli
+from segstore._core import RecordsBuilder, check_batch, crc32c
+from segstore.errors import (
+    CorruptLogError,
+    CorruptRecordError,
+    IllegalArgumentError,
+    InvalidRecordError,
+    LogTruncatedError,
+    OffsetOutOfRangeError,
+    SegstoreError,
+)
+from segstore.log import chunk_reader
+from segstore.log.check.partition_check import check_partition
+from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
+from segstore.log.findings.finding import Records
+from segstore.log.local.segment import Segment
+from segstore.records.compression import codec_table
+from tests.kits.cli_process import run_segstore
+from tests.kits.damaged_logs import (
+    RECORDS_COUNT,
+    SETTINGS,
+    TIME,
+    LogDirectory,
+    append_bytes,
+    batches_of,
+    build,
+    cut,
+    expected_values,
+    flip_bit,
+    values_of,
+)
+from tests.kits.log_kit import at, batch, offsets
+from tests.unit.log.test_committed_view import PLAIN, data, forget_producers, marker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore import UnifiedLog
+
+
+# ---- base offset in a sealed segment -------------------------------------------------------------
+# One flipped bit in the base offset of a segment's last batch: reads went on in a later segment.
+#
+# No CRC covers a base offset, and a clean open reads no batch; the next segment's name tells.
+
+
+RECORDS_OF_TWO_SEGMENTS = 40
+
+
+@pytest.fixture(params=["owned", "broker"])
+def flipped_in_a_sealed_segment(request, tmp_path):
+    """Flip one bit of the base offset of offset 11, the last of its segment: bit by bit."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, internal_segment_bytes=1000) as log:
+        for number in range(RECORDS_OF_TWO_SEGMENTS):
+            log.append([(1000 + number, b"k", b"%03d" % number * 30)])
+        bases = [segment.base_offset for segment in log.segments()]
+    if request.param == "broker":
+        (path / ".segstore").unlink()
+    end = bases[2]
+    file = path / f"{bases[1]:020d}.log"
+    whole = file.read_bytes()
+    position = len(whole) // (end - bases[1]) * (end - bases[1] - 1)
+    return path, file, whole, position, end
+
+
+READS_TO_THE_END = {
+    "scan": lambda log, end: [record.offset for record in log.scan(end - 3)],
+    "short scan": lambda log, end: [record.offset for record in log.scan(end - 3, end)],
+    "read": lambda log, end: [record.offset for record in log.read(end - 1, 100_000)],
+    "slice": lambda log, end: log.slice(end - 1, 100_000).size_bytes,
+    "committed": lambda log, end: list(log.read(end - 1, 100_000, "read_committed")),
+    "arrow": lambda log, end: log.to_arrow(end - 3),
+    "timestamp": lambda log, end: log.offset_for_timestamp(1000 + end - 1),
+}
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("way", READS_TO_THE_END)
+def test_no_read_steps_over_it(flipped_in_a_sealed_segment, way, read_only):
+    """[DUR-7, DUR-54, DUR-79] Flips that raise the offset; those that lower it were noticed."""
+    if way == "arrow":
+        pytest.importorskip("pyarrow")
+    path, file, whole, position, end = flipped_in_a_sealed_segment
+    for bit in range(0, 64, 5):
+        data = bytearray(whole)
+        data[position + bit // 8] ^= 1 << bit % 8
+        offset = int.from_bytes(data[position : position + 8], "big", signed=True)
+        if offset < end:
+            continue
+        copy = path.with_name(f"orders-{bit + 1}")
+        shutil.copytree(path, copy)
+        (copy / file.name).write_bytes(data)
+        with segstore.open(copy, read_only=read_only) as log, pytest.raises(CorruptLogError):
+            READS_TO_THE_END[way](log, end)
+
+
+def test_what_lies_before_it_is_read(flipped_in_a_sealed_segment):
+    """A fetch ends before the batch, the next one is refused: a consumer skips nothing."""
+    path, file, whole, position, end = flipped_in_a_sealed_segment
+    data = bytearray(whole)
+    data[position + 7] ^= 0x10
+    file.write_bytes(data)
+
+    with segstore.open(path, read_only=True) as log:
+        fetched = log.read(end - 3, 100_000)
+        assert [record.offset for record in fetched] == [end - 3, end - 2]
+        with pytest.raises(CorruptLogError, match="next segment"):
+            log.read(end - 1, 100_000)
+        assert [record.offset for record in log.scan(end)] == list(
+            range(end, RECORDS_OF_TWO_SEGMENTS)
+        )
+
+
+# ---- flipped base offset -------------------------------------------------------------------------
+# A flipped bit in a base offset was a measure: a log that "ended" at offset 4611686018427387913.
+#
+# No CRC covers the first eight bytes of a batch. What they say is no offset that was lost [DUR-50].
+
+
+FLIPS = [(0, 0x80), (0, 0x40), (1, 0x01), (4, 0x01)]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """Records 0 to 9 in segments 0, 3, 6, 9."""
+    path = tmp_path_factory.mktemp("flips") / "a-0"
+    with segstore.open(path) as log:
+        for number in range(10):
+            log.append([(b"k", b"%d" % number)])
+            if number % 3 == 2:
+                log.roll()
+    return path
+
+
+@pytest.fixture(params=["closed", "unclean"])
+def flipped_log(request, original, tmp_path):
+    path = tmp_path / "a-0"
+    shutil.copytree(original, path)
+    if request.param == "unclean":
+        (path / ".kafka_cleanshutdown").unlink()
+    return path
+
+
+def _flip(path, base, byte, mask) -> None:
+    file = path / f"{base:020d}.log"
+    content = bytearray(file.read_bytes())
+    content[byte] ^= mask
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize(("byte", "mask"), FLIPS)
+@pytest.mark.parametrize("base", [0, 3, 9])
+def test_the_finding_names_what_cannot_be_read(flipped_log, base, byte, mask):
+    """[DUR-7] The batches behind it are whole, and say what its base offset should be."""
+    _flip(flipped_log, base, byte, mask)
+    check = check_partition(str(flipped_log))
+    (finding,) = [one for one in check.findings if one.file == f"{base:020d}.log"]
+    assert finding.records == Records.UNREADABLE
+    assert finding.lost == ((base, base),)
+    assert finding.first_offset == base
+    assert check.log_end_offset <= 10
+
+
+@pytest.mark.parametrize(("byte", "mask"), FLIPS)
+@pytest.mark.parametrize("base", [0, 3, 6, 9])
+def test_a_reader_does_not_end_there(flipped_log, base, byte, mask):
+    """[DUR-51] The batches before it say what its base offset should be."""
+    _flip(flipped_log, base, byte, mask)
+    with segstore.open(flipped_log, read_only=True) as log:
+        assert log.log_end_offset == (9 if base == 9 else 10)
+        assert not log.verify().ok
+
+
+# ---- flipped base offset between batches ---------------------------------------------------------
+# A flipped bit in a batch's base offset, which no CRC covers, showed its records at other offsets.
+#
+# Only a batch whose first offset lay in the next segment was refused. [DUR-7, DUR-54, DUR-79]
+
+
+BATCHES_OF_A_SEGMENT, RECORDS_A_BATCH = 5, 5
+
+
+@pytest.fixture
+def contiguous_log(tmp_path):
+    """A log of contiguous batches in two segments."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, segment_ms=None, durability="none") as log:
+        for number in range(BATCHES_OF_A_SEGMENT):
+            log.append([(None, b"%d.%d" % (number, row)) for row in range(RECORDS_A_BATCH)])
+            if number == 2:
+                log.roll()
+    return path
+
+
+def move(path, batch: int, base_offset: int) -> None:
+    file = path / f"{0:020d}.log"
+    data = bytearray(file.read_bytes())
+    position = batch * len(data) // 3
+    data[position : position + 8] = base_offset.to_bytes(8, "big")
+    file.write_bytes(data)
+
+
+def values_by_reads(log, **how) -> list[tuple[int, bytes]]:
+    found, offset = [], 0
+    while offset < log.log_end_offset:
+        records = list(log.read(offset, 1 << 20, **how))
+        found += [(record.offset, bytes(record.value)) for record in records]
+        offset = records[-1].offset + 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("batch", "base_offset"), [(2, 14), (2, 11), (1, 6), (1, 3), (1, 9), (0, 1)]
+)
+@pytest.mark.parametrize("how", [{}, {"isolation": "read_committed"}], ids=["plain", "committed"])
+def test_no_read_shows_records_at_other_offsets(contiguous_log, batch, base_offset, how):
+    move(contiguous_log, batch, base_offset)
+    with segstore.open(contiguous_log, read_only=True) as log, pytest.raises(CorruptLogError):
+        values_by_reads(log, **how)
+
+
+@pytest.mark.parametrize(("batch", "base_offset"), [(2, 14), (1, 6), (1, 3)])
+def test_no_table_and_no_slice_does(contiguous_log, batch, base_offset):
+    move(contiguous_log, batch, base_offset)
+    with segstore.open(contiguous_log, read_only=True) as log:
+        with pytest.raises(CorruptLogError):
+            log.read(0, 1 << 20).to_arrow()
+        with pytest.raises(CorruptLogError):
+            list(log.slice(0, 1 << 20).read())
+
+
+def test_a_gap_that_was_written_is_none(tmp_path):
+    """A follower takes gaps over; what was read outlives its log."""
+    leader, path = tmp_path / "leader-0", tmp_path / "follower-0"
+    with segstore.open(leader) as log:
+        for row in range(4):
+            log.append([(None, b"%d" % row)])
+        batches = [bytes(log.read(offset, 1).records) for offset in range(4)]
+    with segstore.open(path) as log:
+        for row in (0, 1, 3):
+            log.append_as_follower(batches[row], 0)
+        fetched = log.read(0, 1 << 20)
+        assert [record.offset for record in fetched] == [0, 1, 3]
+        assert [record.offset for record in log.read(2, 1 << 20)] == [3]
+        later = log.read(0, 1 << 20)
+    assert [record.offset for record in later] == [0, 1, 3]
+
+
+@pytest.mark.parametrize(("position", "value"), [(8, b"\0\0\0\3"), (16, b"\x09")])
+def test_what_lies_before_a_header_that_is_none_is_shown(contiguous_log, position, value):
+    """The look at the order must not tell of it before the reader comes there."""
+    file = contiguous_log / f"{0:020d}.log"
+    data = bytearray(file.read_bytes())
+    position += len(data) // 3 * 2
+    data[position : position + len(value)] = value
+    file.write_bytes(data)
+    shown = []
+    with segstore.open(contiguous_log, read_only=True) as log:
+        records = (record.offset for record in log.read(0, 1 << 20))
+        with pytest.raises(CorruptRecordError):
+            shown.extend(records)
+    assert shown == list(range(2 * RECORDS_A_BATCH))
+
+
+def shown_before_the_error(fetched):
+    shown = []
+    records = iter(fetched)
+    with pytest.raises(CorruptLogError) as caught:
+        shown.extend((record.offset, bytes(record.value)) for record in records)
+    assert caught.value.file.endswith(f"{0:020d}.log")
+    return shown
+
+
+def written_between(start, end):
+    return [
+        (offset, b"%d.%d" % (offset // RECORDS_A_BATCH, offset % RECORDS_A_BATCH))
+        for offset in range(start, end)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("batch", "base_offset", "start", "end"),
+    [
+        (2, 14, 0, 10),  # up: there is a gap
+        (2, 8, 0, 10),  # down: into the batch before, which follows another one
+        (2, 14, 5, 10),  # the first batch is the one that was asked for
+        (1, 6, 0, 5),
+        (1, 3, 0, 0),  # one of the first two reaches into the other: nobody knows which
+        (2, 14, 7, 7),
+    ],
+)
+def test_what_lies_before_a_batch_at_another_offset_is_shown(
+    contiguous_log, batch, base_offset, start, end
+):
+    """[DUR-79] It raised before the first record; no record is shown at another offset."""
+    move(contiguous_log, batch, base_offset)
+    with segstore.open(contiguous_log, read_only=True) as log:
+        for fetched in (log.read(start, 1 << 20), log.slice(start, 1 << 20)):
+            assert shown_before_the_error(fetched) == written_between(start, end)
+
+
+def test_a_stream_of_tables_shows_it_too(contiguous_log):
+    """[DUR-79] Batch by batch, as they are asked for."""
+    pyarrow = pytest.importorskip("pyarrow")
+    move(contiguous_log, 2, 14)
+    with segstore.open(contiguous_log, read_only=True) as log:
+        reader = pyarrow.RecordBatchReader.from_stream(log.read(0, 1 << 20))
+        assert reader.read_next_batch()["offset"].to_pylist() == list(range(10))
+        with pytest.raises(pyarrow.ArrowInvalid, match="not what was written"):
+            reader.read_next_batch()
+
+
+# ---- flipped bits and reads ----------------------------------------------------------------------
+# One flipped bit of a batch's last offset took the batch out of every read by rows, silently.
+#
+# The sign of ``lastOffsetDelta``: it said that it ends before it begins, and so before the range
+# that was asked for, and what lies outside is left out before its checksum is looked at. Found by a
+# new user; `segstore verify` told it, an iteration did not.
+
+
+RECORDS_OF_FIVE_BATCHES, EACH, END_OF_THE_RANGE = 20, 4, 17
+HEADER_BYTES = 61
+
+
+def read_on(log: UnifiedLog, start: int) -> list[int]:
+    """As a consumer: the batches of a fetch, and what is behind them."""
+    offsets: list[int] = []
+    while start < END_OF_THE_RANGE:
+        records = [record.offset for record in MemoryRecords(log.read(start, 150).records)]
+        offsets += [offset for offset in records if start <= offset < END_OF_THE_RANGE]
+        if not records:
+            break
+        start = records[-1] + 1
+    return offsets
+
+
+DOORS: dict[str, Callable[[UnifiedLog, int], list[int]]] = {
+    "iteration": lambda log, start: [record.offset for record in log.scan(start, END_OF_THE_RANGE)],
+    "tuples": lambda log, start: [row[0] for row in log.scan(start, END_OF_THE_RANGE).tuples()],
+    "arrow": lambda log, start: log.scan(start, END_OF_THE_RANGE).to_arrow()["offset"].to_pylist(),
+    "batches": lambda log, start: [
+        record.offset
+        for one in log.scan(start, END_OF_THE_RANGE).batches()
+        for record in one
+        if start <= record.offset < END_OF_THE_RANGE
+    ],
+    "fetches": read_on,
+}
+
+
+@pytest.fixture(params=["sealed", "active"])
+def file_of_five_batches(request, tmp_path: Path) -> Path:
+    """Five batches of four records each; of one segment, closed cleanly."""
+    path = tmp_path / "o-0"
+    with segstore.open(path) as log:
+        for _ in range(RECORDS_OF_FIVE_BATCHES // EACH):
+            log.append(MemoryRecords.with_records([(None, b"value")] * EACH))
+        if request.param == "sealed":
+            log.roll()
+            log.append([(None, b"behind it")])
+    return path / f"{0:020d}.log"
+
+
+READS_IN_TURN = list(itertools.product(DOORS, (0, 1, 4, 6, 8)))
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_what_is_read_is_all_or_an_error(file_of_five_batches: Path, number: int):
+    """[DUR-7, DUR-50, DUR-79] Whichever bit of a header flips, no record is left out silently.
+
+    An open that finds that records are missing at the end tells it itself. Each bit has one open,
+    and begins with another read.
+    """
+    written = file_of_five_batches.read_bytes()
+    size = len(batch([(None, b"value")] * EACH))
+    silent = []
+    for flip, (byte, bit) in enumerate(itertools.product(range(HEADER_BYTES), range(8))):
+        data = bytearray(written)
+        data[number * size + byte] ^= 1 << bit
+        file_of_five_batches.write_bytes(data)
+        first = flip % len(READS_IN_TURN)
+        with (
+            suppress(SegstoreError),
+            segstore.open(file_of_five_batches.parent, read_only=True) as log,
+        ):
+            for door, start in READS_IN_TURN[first:] + READS_IN_TURN[:first]:
+                found = None
+                with suppress(SegstoreError):
+                    found = DOORS[door](log, start)
+                if (
+                    found not in (None, list(range(start, END_OF_THE_RANGE)))
+                    and log.report.damage is None
+                ):
+                    silent.append((door, byte, bit, start, found))
+
+    assert silent == []
+
+
+# ---- offsets that go back behind a chunk ---------------------------------------------------------
+# A record was handed out at a false offset: its batch was the last one of the chunk that was read.
+#
+# The next chunk began below it. So many good batches were said to be no batches, and not the one
+# that lies: offsets were compared within a chunk only. Or the range ended below the false offset,
+# and the records of the batch, and all behind it, were left out in silence.
+
+
+SIZE = len(at(0, 3))
+BATCHES_OF_A_CHUNK = 6
+END_OF_THE_CHUNKS = 3 * BATCHES_OF_A_CHUNK
+LAST_OF_CHUNK = 2
+BORDER = (LAST_OF_CHUNK + 1) * SIZE
+LARGE, SMALL = BORDER + 40, BORDER
+"""Of a chunk: the base offset of the next batch is in what was read, or is not."""
+CHUNKS = [SMALL, BORDER + 7, BORDER + 8, LARGE, BORDER + SIZE - 1]
+
+
+@pytest.fixture
+def sealed_file(new_log, tmp_path) -> Path:
+    """A sealed segment of batches of three, in a log that may have gaps, as a broker leaves it."""
+    with new_log() as log:
+        for base in range(0, END_OF_THE_CHUNKS, 3):
+            log.append_as_follower(at(base, 3), 0)
+        log.roll()
+        log.append_as_follower(at(END_OF_THE_CHUNKS, 3), 0)
+    (tmp_path / "topic-0" / ".segstore").unlink()
+    return tmp_path / "topic-0" / f"{0:020d}.log"
+
+
+def name(file: Path, batch: int, base_offset: int) -> None:
+    """Let *batch* say that it begins at *base_offset*; no CRC covers that."""
+    content = bytearray(file.read_bytes())
+    content[batch * SIZE : batch * SIZE + 8] = struct.pack(">q", base_offset)
+    file.write_bytes(content)
+
+
+def read(log, monkeypatch, chunk_bytes: int, *bounds: int) -> tuple[list[int], CorruptLogError]:
+    monkeypatch.setattr(chunk_reader, "CHUNK_BYTES", chunk_bytes)
+    seen: list[int] = []
+    with pytest.raises(CorruptLogError) as told:
+        seen.extend(record.offset for record in log.scan(*bounds))
+    with pytest.raises(CorruptLogError, match=r"do not ascend"):
+        log.scan(*bounds).to_arrow()
+    return seen, told.value
+
+
+@pytest.mark.parametrize("chunk_bytes", CHUNKS)
+@pytest.mark.parametrize(
+    ("batch", "named", "found"),
+    [
+        (LAST_OF_CHUNK, 10, "offsets 10 to 12, and then 9"),
+        (LAST_OF_CHUNK, 9, "offsets 9 to 11, and then 9"),
+        (LAST_OF_CHUNK, 1_000_000, "offsets 1000000 to 1000002, and then 9"),
+        (LAST_OF_CHUNK + 1, 1, "offsets 6 to 8, and then 1"),
+        (LAST_OF_CHUNK + 1, 8, "offsets 6 to 8, and then 8"),
+    ],
+)
+def test_neither_of_the_two_is_handed_out(  # noqa: PLR0913 - what is changed, and how it is read
+    new_log, monkeypatch, sealed_file, chunk_bytes, batch, named, found
+):
+    """[DUR-50, DUR-79] And the error names them, file and position."""
+    name(sealed_file, batch, named)
+    seen, error = read(new_log(read_only=True), monkeypatch, chunk_bytes, 0, END_OF_THE_CHUNKS)
+
+    assert seen == [0, 1, 2, 3, 4, 5]
+    assert (error.file, error.position) == (str(sealed_file), LAST_OF_CHUNK * SIZE)
+    assert (error.found, error.expected) == (found, "offsets that ascend")
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, SIZE, SIZE + 20])
+def test_a_chunk_of_one_batch(new_log, monkeypatch, sealed_file, chunk_bytes):
+    """[DUR-79]"""
+    name(sealed_file, LAST_OF_CHUNK, 11)
+    seen, error = read(new_log(read_only=True), monkeypatch, chunk_bytes)
+
+    assert seen == [0, 1, 2, 3, 4, 5]
+    assert error.position == LAST_OF_CHUNK * SIZE
+
+
+@pytest.mark.parametrize("chunk_bytes", CHUNKS)
+def test_a_range_that_ends_below_the_false_offset(new_log, monkeypatch, sealed_file, chunk_bytes):
+    """[DUR-79] Records 6 to 8 are in the range, and are not there."""
+    name(sealed_file, LAST_OF_CHUNK, 13)
+    log = new_log(read_only=True)
+
+    assert read(log, monkeypatch, chunk_bytes, 0, 12)[0] == [0, 1, 2, 3, 4, 5]
+    assert offsets(log.scan(0, 6)) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("chunk_bytes", CHUNKS)
+def test_a_gap_is_legal(new_log, monkeypatch, sealed_file, chunk_bytes):
+    """[DUR-79] A broker compacted the log: 9 to 14 are gone."""
+    content = sealed_file.read_bytes()
+    sealed_file.write_bytes(content[:BORDER] + content[BORDER + 2 * SIZE :])
+    monkeypatch.setattr(chunk_reader, "CHUNK_BYTES", chunk_bytes)
+
+    assert offsets(new_log(read_only=True).scan()) == [*range(9), *range(15, 21)]
+
+
+@pytest.mark.parametrize("chunk_bytes", CHUNKS)
+@pytest.mark.parametrize("damage", [b"\0" * 30, b"\xff" * 30], ids=["zeros", "ones"])
+def test_bytes_that_are_no_batch_say_nothing_of_the_one_before(
+    new_log, monkeypatch, sealed_file, chunk_bytes, damage
+):
+    """[DUR-50, DUR-79] It is handed out, and they are named."""
+    monkeypatch.setattr(chunk_reader, "CHUNK_BYTES", chunk_bytes)
+    with sealed_file.open("r+b") as opened:
+        opened.seek(BORDER)
+        opened.write(damage)
+    log = new_log(read_only=True)
+    seen: list[int] = []
+    with pytest.raises((CorruptLogError, CorruptRecordError)) as told:
+        seen.extend(record.offset for record in log.scan())
+
+    assert seen == [*range(9)]
+    assert (told.value.file, told.value.position) == (str(sealed_file), BORDER)
+
+
+def test_the_end_of_a_live_log(new_log, monkeypatch):
+    """[DUR-76, CON-5] What is written behind the range as it was says nothing of it."""
+    log = new_log()
+    for base in range(0, 9, 3):
+        log.append_as_follower(at(base, 3), 0)
+    monkeypatch.setattr(chunk_reader, "CHUNK_BYTES", LARGE)
+    scan = log.scan()
+    log.append_as_follower(at(9, 3), 0)
+    name(Path(log.path, f"{0:020d}.log"), LAST_OF_CHUNK + 1, 0)
+
+    assert offsets(scan) == [*range(9)]
+
+
+@pytest.mark.usefixtures("sealed_file")
+@pytest.mark.parametrize(("chunk_bytes", "reads"), [(SMALL, 4), (LARGE, 3)])
+def test_what_was_read_is_not_read_again(new_log, monkeypatch, chunk_bytes, reads):
+    """Two chunks, and the next segment; a header where the first one ends with its last batch."""
+    asked = []
+
+    def counted(segment: Segment, *arguments: object, **options: object) -> object:
+        asked.append(arguments)
+        return original(segment, *arguments, **options)
+
+    original = Segment.read
+    monkeypatch.setattr(Segment, "read", counted)
+    monkeypatch.setattr(chunk_reader, "CHUNK_BYTES", chunk_bytes)
+
+    assert offsets(new_log(read_only=True).scan()) == [*range(21)]
+    assert len(asked) == reads
+
+
+# ---- records before offsets that go back ---------------------------------------------------------
+# Good records before a batch whose offsets are wrong were not handed out, and byte 0 was named.
+#
+# The length of a batch in offsets, or its base offset, had one flipped bit: what it reaches over
+# shows that. The whole piece that had been read was refused.
+
+
+BASE_OFFSET, LAST_OFFSET_DELTA = 6, 25
+
+
+@pytest.fixture(params=[BASE_OFFSET, LAST_OFFSET_DELTA], ids=["base offset", "last offset delta"])
+def log(request, new_log, tmp_path):
+    """Batches of three records; the third of a sealed segment seems to be 256 offsets on."""
+    log = new_log()
+    for base in range(0, 15, 3):
+        log.append_as_follower(at(base, 3), 0)
+    log.roll()
+    log.append_as_follower(at(15, 3), 0)
+    log.close()
+    file = tmp_path / "topic-0" / f"{0:020d}.log"
+    content = bytearray(file.read_bytes())
+    content[2 * SIZE + request.param] ^= 1
+    file.write_bytes(content)
+    return new_log(read_only=True)
+
+
+def test_what_comes_before_is_handed_out(log):
+    """[DUR-50, DUR-79] And the error names the batch."""
+    seen = []
+    with pytest.raises(CorruptLogError) as told:
+        seen.extend(record.offset for record in log.scan())
+
+    assert seen == [0, 1, 2, 3, 4, 5]
+    assert told.value.position == 2 * SIZE
+
+
+def test_a_range_that_ends_before_it(log):
+    """[DUR-79]"""
+    assert offsets(log.scan(0, 6)) == [*range(6)]
+    assert offsets(log.scan(3, 5)) == [3, 4]
+    assert offsets(log.scan(15, 18)) == [15, 16, 17]
+
+
+@pytest.mark.parametrize("start", [0, 4])
+def test_a_read_from_before_it(log, start):
+    """[DUR-79]"""
+    assert offsets(islice(log.read(start), 2)) == [start, start + 1]
+
+
+# ---- reads past damage ---------------------------------------------------------------------------
+# Reading on behind damage: an error named no way on, and whole batches behind zeros were refused.
+#
+# Case 36: a page of zeros in a sealed segment, behind a clean stop.
+
+
+ABORTED = 11
+COMMITTED = 12
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> LogDirectory:
+    """Sixty batches of a record each in some segments; closed."""
+    return build(tmp_path / "topic-0", clean=True)
+
+
+def zero_batches(directory: LogDirectory, base: int, first: int, count: int) -> list[int]:
+    """Overwrite so many batches of a segment with zeros; returns their offsets."""
+    path = directory.file(base)
+    gone = batches_of(path)[first : first + count]
+    with path.open("r+b") as file:
+        file.seek(gone[0].position)
+        file.write(b"\0" * (gone[-1].end - gone[0].position))
+    return [one.base_offset for one in gone]
+
+
+def without(gone: list[int]) -> list[tuple[int, bytes]]:
+    return [one for one in expected_values(0, RECORDS_COUNT) if one[0] not in gone]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        list,
+        lambda log: log.scan().tuples(),
+        lambda log: log.scan().count(),
+        lambda log: log.scan().count(by_headers=True),
+        lambda log: list(log.scan().batches()),
+        lambda log: log.to_arrow(),
+        lambda log: (
+            list(log.read(0, 100_000)) + list(log.read(log.segments()[1].base_offset, 9999))
+        ),
+        lambda log: list(log.tail(0, timeout=0)),
+    ],
+)
+def test_an_error_names_the_next_readable_offset(
+    directory: LogDirectory, read: Callable[[segstore.UnifiedLog], object]
+):
+    """Case 36: as a value, and in the text with the calls and the command that go on there."""
+    base = directory.bases[1]
+    gone = zero_batches(directory, base, 1, 3)
+    with directory.open(read_only=True) as log:
+        with pytest.raises((CorruptLogError, CorruptRecordError)) as caught:
+            read(log)
+        assert caught.value.next_readable_offset == gone[-1] + 1
+        for words in (f"-o {gone[-1] + 1} ", "--skip-damaged", "on_damage='skip'"):
+            assert words in str(caught.value)
+
+
+def test_a_whole_batch_behind_zeros_is_read_by_its_offset(directory: LogDirectory):
+    """Case 36: the walk from the last index entry runs into the zeros."""
+    base = directory.bases[1]
+    gone = zero_batches(directory, base, 1, 3)
+    behind = gone[-1] + 1
+    for index in directory.path.glob("*.index"):
+        index.unlink()
+    with directory.open(read_only=True) as log:
+        assert [one.offset for one in log.read(behind, 1)] == [behind]
+        assert values_of_scan(log.scan(behind)) == expected_values(behind, RECORDS_COUNT)
+        assert log.scan(behind).count(by_headers=True) == RECORDS_COUNT - behind
+        assert bytes(log.slice(behind, 1).read().records) == bytes(log.read(behind, 1).records)
+        for offset in gone:
+            with pytest.raises(CorruptRecordError) as caught:
+                log.read(offset, 1)
+            assert caught.value.next_readable_offset == behind
+            with pytest.raises(CorruptRecordError) as caught:
+                log.scan(offset).tuples()
+            assert caught.value.next_readable_offset == behind
+
+
+def values_of_scan(scan: segstore.LogScan) -> list[tuple[int, bytes | None]]:
+    return [(offset, value) for offset, _, _, value in scan.tuples()]
+
+
+def ranges(scan: segstore.LogScan) -> list[tuple[int, int | None]]:
+    return [(one.first_offset, one.next_offset) for one in scan.skipped]
+
+
+def test_a_scan_that_skips_says_what_it_has_left_out(directory: LogDirectory):
+    """Case 36: ``skipped`` has file, bytes and offsets; parts of the range, and Arrow, agree."""
+    base = directory.bases[1]
+    gone = zero_batches(directory, base, 1, 3)
+    first, behind = gone[0], gone[-1] + 1
+    with directory.open(read_only=True) as log:
+        scan = log.scan(on_damage="skip")
+        assert scan.skipped == ()
+        assert values_of_scan(scan) == without(gone)
+        (lost,) = scan.skipped
+        assert (lost.file, lost.first_offset, lost.next_offset) == (
+            f"{base:020}.log",
+            first,
+            behind,
+        )
+        assert scan.to_arrow().num_rows == scan.count() == scan.count(by_headers=True)
+        assert scan.count() == RECORDS_COUNT - 3
+        assert len(list(scan.batches())) == RECORDS_COUNT - 3
+        assert scan.cuts(1)[:2] == [1, 2]
+
+        part = log.scan(first + 1, behind + 1, on_damage="skip")
+        assert [one.offset for one in part] == [behind]
+        assert [(one.first_offset, one.next_offset) for one in part.skipped] == [
+            (first + 1, behind)
+        ]
+        part = log.scan(behind, on_damage="skip")
+        assert values_of_scan(part) == expected_values(behind, RECORDS_COUNT)
+        assert part.skipped == ()
+
+
+def test_times_are_looked_up_around_damage(directory: LogDirectory):
+    """Case 36: a look-up that comes to zeros names the way on, a scan from that time on goes it."""
+    gone = zero_batches(directory, directory.bases[1], 1, 3)
+    behind = gone[-1] + 1
+    for index in (*directory.path.glob("*.index"), *directory.path.glob("*.timeindex")):
+        index.unlink()
+    with directory.open(read_only=True) as log:
+        with pytest.raises((CorruptLogError, CorruptRecordError)) as caught:
+            log.offset_for_timestamp(TIME + behind)
+        assert caught.value.next_readable_offset == behind
+        with pytest.raises((CorruptLogError, CorruptRecordError)) as caught:
+            log.scan(start_timestamp=TIME + gone[0] - 1).tuples()
+        assert caught.value.next_readable_offset == behind
+        scan = log.scan(start_timestamp=TIME + gone[0], on_damage="skip")
+        assert values_of_scan(scan) == expected_values(behind, RECORDS_COUNT)
+
+
+@pytest.mark.parametrize("marker_is_there", [True, False])
+@pytest.mark.parametrize(
+    ("segment", "first", "count"),
+    [(0, 0, 1), (1, 0, 100), (-1, 0, 100), (-1, -1, 1), (0, -1, 1)],
+    ids=["first batch", "whole segment", "whole last segment", "last batch", "end of a segment"],
+)
+def test_skipping_where_damage_may_be(
+    tmp_path: Path,
+    segment: int,
+    first: int,
+    count: int,
+    marker_is_there: bool,  # noqa: FBT001 - a parameter of the test
+):
+    """Case 36, other places: also where the log ends at the damage for who reads it."""
+    directory = build(tmp_path / "topic-0", clean=True)
+    if not marker_is_there:
+        (directory.path / CLEAN_SHUTDOWN_MARKER).unlink()
+    base = directory.bases[segment]
+    in_file = len(batches_of(directory.file(base)))
+    first %= in_file
+    gone = zero_batches(directory, base, first, min(count, in_file - first))
+    with directory.open(read_only=True) as log:
+        scan = log.scan(on_damage="skip")
+        assert values_of_scan(scan) == without(gone)
+        assert ranges(scan) == [(gone[0], gone[-1] + 1)]
+
+
+def test_skipping_goes_on_behind_where_the_log_ends_for_a_reader(tmp_path: Path):
+    """Case 36, a copy of the ``.log`` files alone: it ends at the first damage without an error."""
+    directory = build(tmp_path / "source" / "topic-0", clean=True)
+    gone = zero_batches(directory, directory.bases[1], 1, 2)
+    alone = tmp_path / "topic-0"
+    alone.mkdir()
+    for path in directory.path.glob("*.log"):
+        (alone / path.name).write_bytes(path.read_bytes())
+    with segstore.open(alone, read_only=True) as log:
+        assert log.report.damage is not None
+        assert log.log_end_offset == gone[0]
+        scan = log.scan(on_damage="skip")
+        assert values_of_scan(scan) == without(gone)
+        assert ranges(scan) == [(gone[0], gone[-1] + 1)]
+        behind = log.scan(gone[-1] + 1, on_damage="skip")
+        assert values_of_scan(behind) == expected_values(gone[-1] + 1, RECORDS_COUNT)
+        with pytest.raises(OffsetOutOfRangeError):
+            log.scan(-1, on_damage="skip")
+
+
+def test_a_batch_that_no_reader_can_decode_is_left_out(tmp_path: Path):
+    """Its checksum is right: what was compressed was not what the codec says."""
+    broken = bytearray(batch([(None, b"value" * 50)], base_offset=1, epoch=0, codec=1))
+    broken[70:90] = b"\xff" * 20
+    broken[17:21] = struct.pack(">I", crc32c(broken[21:]))
+    path = tmp_path / "topic-0"
+    path.mkdir()
+    (path / f"{0:020}.log").write_bytes(at(0) + broken + at(2))
+    with segstore.open(path, read_only=True) as log:
+        scan = log.scan(on_damage="skip")
+        assert [one.offset for one in scan] == [0, 2]
+        assert ranges(scan) == [(1, 2)]
+        with pytest.raises(SegstoreError) as caught:
+            list(log)
+        assert caught.value.next_readable_offset == 2
+
+
+def test_committed_data_is_read_past_damage(tmp_path: Path):
+    """Case 36: a transaction whose marker may be lost is left out and named, no other is."""
+    pieces = [
+        data(COMMITTED, 0, 1),
+        marker(COMMITTED, 1, "commit"),
+        data(ABORTED, 2, 1),  # open where the log is damaged
+        data(PLAIN, 3, 1),
+        data(PLAIN, 4, 1),  # damaged
+        data(COMMITTED, 5, 1),
+        data(ABORTED, 6, 1),
+        marker(COMMITTED, 7, "commit"),
+        marker(ABORTED, 8, "abort"),
+        data(PLAIN, 9, 1),
+        data(COMMITTED, 10, 1),  # open at the end
+        data(PLAIN, 11, 1),
+    ]
+    position = sum(map(len, pieces[:4]))
+    path = tmp_path / "t-0"
+    path.mkdir()
+    file = path / f"{0:020}.log"
+    file.write_bytes(b"".join(pieces[:9]))
+    (path / f"{9:020}.log").write_bytes(b"".join(pieces[9:]))
+    with segstore.open(path):
+        pass
+    forget_producers(path)
+    LogDirectory(path).set_recovery_point(9)
+    with file.open("r+b") as opened:
+        opened.seek(position)
+        opened.write(b"\0" * 30)
+    with segstore.open(path, read_only=True) as log:
+        scan = log.scan(isolation="read_committed", on_damage="skip")
+        assert [one.offset for one in scan] == [0, 3, 5, 9]
+        assert scan.end_offset == 10
+        assert sorted(ranges(scan)) == [(2, 3), (4, 5)]
+        with pytest.raises(CorruptLogError) as caught:
+            log.scan(isolation="read_committed").tuples()
+        assert caught.value.next_readable_offset == 5
+        assert "--skip-damaged" in str(caught.value)
+        assert "scan(5)" not in str(caught.value)  # nobody knows there what is committed
+
+
+def test_what_goes_with_on_damage(directory: LogDirectory):
+    """Damage is found by checksums; another word than the two is refused."""
+    with directory.open(read_only=True) as log:
+        with pytest.raises(IllegalArgumentError):
+            log.scan(on_damage="skip", check_crcs=False)
+        with pytest.raises(IllegalArgumentError):
+            log.scan(on_damage="ignore")  # type: ignore[arg-type]
+
+
+def damage_at_random(data: bytearray, rng: random.Random) -> bytes:
+    """Flip, overwrite, insert, cut or remove some bytes."""
+    at_byte = rng.randrange(len(data))
+    size = rng.choice([1, 12, 61, 500, 3000])
+    match rng.choice(["flip", "zeros", "junk", "insert", "remove", "cut"]):
+        case "flip":
+            data[at_byte] ^= 1 << rng.randrange(8)
+        case "zeros":
+            data[at_byte : at_byte + size] = b"\0" * len(data[at_byte : at_byte + size])
+        case "junk":
+            data[at_byte : at_byte + size] = rng.randbytes(len(data[at_byte : at_byte + size]))
+        case "insert":
+            data[at_byte:at_byte] = rng.randbytes(size)
+        case "remove":
+            del data[at_byte : at_byte + size]
+        case "cut":
+            del data[at_byte:]
+    return bytes(data)
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.integers(0, 2**32))
+def test_skipping_shows_what_salvage_keeps_and_names_the_rest(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+):
+    """[DUR-62, D15] And who follows the errors, one after the other, comes to the end."""
+    rng = random.Random(seed)
+    path = tmp_path_factory.mktemp("damage")
+    directory = build(path / "topic-0", clean=rng.random() < 0.7)
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        file = directory.file(rng.choice(directory.bases))
+        if file.stat().st_size:
+            file.write_bytes(damage_at_random(bytearray(file.read_bytes()), rng))
+    with directory.open(read_only=True) as log:
+        scan = log.scan(on_damage="skip")
+        shown = values_of_scan(scan)
+        gone = {one[0] for one in expected_values(0, log.log_end_offset)} - {
+            offset for offset, _ in shown
+        }
+        told = {
+            offset
+            for one in scan.skipped
+            for offset in range(one.first_offset, one.next_offset or RECORDS_COUNT)
+        }
+        walked, offset = [], 0
+        while offset is not None:
+            assert offset not in {one[0] for one in walked}
+            try:
+                walked.extend((one.offset, one.value) for one in log.scan(offset))
+                offset = None
+            except SegstoreError as error:
+                offset = error.next_readable_offset
+        end = log.log_end_offset
+    try:
+        segstore.salvage(directory.path, path / "saved" / "topic-0", **SETTINGS)
+        with segstore.open(path / "saved" / "topic-0", read_only=True) as log:
+            kept = values_of(log)
+    except CorruptLogError:  # no batch at all
+        kept = []
+
+    assert shown == kept
+    assert gone <= told
+    assert not told & {offset for offset, _ in shown}
+    assert [one for one in shown if one in walked] == walked  # where two contradict, neither
+    assert not shown or walked or shown[0][0] >= end
+
+
+# ---- reads in front of the first segment ---------------------------------------------------------
+# A range that began below the first segment was read as an empty one, and nothing was said.
+#
+# So it was of a log that was emptied to go on above its log start, and of a scan whose first
+# records were deleted between the making of the scan and its reading.
+
+
+PROFILES = ("safe", "kafka")
+
+WAYS = {
+    "rows": lambda scan: len(list(scan)),
+    "tuples": lambda scan: len(scan.tuples()),
+    "count": lambda scan: scan.count(),
+    "by headers": lambda scan: scan.count(by_headers=True),
+    "headers": lambda scan: sum(len(headers) for _, headers in scan.headers()),
+    "arrow": lambda scan: scan.to_arrow().num_rows,
+}
+
+
+def emptied(path, profile):
+    """Return a log of the offsets 200 and 201 whose readers were told to begin at 150."""
+    log = segstore.open(path, recovery=profile)
+    log.append([(None, b"x")] * 3)
+    log.truncate_fully_and_start_at(200, 150)
+    log.append([(None, b"a"), (None, b"b")])
+    if profile == "kafka":
+        log.update_high_watermark(202)
+    return log
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_what_is_behind_the_log_start_is_read(tmp_path, profile):
+    """[TRU-4, UNI-2] from the log start, and by default."""
+    with emptied(tmp_path / "a-0", profile) as log:
+        start = log.log_start_offset
+
+        for scan in (log.scan(), log.scan(start), log.scan(start + 1 if start < 200 else start)):
+            assert [record.value for record in scan] == [b"a", b"b"]
+            found = {name: read(scan) for name, read in WAYS.items()}
+            assert found == dict.fromkeys(WAYS, 2) | {"headers": 1}
+            assert scan.cuts(1) == []
+        assert [record.offset for record in log] == [200, 201]
+        assert [record.offset for record in log.tail(start, timeout=0)] == [200, 201]
+        assert [record.offset for record in log.scan(isolation="read_committed")] == [200, 201]
+        assert log.scan(start, 201).count() == 1
+
+
+def test_the_log_start_is_where_the_next_open_finds_it(tmp_path):
+    """[TRU-4, UNI-2, LDR-9] No offset below the first segment can be read: none is promised.
+
+    With nothing in remote storage the log starts at its first segment. Kafka's handle says what it
+    was given until it is opened again, and has no answer for a fetch from there [LOC-6].
+    """
+    with emptied(tmp_path / "a-0", "safe") as log:
+        assert log.log_start_offset == 200
+        assert [record.offset for record in log.read(200, 1000)] == [200, 201]
+        with pytest.raises(OffsetOutOfRangeError):
+            log.read(199, 1000)
+        with segstore.open(tmp_path / "a-0", read_only=True) as reader:
+            assert reader.log_start_offset == 200
+    with segstore.open(tmp_path / "a-0") as again:
+        assert (again.report.clean, again.log_start_offset) == (True, 200)
+    with emptied(tmp_path / "b-0", "kafka") as log:
+        assert log.log_start_offset == 150
+        with pytest.raises(OffsetOutOfRangeError, match="has 200 to 202"):
+            log.read(150, 1000)
+    with segstore.open(tmp_path / "b-0", recovery="kafka") as again:
+        assert again.log_start_offset == 200
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_scan_whose_records_were_deleted(tmp_path, way):
+    """[DUR-78] What is gone is out of range; it is not a range without records."""
+    with segstore.open(tmp_path / "a-0") as log:
+        for _ in range(5):
+            log.append([(None, b"x")] * 10)
+            log.roll()
+        gone, there = log.scan(5), log.scan(25)
+        log.delete_records(20)
+
+        with pytest.raises(OffsetOutOfRangeError) as caught:
+            WAYS[way](gone)
+        assert (caught.value.file, caught.value.found) == (log.path, "5")
+        assert caught.value.expected == "20 to 50"
+        assert WAYS[way](there) == {"headers": 3}.get(way, 25)
+        with pytest.raises(OffsetOutOfRangeError):
+            gone.cuts(100)
+        log.truncate_fully_and_start_at(100)
+        with pytest.raises(LogTruncatedError):
+            WAYS[way](there)
+
+
+# ---- reader of a log that ends at damage ---------------------------------------------------------
+# ``cat`` of a copied directory ended at damage, exit code 0 and no word; ``ls`` showed no mark.
+#
+# Without checkpoints nobody knows what had been synced, so a reader ends where a writer would cut.
+# Records that follow, in the same file too, were not mentioned by the report of the open.
+
+
+@pytest.fixture(scope="module")
+def written_log(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("written") / "orders-0", clean=True)
+
+
+@pytest.fixture
+def copied(written_log, tmp_path):
+    """The ``.log`` files alone, as somebody saves them from somewhere."""
+    path = tmp_path / "orders-0"
+    path.mkdir()
+    for file in written_log.path.glob("*.log"):
+        (path / file.name).write_bytes(file.read_bytes())
+    return LogDirectory(path)
+
+
+def payload(file, batch):
+    flip_bit(file, batch.position + 70)
+
+
+def length(file, batch):
+    """It claims to reach beyond the end of the file, as half a write does."""
+    flip_bit(file, batch.position + 8, bit=4)
+
+
+def base_offset(file, batch):
+    """No CRC covers it: the batch is whole, and says that it is the one before."""
+    data = bytearray(file.read_bytes())
+    data[batch.position : batch.position + 8] = (batch.base_offset - 1).to_bytes(8)
+    file.write_bytes(data)
+
+
+def header(file, batch):
+    data = bytearray(file.read_bytes())
+    data[batch.position : batch.position + 61] = bytes(61)
+    file.write_bytes(data)
+
+
+def page_of_zeros(file, batch):
+    data = bytearray(file.read_bytes())
+    data[batch.position : batch.end] = bytes(batch.size)
+    file.write_bytes(data)
+
+
+def run(capsys, *arguments):
+    code = cli.main([*arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def check_all(copied, capsys, end):
+    """Every door says that records behind *end* are not shown."""
+    path = str(copied.path)
+    with copied.open(read_only=True) as log:
+        assert log.log_end_offset == end
+        damage = log.report.damage
+        assert damage in log.report.warnings
+        assert f"warning: {damage}" in str(log.report)
+        told = "".join(
+            f"segstore: {path}: {text}\n" for text in [*log.report.warnings[:-1], damage]
+        )
+
+    code, out, err = run(capsys, "cat", "-q", "-f", "%o\n", path)
+    assert out.split() == [str(offset) for offset in range(end)]
+    assert code == 1
+    assert err.startswith(f"segstore: {path}: {damage}")
+    code, out, err = run(capsys, "tail", "-n", "1", path)
+    assert (code, err) == (1, told)
+    code, out, err = run(capsys, "ls", path)
+    assert (code, err) == (1, told)
+    assert out.splitlines()[1].split()[3] == f"{end}!"
+    code, out, err = run(capsys, "ls", "--json", path)
+    assert (code, json.loads(out)["damage"]) == (1, damage)
+
+
+@pytest.mark.parametrize("harm", [payload, length, base_offset, header, page_of_zeros])
+@pytest.mark.parametrize("number", [0, -1])
+def test_records_behind_damage(copied, capsys, harm, number):
+    """[DUR-51, DUR-58] In the first segment and in the last one, where only bytes follow."""
+    file = copied.file(copied.bases[number])
+    batch = batches_of(file)[1]
+    harm(file, batch)
+
+    check_all(copied, capsys, batch.base_offset)
+
+
+def test_a_segment_that_is_missing(written_log, capsys, tmp_path):
+    """[DUR-54] Where the log says of itself that it has no gap."""
+    copied = written_log.copy(tmp_path / "orders-0")
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (copied.path / name).unlink()
+    gone = copied.bases[2]
+    copied.file(gone).unlink()
+
+    check_all(copied, capsys, gone)
+
+
+def test_records_that_had_been_synced(copied, capsys):
+    """[DUR-51] The recovery point came along, the end of the last file did not."""
+    last = batches_of(copied.last)[-1]
+    cut(copied.last, last.position)
+    copied.set_recovery_point(RECORDS_COUNT)
+
+    check_all(copied, capsys, last.base_offset)
+
+
+@pytest.mark.parametrize("tail", [b"half a batch", bytes(5000), b"\1" * 5000], ids=len)
+def test_a_write_that_was_not_finished_is_no_damage(copied, capsys, tail):
+    """[DUR-76] It ends the log for now; nothing that was told to anybody is in it."""
+    append_bytes(copied.last, tail)
+    path = str(copied.path)
+
+    with copied.open(read_only=True) as log:
+        assert (log.report.damage, log.log_end_offset) == (None, RECORDS_COUNT)
+    assert run(capsys, "cat", "-q", "-f", "", path) == (0, "", "")
+    code, out, err = run(capsys, "ls", path)
+    assert (code, err) == (0, "")
+    assert "!" not in out
+
+
+def test_half_of_the_last_batch_is_no_damage(copied):
+    """[DUR-76] The end of a torn write may hold what looks like records."""
+    cut(copied.last, batches_of(copied.last)[-1].end - 1)
+
+    with copied.open(read_only=True) as log:
+        assert (log.report.damage, log.log_end_offset) == (None, RECORDS_COUNT - 1)
+
+
+def test_who_asked_for_less_is_not_told(copied, capsys):
+    """Records before the damage were asked for, and shown."""
+    batch = batches_of(copied.last)[1]
+    payload(copied.last, batch)
+    time = 1_700_000_000_000 + 5
+
+    assert run(capsys, "cat", "-q", "-c", "3", "-f", "%o ", str(copied.path)) == (0, "0 1 2 ", "")
+    code, out, err = run(capsys, "cat", "-q", "-o", f"e@{time}", "-f", "%o ", str(copied.path))
+    assert (code, out, err) == (0, "0 1 2 3 4 ", "")
+
+
+def test_a_batch_that_was_completed_meanwhile(copied, monkeypatch):
+    """[DUR-76] In a preallocated file: what was torn is whole when it is looked at again."""
+    from segstore.log.recovery import view
+
+    data = copied.last.read_bytes()
+    torn = batches_of(copied.last)[-2]
+    copied.last.write_bytes(data[: torn.position + 30] + bytes(len(data) - torn.position - 30))
+    search = view.is_followed_by_batch
+
+    def write_the_rest(*arguments):
+        copied.last.write_bytes(data)
+        return search(*arguments)
+
+    monkeypatch.setattr(view, "is_followed_by_batch", write_the_rest)
+    with copied.open(read_only=True) as log:
+        assert (log.report.damage, log.log_end_offset) == (None, torn.base_offset)
+        assert log.refresh() == RECORDS_COUNT
+
+
+# ---- reader of a log with lost files -------------------------------------------------------------
+# A reader of a log that had lost a `.log` file said so in a warning alone.
+#
+# `segstore ls` showed nothing, and `verify()` of the handle that knew better found all good.
+
+
+CLOSED, KILLED = "closed", "killed"
+
+FIRST, MIDDLE, LAST = 0, 2, -1
+
+
+@pytest.fixture(params=[CLOSED, KILLED])
+def log_directory(request, tmp_path):
+    """Nine records in nine segments."""
+    path = tmp_path / "a-0"
+    log = segstore.open(path, internal_segment_bytes=150)
+    for number in range(9):
+        log.append([(None, b"%d" % number + b"v" * 60)])
+    assert log._background.wait_until_idle()  # a sync after a roll may still note an older point
+    log.flush()
+    if request.param == CLOSED:
+        log.close()
+    else:
+        log.close_quietly()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("which", "missing", "first_lost"),
+    [(FIRST, "records? 0 ", 0), (MIDDLE, "records? 2 ", 2), (LAST, "at offset 8", 8)],
+)
+def test_it_is_damage(log_directory, which, missing, first_lost):
+    """[DUR-7, DUR-51] In the report, in the list of partitions, and in what verifies the handle."""
+    lost = sorted(log_directory.glob("*.log"))[which]
+    lost.unlink()
+
+    with segstore.open(log_directory, read_only=True) as log:
+        told = log.report.damage or ""
+        assert re.search(f"{missing}.* missing", told)
+        assert len(set(log.report.warnings)) == len(log.report.warnings) > 0
+        report = log.verify()
+    assert not report.ok
+    (found,) = report.findings
+    assert found.records == Records.MISSING
+    assert found.lost == ((first_lost, first_lost),)
+    assert report.to_dict()["problems"] == report.problems
+    listed = run_segstore("ls", log_directory)
+    assert listed.returncode == 1
+    assert re.search(rb" [289]! ", listed.stdout)
+    assert told in listed.stderr.decode()
+
+
+def test_a_whole_log_has_none(log_directory):
+    """Nothing is told of a log that has all its files."""
+    with segstore.open(log_directory, read_only=True) as log:
+        assert log.report.damage is None
+        assert log.verify().ok
+    assert run_segstore("ls", log_directory).returncode == 0
+
+
+# ---- scan is linear ------------------------------------------------------------------------------
+# A scan without an offset index walked from the segment's beginning for each megabyte.
+#
+# And `count` trusted the number of records in a header that it had not checked.
+
+
+def test_a_scan_goes_on_where_its_last_chunk_ended(tmp_path, monkeypatch):
+    """[DUR-61] One look-up for each segment."""
+    with segstore.open(tmp_path / "a-0", durability="none") as log:
+        for _ in range(800):
+            log.append([(None, b"v" * 5000)])
+        positions = []
+        read = Segment.read
+
+        def noted(self, *args, **options):
+            fetched = read(self, *args, **options)
+            positions.append((options.get("start_position", 0), fetched.position))
+            return fetched
+
+        monkeypatch.setattr(Segment, "read", noted)
+        assert len(log.scan().tuples()) == 800
+        assert log.scan(790).count() == 10
+    assert len(positions) > 4
+    *chunks, last = positions
+    assert chunks[0] == (0, 0)
+    assert all(asked == found > 0 for asked, found in chunks[1:])
+    assert last[0] == 0 < last[1]
+
+
+def test_a_read_from_a_position_finds_what_the_index_finds(tmp_path):
+    """[SEG-19] Also a position behind the end, which is none."""
+    directory = build(tmp_path / "orders-0", clean=True)
+    with directory.open(read_only=True) as log:
+        segment = log.segments()[0]
+        size = segment.size_bytes
+        for batch in batches_of(directory.file(segment.base_offset))[1:]:
+            by_index = segment.read(batch.base_offset, 200, size, min_one_message=True)
+            by_position = segment.read(
+                batch.base_offset, 200, size, min_one_message=True, start_position=batch.position
+            )
+            assert bytes(by_index) == bytes(by_position)
+            assert by_position.position == batch.position
+        last = batch.base_offset
+        for position in (size, size + 1, 2**31 - 1):
+            assert (
+                segment.read(last, 200, -1, min_one_message=True, start_position=position) is None
+            )
+
+
+@pytest.mark.parametrize("check_crcs", [True, False])
+def test_count_does_not_believe_a_damaged_header(tmp_path, check_crcs):
+    """[DUR-79, DUR-87]"""
+    directory = build(tmp_path / "orders-0", clean=True)
+    first = directory.file(0)
+    data = bytearray(first.read_bytes())
+    data[57:61] = (1_000_000).to_bytes(4, "big")
+    first.write_bytes(data)
+    with (
+        directory.open(read_only=True) as log,
+        pytest.raises((CorruptRecordError, InvalidRecordError)),
+    ):
+        log.scan(check_crcs=check_crcs).count()
+
+
+# ---- ways to read agree --------------------------------------------------------------------------
+# Rows, tuples, Arrow and `count` gave different records of the same bytes.
+#
+# A record's offset beyond what its batch's header says; a control batch that nobody could open;
+# records of one offset; a count in the header that is not that of the records.
+
+
+def built(offsets: list[int], base_offset: int = 0, *, control: bool = False) -> bytearray:
+    builder = RecordsBuilder(codec_table(), base_offset=base_offset, control=control)
+    for offset in offsets:
+        key = b"\0\0\0\1" if control else b"k"
+        builder.append(offset, TIME, key, b"\0" * 6)
+    return bytearray(builder.build())
+
+
+def with_crc(batch: bytearray) -> bytes:
+    from segstore._core import crc32c
+
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4)
+    check_batch(bytes(batch))
+    return bytes(batch)
+
+
+def beyond_its_header() -> bytes:
+    batch = built([0])
+    delta_at = 61 + 3  # behind size, attributes and timestamp delta
+    assert batch[delta_at] == 0
+    batch[delta_at] = 2 * 60  # zigzag
+    return with_crc(batch) + with_crc(built([1], 1))
+
+
+def control_of_unknown_codec() -> bytes:
+    batch = built([0], control=True)
+    batch[22] |= 7
+    return with_crc(batch) + with_crc(built([1], 1))
+
+
+def two_of_one_offset() -> bytes:
+    batch = built([0, 1])
+    second = batch.index(b"k", 61 + 8) - 2
+    assert batch[second] == 2
+    batch[second] = 0
+    return with_crc(batch) + with_crc(built([2], 2))
+
+
+@pytest.mark.parametrize(
+    ("content", "offsets"),
+    [(beyond_its_header, [1]), (control_of_unknown_codec, [1]), (two_of_one_offset, [0, 2])],
+)
+def test_every_way_gives_the_same(tmp_path: Path, content, offsets):
+    path = tmp_path / "a-0"
+    path.mkdir()
+    (path / f"{0:020}.log").write_bytes(content())
+    with segstore.open(path, read_only=True) as log:
+        assert [record.offset for record in log] == offsets
+        assert [row[0] for row in log.scan().tuples()] == offsets
+        assert log.to_arrow()["offset"].to_pylist() == offsets
+        assert log.scan().count() == len(offsets)
+
+
+def test_a_bound_that_asks_for_nothing_is_refused(new_log):
+    """It gave empty Arrow batches without end."""
+    log = new_log()
+    log.append([(TIME, b"k", b"v")] * 10)
+    for wrong in ({"rows": 0}, {"rows": -1}, {"max_bytes": 0}, {"max_bytes": -1}):
+        with pytest.raises(segstore.IllegalArgumentError, match="above 0"):
+            log.scan().arrow_batches(**wrong)
+    with pytest.raises(segstore.ArgumentTypeError):
+        log.scan().arrow_batches(rows="x")
+    with pytest.raises(segstore.IllegalArgumentError):
+        log.scan().arrow_batches(rows=10**30)
+    assert sum(batch.rows_count for batch in log.scan().arrow_batches(rows=3)) == 10
+
+
+def test_a_refused_record_is_named_by_its_index(new_log):
+    """It was that in a batch of which the caller knows nothing."""
+    log = new_log(message_timestamp_after_max_ms=5, max_message_bytes=2000)
+    with pytest.raises(segstore.InvalidTimestampError, match=r"^record 30: timestamp") as caught:
+        log.append([(TIME, None, b"x" * 500)] * 30 + [(2**60, None, b"x")])
+    assert [index for index, _ in caught.value.record_errors] == [30]
+    assert caught.value.message == caught.value.record_errors[0][1]
+
+
+@pytest.mark.parametrize("seconds", ["1e10", "1e30", "inf", "nan"])
+def test_no_sync_is_promised_for_the_end_of_time(tmp_path, seconds):
+    """The thread that syncs died of it, silently."""
+    with pytest.raises(segstore.IllegalArgumentError):
+        segstore.open(tmp_path / "a-0", durability=f"seconds={seconds}")
+    with segstore.open(tmp_path / "a-0", durability="seconds=9e9") as log:
+        log.append([(TIME, b"k", b"v")])
+        assert log.flush() == 1
