@@ -107,6 +107,7 @@ def _repaired(
     from segstore.log.check.partition_check import check_partition
     from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, is_derived
     from segstore.log.files.checkpoints import PARTITION_METADATA
+    from segstore.log.findings.finding import FindingCode
 
     found = check_partition(path, progress)
     forecast = found.forecast
@@ -119,11 +120,14 @@ def _repaired(
     if forecast.report.created:
         return Repair(found, error=_no_log(path))
     damaged = [one.file for one in found.findings if one.repaired and is_derived(one.file)]
+    unreadable = {one.file for one in found.findings if one.code is FindingCode.FILE_UNREADABLE}
     cut = {f"{base:020d}.segsum" for base in forecast.truncations}
     try:
-        _remove(path, [name for name in damaged if not name.endswith(".txnindex")], session)
+        removed = [name for name in damaged if not name.endswith(".txnindex")]
+        kept = _remove(path, removed, unreadable, session)
         with session.open(path, progress=progress) as log:
             report = log.report
+            report.quarantined += kept
             with suppress(CorruptLogError):  # records of transactions are missing: a finding
                 report.rebuilt += log.rebuild_transaction_indexes()
             with suppress(InconsistentTopicIdError, *UNREADABLE_ERRORS):  # which is a finding
@@ -167,20 +171,23 @@ def _no_log(path: str) -> SegstoreError:
     )
 
 
-def _remove(path: str, names: list[str], session: RepairSession) -> None:
+def _remove(path: str, names: list[str], unreadable: set[str], session: RepairSession) -> list[str]:
     """Remove derived files that an open does not look into: a missing one it builds [DUR-8].
 
-    What an index proves to be missing is noted before.
+    What an index proves to be missing is noted before. An index that is *unreadable* may be the
+    only proof: it is kept under another name, and these names are returned [DUR-59].
     """
     import segstore._core as _core
+    from segstore.log.files.kept_aside import keep_aside
     from segstore.log.files.partition_lock import PartitionLock
     from segstore.log.files.partition_path import absolute_path, open_parent_directory
     from segstore.log.local.missing_records import note_missing
     from segstore.log.local.segment import Segment
     from segstore.records.compression import codec_table
 
+    kept: list[str] = []
     if not names:
-        return
+        return kept
     full_path = absolute_path(path)
     directory = _core.Directory(full_path)
     parent = open_parent_directory(full_path)
@@ -199,7 +206,10 @@ def _remove(path: str, names: list[str], session: RepairSession) -> None:
                 if any(name.startswith(f"{segment.base_offset:020d}.") for name in names):
                     note_missing(directory, segment, following)
             for name in names:
-                directory.unlink(name, missing_ok=True)
+                if name in unreadable and name.endswith("index"):
+                    kept.append(keep_aside(directory, name))
+                else:
+                    directory.unlink(name, missing_ok=True)
             directory.sync(_core.Barrier.LEFTOVERS_GONE)
         finally:
             lock.release()
@@ -207,6 +217,7 @@ def _remove(path: str, names: list[str], session: RepairSession) -> None:
         directory.close()
         if parent is not None:
             parent.close()
+    return kept
 
 
 def _exit_code(found: VerifyReport, left: Iterable[Finding], *, is_refused: bool) -> int:

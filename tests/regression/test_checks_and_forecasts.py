@@ -851,6 +851,26 @@ def test_an_index_that_cannot_be_read_costs_no_record(data_with_a_broken_partiti
     assert done.stdout.split() == ["500", "700"], done.stderr
 
 
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_recover_keeps_an_index_that_cannot_be_read(
+    data_with_a_broken_partition, library, tmp_path, kind
+):
+    """[DUR-7, DUR-59] It was removed, and may be the only proof that records are missing."""
+    path = data_with_a_broken_partition / "orders-0"
+    index = path / f"{SEALED_STEM}.{kind}"
+    content, kept = index.read_bytes(), index.with_name(f"{index.name}.quarantine-1")
+    bad = {"EIO_FILE": index.name, "EIO_INODE": str(index.stat().st_ino)}
+    _, (first, _) = run(library, data_with_a_broken_partition, "recover", **bad)
+
+    assert kept.name in first["quarantined"]
+    assert (index.name in first["rebuilt"], kept.read_bytes()) == (True, content)
+    found = check_partition(str(path))
+    assert found.findings == []
+    assert any(note.startswith(kept.name) for note in found.notes)
+    report = segstore.salvage(path, tmp_path / "salvaged" / "orders-0")
+    assert any(kept.name in warning for warning in report.warnings)
+
+
 def test_a_partition_that_cannot_be_listed(data_with_a_broken_partition, library):
     """[DUR-33] It is named, and the other one is checked."""
     code, (first, other) = run(

@@ -933,6 +933,17 @@ def test_a_gap_of_compaction_is_no_loss(partition_of_a_broker: Path):
         assert [record.offset for record in log.scan()][29:31] == [29, 40]
 
 
+def test_recover_notes_what_a_padded_index_shows(partition_of_a_broker: Path, capsys):
+    """[DUR-7, DUR-80] The range is noted before the index is built again."""
+    cut_segment(partition_of_a_broker)
+    with (partition_of_a_broker / file_name(20, "index")).open("ab") as index:
+        index.write(bytes(64))
+
+    assert cli.main(["recover", "-q", str(partition_of_a_broker)]) == 1
+    capsys.readouterr()
+    assert lost(partition_of_a_broker) == [(30, 40)]
+
+
 def test_a_salvage_warns_of_a_damaged_note(partition_of_a_broker: Path):
     """[DUR-7] Nothing else says which gap lost records: it said that none was lost."""
     cut_segment(partition_of_a_broker)

@@ -54,6 +54,7 @@ from segstore.log.files.checkpoints import (
     RESTART_MARKER,
 )
 from segstore.log.files.checksum_sidecar import sidecar_base_offset, sidecar_name
+from segstore.log.files.kept_aside import kept_indexes
 from segstore.log.files.partition_directory import (
     INDEX_ENTRY_BYTES,
     file_name,
@@ -240,6 +241,10 @@ class _Look:
             )
         leftovers = [file.name for file in segment_files(names) if file.suffix]
         leftovers += [name for name in names if name.endswith(".tmp")]
+        report.notes += [
+            f"{name}: an index that could not be read; it may list records that are missing"
+            for name in kept_indexes(names)
+        ]
         report.notes += [f"{name}: left over from an interrupted operation" for name in leftovers]
         return report
 

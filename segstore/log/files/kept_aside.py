@@ -32,3 +32,8 @@ def keep_aside(directory: Directory, name: str) -> str:
 def kept_aside(names: Iterable[str]) -> list[str]:
     """Return those of *names* that `keep_aside` gave."""
     return sorted(name for name in names if _NAME.fullmatch(name))
+
+
+def kept_indexes(names: Iterable[str]) -> list[str]:
+    """Return those of *names* that were indexes: the disk did not give them out."""
+    return [name for name in kept_aside(names) if "index." in name]

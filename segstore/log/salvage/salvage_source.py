@@ -20,6 +20,7 @@ from segstore.log.files.checkpoints import (
     MISSING_RECORDS,
     LogState,
 )
+from segstore.log.files.kept_aside import kept_indexes
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.files.missing_records_file import damaged_notes
 from segstore.log.files.partition_directory import segment_files
@@ -153,12 +154,15 @@ class SalvageSource:
     def _missing(self, segments: list[Segment]) -> list[MissingRecords]:
         try:
             missing = missing_of(self.directory, segments)
-            damaged = damaged_notes(self.directory, self.directory.names())
+            names = self.directory.names()
+            damaged = damaged_notes(self.directory, names)
         except (NotALogError, ReadIOError) as error:
             self._believe_gaps(f"{MISSING_RECORDS} cannot be read: {error}")
             return []
         for name in damaged:
             self._believe_gaps(f"{name} is damaged")
+        for name in kept_indexes(names):
+            self._believe_gaps(f"{name} could not be read")
         return missing
 
     def _lost_state(self, found: StoredState) -> str | None:
