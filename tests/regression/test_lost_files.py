@@ -933,11 +933,12 @@ def test_a_gap_of_compaction_is_no_loss(partition_of_a_broker: Path):
         assert [record.offset for record in log.scan()][29:31] == [29, 40]
 
 
-def test_recover_notes_what_a_padded_index_shows(partition_of_a_broker: Path, capsys):
-    """[DUR-7, DUR-80] The range is noted before the index is built again."""
+def test_recover_notes_what_two_padded_indexes_show(partition_of_a_broker: Path, capsys):
+    """[DUR-7, DUR-80] It compared names that never match, and removed both proofs."""
     cut_segment(partition_of_a_broker)
-    with (partition_of_a_broker / file_name(20, "index")).open("ab") as index:
-        index.write(bytes(64))
+    for kind, entry_bytes in (("index", 8), ("timeindex", 12)):
+        with (partition_of_a_broker / file_name(20, kind)).open("ab") as index:
+            index.write(bytes(4 * entry_bytes))
 
     assert cli.main(["recover", "-q", str(partition_of_a_broker)]) == 1
     capsys.readouterr()
