@@ -383,6 +383,12 @@ def test_epochs_that_are_no_file_hide_no_loss(one_durable_segment):
 LOST = f"{3:020d}"
 
 
+def remove_files_of(path, base_offset: int) -> None:
+    """Remove a segment with its indexes: an index alone would show what is missing."""
+    for kind in ("log", "index", "timeindex", "txnindex"):
+        (path / f"{base_offset:020d}.{kind}").unlink(missing_ok=True)
+
+
 @pytest.fixture
 def without_middle_segment(tmp_path):
     """Records 0 to 9 in segments 0, 3, 6, 9, closed cleanly; the segment of 3 to 5 is gone."""
@@ -452,12 +458,38 @@ def test_a_lost_segment_of_a_log_directory(tmp_path):
 def test_gaps_of_a_broker_are_legal(without_middle_segment):
     """[DUR-64] Where nothing says that the log is contiguous, compaction may have been there."""
     remove_own_notes(without_middle_segment)
+    remove_files_of(without_middle_segment, 3)
     with segstore.open(without_middle_segment, read_only=True) as log:
         assert [record.offset for record in log] == [0, 1, 2, 6, 7, 8, 9]
         assert log.verify().ok
     with segstore.open(without_middle_segment) as log:
         assert [record.offset for record in log] == [0, 1, 2, 6, 7, 8, 9]
-        assert not list(without_middle_segment.glob(f"{LOST}.*"))
+
+
+def test_an_index_without_its_log_shows_what_is_missing(without_middle_segment, tmp_path):
+    """[DUR-7, DUR-54] Of a broker's log it proved nothing, and the next open removed it."""
+    remove_own_notes(without_middle_segment)
+
+    def told() -> list[tuple[int, int]]:
+        """Return what a reader and `verify` say, and a salvage."""
+        with segstore.open(without_middle_segment, read_only=True) as log:
+            (found,) = log.missing_records()
+            with pytest.raises(CorruptLogError):
+                list(log)
+            assert [one.lost for one in log.verify().findings if one.lost] == [((3, 5),)]
+        target = tmp_path / "saved" / "a-0"
+        (lost,) = segstore.salvage(without_middle_segment, target).lost
+        shutil.rmtree(target.parent)
+        return [(found.first_offset, found.next_offset), (lost.first_offset, lost.next_offset)]
+
+    assert told() == [(3, 6), (3, 6)]
+    with segstore.open(without_middle_segment) as log:
+        log.append([(None, b"next")])
+        assert log.log_end_offset == 11
+    assert not list(without_middle_segment.glob(f"{LOST}.*"))
+    assert told() == [(3, 6), (3, 6)]
+    assert main(["recover", "-q", str(without_middle_segment)]) == 1
+    assert told() == [(3, 6), (3, 6)]
 
 
 def test_a_gap_that_a_follower_made_is_legal(tmp_path):
@@ -589,7 +621,7 @@ def test_lost_segments_are_missed(four_segments, numbers, missing, has_epochs, c
     if not has_epochs:
         (four_segments / LEADER_EPOCH_CHECKPOINT).unlink()
     for number in numbers:
-        (four_segments / f"{4 * number:020d}.log").unlink()
+        remove_files_of(four_segments, 4 * number)
     kept = [offset for offset in range(RECORDS) if offset // 4 not in numbers]
     with segstore.open(four_segments, read_only=True) as log:
         assert missing in str(log.report.maybe_missing)
@@ -724,7 +756,7 @@ def test_verify_of_a_handle_tells_it_too(four_segments, lose, told, first):
         assert [(one.code, one.found) for one in found.findings] == [
             (FindingCode.STATE_MISSING, told)
         ]
-    (four_segments / f"{first:020d}.log").unlink()
+    remove_files_of(four_segments, first)
     for read_only in (True, False):  # the handle that goes on without them knows of them
         with segstore.open(four_segments, read_only=read_only) as log:
             (found,) = log.verify().findings

@@ -463,8 +463,11 @@ class _Look:
             if size % TRANSACTION_INDEX_ENTRY_BYTES and file.offset not in problems:
                 text = f"{size} bytes are no multiple of {TRANSACTION_INDEX_ENTRY_BYTES}"
                 problems[file.offset] = text, True
+        # that of another is made of all batches
+        is_whole = not any(one.records is Records.MISSING for one in self._findings)
         for base, (problem, is_known) in sorted(problems.items()):
-            repaired = is_known or report.forecast.replaces_transaction_index(base)
+            is_made = is_known and is_whole
+            repaired = is_made or report.forecast.replaces_transaction_index(base)
             self._add(
                 Finding(
                     code=FindingCode.TRANSACTION_INDEX_CORRUPT,

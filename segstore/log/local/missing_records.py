@@ -13,7 +13,7 @@ Compaction can only leave an earlier epoch there; a later one says that the log 
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -94,11 +94,11 @@ def missing_between(  # noqa: PLR0913 - what two segments show
         return []
     if contiguous_from is not None and end_offset >= contiguous_from:
         return [MissingRecords(end_offset, next_base_offset, LOG_STATE)]
-    for kind in INDEX_ENTRIES:
-        name = file_name(base_offset, kind)
-        last = _last_offset(directory, base_offset, kind, must_read=must_read)
+    # of the segment, and of one that began behind it and has no ``.log`` any more
+    for base, kind in product((base_offset, end_offset), INDEX_ENTRIES):
+        last = _last_offset(directory, base, kind, must_read=must_read)
         if last is not None and end_offset <= last < next_base_offset:
-            return [MissingRecords(end_offset, next_base_offset, name)]
+            return [MissingRecords(end_offset, next_base_offset, file_name(base, kind))]
     noted = [
         (max(first, end_offset), min(behind, next_base_offset), epoch)
         for first, behind, *epoch in read_ranges(directory) or ()

@@ -127,13 +127,15 @@ def forecast_open(
         )
         parent = open_parent_directory(full_path, environment)
         checkpoint_store = CheckpointStore(directory, parent, topic_partition)
+        found = _forecast(directory, checkpoint_store, report, progress)
         with suppress(CorruptCheckpointError, LimitExceededError):  # an open goes on without it
             read_topic_id(directory)
-        return _forecast(directory, checkpoint_store, report, progress)
     except ResourceError:
         raise
     except SegstoreError as error:
         return OpenForecast(report=report, error=error)
+    else:
+        return found
     finally:
         for opened in (directory, parent):
             if opened is not None:

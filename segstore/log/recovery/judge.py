@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.errors import CorruptLogError, CorruptRecordError
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
-from segstore.log.files.partition_directory import DELETED_FILE_SUFFIX
+from segstore.log.files.partition_directory import (
+    DELETED_FILE_SUFFIX,
+    INDEX_FILE_SUFFIXES,
+    LOG_FILE_SUFFIX,
+)
 from segstore.log.local.segments import floor_index
 from segstore.log.recovery.epoch_changes import fits
 from segstore.log.recovery.judge_tail import Tail, judge_tail
@@ -381,11 +385,13 @@ def _judge_end(
 def _missing_beside(
     survey: Survey, live: Sequence[Segment], lost: Sequence[tuple[Segment, tuple[str, ...]]]
 ) -> list[MissingRecords]:
-    """Return what is proven to be missing behind segments whose indexes are rebuilt."""
+    """Return what is missing by an index that goes, since it is rebuilt or has no ``.log``."""
+    indexes = {live.index(segment) for segment, _ in lost}
+    for kind in INDEX_FILE_SUFFIXES:
+        alone = survey.listing.base_offsets(kind, lacking=LOG_FILE_SUFFIX)
+        indexes |= {floor_index(live, base) for base in alone if base > live[0].base_offset}
     return [
-        one
-        for segment, _ in lost
-        for one in survey.missing_between(live[live.index(segment) :][:2])
+        one for index in sorted(indexes) for one in survey.missing_between(live[index : index + 2])
     ]
 
 
