@@ -30,7 +30,7 @@ from segstore.log.files.checkpoints import (
     UNREADABLE,
     format_offset_checkpoint,
     parse_leader_epoch_checkpoint,
-    parse_offset_checkpoint,
+    parse_whole_offset_checkpoint,
     read_offset,
     require_unreadable,
     write_offset,
@@ -163,7 +163,7 @@ class CheckpointStore:
                 continue
             try:
                 data = self.directory.read_file(name, MAX_CHECKPOINT_BYTES)
-                offsets = parse_offset_checkpoint(data, name)
+                offsets = parse_whole_offset_checkpoint(data, name)
             except UNREADABLE as error:
                 require_unreadable(self.directory, name, error)
                 continue  # which was told already
@@ -365,7 +365,9 @@ class CheckpointStore:
         home = self._home
         for name in (LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT):
             if home is not None and home.exists(name):
-                offsets = parse_offset_checkpoint(home.read_file(name, MAX_CHECKPOINT_BYTES), name)
+                offsets = parse_whole_offset_checkpoint(
+                    home.read_file(name, MAX_CHECKPOINT_BYTES), name
+                )
                 if self.topic_partition in offsets:
                     offsets[topic_partition] = offsets[self.topic_partition]
                     home.write_file_atomically(

@@ -148,13 +148,23 @@ def _malformed(name: str, line: int, found: str, expected: str) -> CorruptCheckp
 def parse_offset_checkpoint(
     data: bytes, name: str = RECOVERY_POINT_CHECKPOINT
 ) -> dict[TopicPartition, int]:
-    """Return the offsets of a checkpoint with lines ``topic partition offset``; the last wins.
+    """Return the offsets of a checkpoint with lines ``topic partition offset``; the last wins."""
+    offsets = {}
+    for number, (topic, partition, offset) in enumerate(parse_checkpoint(data, 3, name), start=3):
+        topic_partition = TopicPartition(topic, _integer(partition, name, number, MAX_INT))
+        offsets[topic_partition] = _integer(offset, name, number, MAX_LONG)
+    return offsets
+
+
+def parse_whole_offset_checkpoint(data: bytes, name: str) -> dict[TopicPartition, int]:
+    """Do as `parse_offset_checkpoint`, and refuse what was cut in its last line [DUR-21].
+
+    Kafka ends each line with a newline; its reader takes what is left of a number for all of it.
 
     Raises
     ------
     CorruptCheckpointError
-        It cannot be read as one, or its last line has no newline: a number may be cut [DUR-21].
-        Kafka's reader takes what is left of the number.
+        It cannot be read as a checkpoint, or the last line has no newline.
     """
     if data and not data.endswith(b"\n"):
         raise CorruptCheckpointError(
@@ -164,11 +174,7 @@ def parse_offset_checkpoint(
             found=repr(data[-20:]),
             expected="a newline at the end of each line",
         )
-    offsets = {}
-    for number, (topic, partition, offset) in enumerate(parse_checkpoint(data, 3, name), start=3):
-        topic_partition = TopicPartition(topic, _integer(partition, name, number, MAX_INT))
-        offsets[topic_partition] = _integer(offset, name, number, MAX_LONG)
-    return offsets
+    return parse_offset_checkpoint(data, name)
 
 
 def format_offset_checkpoint(offsets: Mapping[TopicPartition, int]) -> bytes:
@@ -203,7 +209,7 @@ def read_offset_checkpoint(directory: Directory, name: str) -> Mapping[TopicPart
         The file cannot be read as a checkpoint.
     """
     return read_parsed(
-        directory, name, partial(parse_offset_checkpoint, name=name), MAX_CHECKPOINT_BYTES
+        directory, name, partial(parse_whole_offset_checkpoint, name=name), MAX_CHECKPOINT_BYTES
     )
 
 

@@ -143,6 +143,14 @@ def test_of_two_lines_for_a_partition_the_last_wins():
     assert parse_offset_checkpoint(b"0\n2\norders 0 7\norders 0 5\n") == {ORDERS: 5}
 
 
+@pytest.mark.parametrize("data", [b"0\n1\norders 0 6", b"0\n1\norders", b"0\n0", b"0"])
+def test_offsets_without_the_last_newline_are_cut(directory, data):
+    """[DUR-21] Of 60 in the last line 6 was left, and was the recovery point. Kafka believes it."""
+    directory.create_file("c", data, FileBarrier.CLEAN_MARKER)
+    with pytest.raises(CorruptCheckpointError, match="is cut short"):
+        read_offset(directory, "c", ORDERS)
+
+
 def test_one_partition_is_read_from_a_checkpoint_of_many(directory):
     """[DUR-65] Missing file and missing line are None; a negative offset is refused."""
     assert read_offset(directory, "c", ORDERS) is None
