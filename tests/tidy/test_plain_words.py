@@ -9,7 +9,7 @@ import pytest
 from tests.tidy.project_files import ROOT
 
 LONGEST_SENTENCE = 25
-PLAIN = ("architecture.md", "glossary.md", "formats.md", "operations.md")
+PLAIN = ("architecture.md", "glossary.md", "formats.md", "guarantees.md", "operations.md")
 """Documents that keep the rules; one is added when it was rewritten."""
 LONGEST_PARAGRAPH_LINES = 6
 SHORT_PARAGRAPHS = ("guide.md", "operations.md")
