@@ -27,8 +27,8 @@ def check_damaged_end(
 ) -> None:
     """Raise when a read up to *until_offset* comes to the end of a log that is damaged there.
 
-    With ``failOnDataLoss=false`` *warn* is told, and what is there is read; a task says nothing:
-    who planned it has.
+    With ``failOnDataLoss=false`` or ``onDamage=skip`` *warn* is told, and what is there is read; a
+    task says nothing: who planned it has.
     """
     if log.damage is None or until_offset < log.end_offset:
         return
@@ -38,7 +38,7 @@ def check_damaged_end(
         found=f"an end at offset {log.end_offset}",
         expected="all that was synced; failOnDataLoss=false reads what is left",
     )
-    if options.fail_on_data_loss:
+    if options.fail_on_data_loss and not options.skips_damage:
         raise error
     if warn is not None:
         warn(str(error))

@@ -30,6 +30,7 @@ READ_OPTIONS: Final = (
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
     "failOnDataLoss",
+    "onDamage",
     "includeHeaders",
     "isolation.level",
     "connectorCompatible",

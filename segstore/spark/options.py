@@ -108,6 +108,7 @@ class ConnectorOptions:
     max_records_per_partition: int | None = None
     max_bytes_per_partition: int | None = None
     fail_on_data_loss: bool = True
+    skips_damage: bool = False
     include_headers: bool = False
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     connector_compatible: bool = False
@@ -186,6 +187,7 @@ def read_options(
         max_records_per_partition=max_records,
         max_bytes_per_partition=byte_size(options, "maxBytesPerPartition"),
         fail_on_data_loss=boolean(options, "failOnDataLoss", default=True),
+        skips_damage=_skips_damage(options),
         include_headers=boolean(options, "includeHeaders", default=False),
         isolation=_isolation(options),
         connector_compatible=is_connector_compatible(options),
@@ -346,6 +348,14 @@ def _check_client_options(options: Mapping[str, str]) -> None:
 def is_connector_compatible(options: Mapping[str, str]) -> bool:
     """Whether what the connector does by accident is done too: see docs/spark.md."""
     return boolean(options, "connectorCompatible", default=False)
+
+
+def _skips_damage(options: Mapping[str, str]) -> bool:
+    """Whether a read goes on behind damage; the values are those of `Log.scan`."""
+    text = options.get("ondamage", "raise")
+    if text.lower() not in {"raise", "skip"}:
+        raise option_error("onDamage", text, "raise or skip", f"Unknown value {text}")
+    return text.lower() == "skip"
 
 
 def _isolation(options: Mapping[str, str]) -> Isolation:

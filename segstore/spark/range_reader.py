@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from pyspark.sql.datasource import InputPartition
 
 from segstore.config import MAX_LONG, MIN_LONG
 from segstore.spark.conditions import ConnectorOptionError
+from segstore.spark.driver_warning import warn
 from segstore.spark.log_source import source_of
 from segstore.spark.lost_range import read_what_is_left
 from segstore.spark.schema import Column, arrow_schema
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from segstore.log.scan import LogScan
     from segstore.spark.options import ConnectorOptions
     from segstore.spark.ranges import OffsetRange
     from segstore.spark.visible_log import PlannedLog, VisibleLog
@@ -85,7 +87,8 @@ class RangeReader:
         ConnectorConditionError
             The log no longer holds all offsets of the range, and ``failOnDataLoss`` is true.
         CorruptLogError
-            The range goes to the end of a damaged log, and ``failOnDataLoss`` is true.
+            The range is damaged, or goes to the end of a log that is damaged there, and neither
+            ``onDamage`` is ``skip`` nor, at the end, ``failOnDataLoss`` false.
         """
         if isinstance(partition, OffsetRangePartition):  # one empty partition of an empty plan
             yield from self.read_range(partition.offsets)
@@ -100,10 +103,15 @@ class RangeReader:
             if self._columns:
                 yield from self._batches(log, start, end)
             else:
-                scan = log.scan(start, end, (OFFSET,), **self._timestamps)
-                count = scan.count(by_headers=True)
+                scan = self._scan(log, start, end, (OFFSET,))
+                count = scan.count(by_headers=not self._options.skips_damage)
                 for batch in _rows_without_columns(count):
                     yield batch, end
+                _warn_of(scan, log)
+
+    def _scan(self, log: VisibleLog, start: int, end: int, columns: Sequence[str]) -> LogScan:
+        on_damage: Literal["raise", "skip"] = "skip" if self._options.skips_damage else "raise"
+        return log.scan(start, end, columns, on_damage=on_damage, **self._timestamps)
 
     def _batches(
         self, log: VisibleLog, start: int, end: int
@@ -116,7 +124,7 @@ class RangeReader:
         knows_offsets = not self._options.fail_on_data_loss
         if knows_offsets and OFFSET not in sources:
             sources.append(OFFSET)
-        scan = log.scan(start, end, sources, **self._timestamps)
+        scan = self._scan(log, start, end, sources)
         for batch in scan.arrow_batches(ROWS_IN_A_BATCH, BYTES_IN_A_BATCH, timestamp_unit="us"):
             read = pa.record_batch(batch)
             for index in required:
@@ -133,6 +141,13 @@ class RangeReader:
             for part in _slices(rows_read):
                 rows += part.num_rows
                 yield part, read.column(OFFSET)[rows - 1].as_py() + 1 if knows_offsets else start
+        _warn_of(scan, log)
+
+
+def _warn_of(scan: LogScan, log: VisibleLog) -> None:
+    """Say on the task's standard error what was left out because it cannot be read."""
+    for lost in scan.skipped:
+        warn(f"{log.topic_partition}: left out {lost}")
 
 
 def _under(read: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

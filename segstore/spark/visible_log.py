@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from segstore.types import Isolation, SpecialTimestamp
 
@@ -112,7 +112,7 @@ class VisibleLog(NamedTuple):
         """Return where batches begin that cut a range into parts of at most *max_bytes* bytes."""
         return self.scan(start_offset, end_offset, ("offset",)).cuts(max_bytes)
 
-    def scan(
+    def scan(  # noqa: PLR0913 - each by its name
         self,
         start_offset: int,
         end_offset: int,
@@ -120,6 +120,7 @@ class VisibleLog(NamedTuple):
         *,
         start_timestamp: int | None = None,
         end_timestamp: int | None = None,
+        on_damage: Literal["raise", "skip"] = "raise",
     ) -> LogScan:
         """Return the records in ``[start_offset, end_offset)`` that may be seen.
 
@@ -132,4 +133,5 @@ class VisibleLog(NamedTuple):
             start_timestamp=start_timestamp,
             end_timestamp=end_timestamp,
             isolation=self.isolation,
+            on_damage=on_damage,
         )

@@ -22,6 +22,9 @@ from segstore.errors import (
 from segstore.spark.conditions import ConnectorConditionError
 from segstore.spark.datasource import SegstoreDataSource
 from segstore.spark.open_logs import OPEN_LOGS, OpenLogs
+from segstore.spark.options import parse_options
+from segstore.spark.range_reader import RangeReader
+from segstore.spark.ranges import OffsetRange
 from segstore.types import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
@@ -132,6 +135,13 @@ def test_a_damaged_batch_is_an_error_also_when_data_loss_is_allowed(tmp_path):
 
     with pytest.raises(CorruptRecordError):
         offsets(reader_of(tmp_path, failOnDataLoss="false"))
+    with pytest.warns(UserWarning, match=r"orders-0: left out .*offset"):
+        assert offsets(reader_of(tmp_path, onDamage="skip")) == [1, 2, 3, 4]
+    options = {"path": str(tmp_path), "subscribe": "orders", "ondamage": "skip"}
+    counted = RangeReader(parse_options(options), ())
+    with pytest.warns(UserWarning, match="left out"):
+        rows = [batch.num_rows for batch in counted.read_range(OffsetRange("orders", 0, 0, 5))]
+    assert sum(rows) == 4
 
 
 @pytest.mark.usefixtures("writer")
