@@ -182,12 +182,10 @@ class Doors:
             start = log.log_start_offset
             kept = {record.offset for record in log.scan()}
             end = log.log_end_offset
-        kept_bytes = values["quarantined"] or any(
-            "quarantine" in one["file"] for one in values["lost"]
-        )
-        outside = {  # damaged bytes behind the end are kept in quarantine
-            one for one in self._records if one < start or (one >= end and kept_bytes)
-        }
+        aside = [one["first_offset"] for one in values["lost"] if "quarantine" in one["file"]]
+        kept_from = min([end, *aside])  # between and behind the batches there, damaged bytes are
+        is_kept = bool(values["quarantined"] or aside)
+        outside = {one for one in self._records if one < start or (is_kept and one >= kept_from)}
         shutil.rmtree(target.parent)
         return Salvaged(
             answer.code,
