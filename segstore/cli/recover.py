@@ -60,27 +60,30 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(msg)
     paths, code, repairs = all_partitions(arguments.path), 0, []
     with Progress(quiet=arguments.quiet) as progress:
-        with ExitStack() as stack:
-            session = None
-            if not arguments.dry_run:  # until it ends all partitions are as they were found
-                session = stack.enter_context(repair_session(paths[0]))
-            for path in paths:
-                try:
-                    if session is None:
-                        code = max(code, _foretell(path, progress, as_json=arguments.json))
-                    else:
-                        sidecars = arguments.checksum_sidecars
-                        repairs.append(_repaired(path, session, progress, with_sidecars=sidecars))
-                except (LogLockedError, NotALogError) as error:
-                    if len(paths) == 1:
-                        raise
-                    say(f"segstore: {error}")  # the others are repaired
-                    code = 1
-        for repair in repairs:  # with the last of them the files of the log directory are written
-            left = _left(repair, progress)
-            _report(repair, left, as_json=arguments.json)
-            is_refused = repair.error is not None
-            code = max(code, _exit_code(repair.found, left, is_refused=is_refused))
+        try:
+            with ExitStack() as stack:
+                session = None
+                if not arguments.dry_run:  # until it ends all partitions are as they were found
+                    session = stack.enter_context(repair_session(paths[0]))
+                for path in paths:
+                    try:
+                        if session is None:
+                            code = max(code, _foretell(path, progress, as_json=arguments.json))
+                        else:
+                            sidecars = arguments.checksum_sidecars
+                            repair = _repaired(path, session, progress, with_sidecars=sidecars)
+                            repairs.append(repair)
+                    except (LogLockedError, NotALogError) as error:
+                        if len(paths) == 1:
+                            raise
+                        say(f"segstore: {error}")  # the others are repaired
+                        code = 1
+        finally:  # with the last of them the files of the log directory are written; also when it
+            for repair in repairs:  # failed, what was done is said
+                left = _left(repair, progress)
+                _report(repair, left, as_json=arguments.json)
+                is_refused = repair.error is not None
+                code = max(code, _exit_code(repair.found, left, is_refused=is_refused))
     return code
 
 

@@ -61,4 +61,4 @@ def _salvage(path: str, target: str, progress: Progress, arguments: argparse.Nam
         write_line(json.dumps({"path": path, **report.to_dict()}))
     else:
         write_line("\n  ".join([f"{path} -> {target}:", *str(report).splitlines()]))
-    return 0 if report.complete else 1
+    return 0 if report.complete and not report.may_lack_end else 1

@@ -224,7 +224,7 @@ def _build(
     """Write segments and checkpoints, all of it on stable storage; indexes are for the open."""
     target = SalvageTarget(directory, found, report)
     target.copy()
-    found.note_quarantined(report.log_end_offset)
+    found.note_quarantined()
     try:
         topic_id = read_topic_id(found.directory)
     except SegstoreError as error:

@@ -221,7 +221,8 @@ class Doors:
         after = asked("verify", "-q", "--json", path)
         promised = {_identity(one): one for one in verified.findings if one["repaired"]}
         left = {_identity(one) for one in after.findings}
-        self._expect(not (promised.keys() & left), "not repaired:", promised.keys() & left)
+        if "no producer snapshot" not in str(done.values.get("error")):  # read at the open alone
+            self._expect(not (promised.keys() & left), "not repaired:", promised.keys() & left)
         told = {_identity(one) for one in done.values.get("not_repaired", [])}
         self._expect(told == left, "recover names as left", told ^ left)
         lost = lost_in(verified.findings, self._records, {"MISSING"})

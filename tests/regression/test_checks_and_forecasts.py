@@ -21,6 +21,7 @@ from segstore import cli
 from segstore._core import Directory, SimulatedDisk
 from segstore.errors import (
     CorruptRecordError,
+    DiskFullError,
     LogNotFoundError,
     LogPermissionError,
     LogTruncatedError,
@@ -33,6 +34,7 @@ from segstore.log.check.stable_read import CHANGED, read_while_stable
 from segstore.log.findings.finding import Action, FindingCode, Records
 from segstore.log.findings.finding_text import ranges_text
 from segstore.log.recovery.forecast import forecast_open
+from segstore.manager.owned_log_directory import OwnedLogDirectory
 from tests.crash.crash_check import Crash
 from tests.crash.crash_script import PATH
 from tests.crash.failing_scenarios_of_opens import (
@@ -97,12 +99,15 @@ def test_recover_keeps_the_index_of_a_segment_that_it_cannot_build_again(data_of
 @pytest.mark.parametrize("name", ["recovery-point", "log-start"])
 def test_recover_writes_a_broken_checkpoint_of_the_log_directory_again(data_of_one_partition, name):
     """[DUR-21, DUR-65] The dry run said so; it was left as it was, and the next check found it."""
-    (data_of_one_partition / f"{name}-offset-checkpoint").write_bytes(b"0\n1\norders 0 7\0\0")
+    cut = b"0\n1\norders 0 7\0\0"
+    (data_of_one_partition / f"{name}-offset-checkpoint").write_bytes(cut)
 
     found = check_partition(str(next(data_of_one_partition.glob("*-*/")))).findings
     assert [(one.file, one.repaired) for one in found] == [(f"../{name}-offset-checkpoint", True)]
     assert cli.main(["recover", "-q", str(data_of_one_partition)]) == 0
     assert cli.main(["verify", "-q", str(data_of_one_partition)]) == 0
+    kept = data_of_one_partition / f"{name}-offset-checkpoint.quarantine-1"
+    assert kept.read_bytes() == cut  # it alone may say what was deleted
 
 
 def test_a_log_whose_first_record_cannot_be_read_is_listed(tmp_path, capsys):
@@ -147,21 +152,6 @@ def test_scrub_and_verify_find_the_same_in_a_time_index(tmp_path, capsys):
     _, scrubbed = said(capsys, "scrub", "-q", "--rate", "0", str(path))
     assert verified["findings"]
     assert scrubbed["findings"] == verified["findings"]
-
-
-def test_a_salvage_after_recover_names_the_records_that_the_cut_began_with(tmp_path):
-    """[DUR-59, DUR-62] Only the whole batches in quarantine were reported as lost."""
-    directory = build(tmp_path / "a-0")
-    base = directory.bases[1]
-    flip_bit(directory.file(base), batches_of(directory.file(base))[2].position + 70)
-    (before,) = segstore.salvage(directory.path, tmp_path / "before" / "a-0").lost
-    assert (before.first_offset, before.next_offset) == (base + 2, base + 3)
-
-    directory.open().close()
-    after = segstore.salvage(directory.path, tmp_path / "after" / "a-0").lost
-
-    assert min(one.first_offset for one in after) == base + 2
-    assert max(one.next_offset or 0 for one in after) == 60
 
 
 def test_what_stands_in_the_place_of_a_log_file_has_lost_its_offsets(tmp_path):
@@ -234,6 +224,22 @@ def test_an_end_that_had_not_been_synced_may_be_lost(tmp_path):
 
     assert (report.complete, report.lost, report.log_end_offset) == (True, [], 60)
     assert report.maybe_lost == [(59, 60)]
+    assert cli.main(["salvage", "-q", str(directory.path), str(tmp_path / "b" / "a-0")]) == 1
+
+
+def test_what_is_repaired_is_said_when_the_end_of_it_fails(
+    data_of_one_partition, capsys, monkeypatch
+):
+    """[DUR-58] A full disk at the last checkpoint: what had been cut was named nowhere."""
+    path = next(data_of_one_partition.glob("*-*/"))
+    min(path.glob("*.index")).unlink()
+
+    def fail(_: OwnedLogDirectory) -> None:
+        raise DiskFullError
+
+    monkeypatch.setattr(OwnedLogDirectory, "write_checkpoints", fail)
+    assert cli.main(["recover", "-q", str(data_of_one_partition)]) == 1
+    assert "rebuilt: 00000000000000000000.index" in capsys.readouterr().out
 
 
 def test_a_recovery_point_where_records_are_missing_is_no_obstacle(tmp_path):
@@ -267,20 +273,6 @@ def test_damage_in_a_segment_that_was_deleted_is_no_finding(tmp_path):
 
     assert check_partition(str(directory.path)).findings == []
     assert cli.main(["recover", "-q", "--dry-run", str(directory.path)]) == 0
-
-
-def test_a_refusal_because_of_the_producers_is_foretold(tmp_path, capsys):
-    """[DUR-8] The dry run called the log clean; `recover` was refused, and had repaired nothing."""
-    directory = build(tmp_path / "a-0", clean=True)
-    base = directory.bases[-1]
-    flip_bit(directory.file(base), batches_of(directory.file(base))[1].position + 70)
-    for snapshot in directory.path.glob("*.snapshot"):
-        snapshot.unlink()
-
-    code, foretold = said(capsys, "recover", "-q", "--dry-run", str(directory.path))
-    assert (code, {one["repaired"] for one in foretold["findings"]}) == (1, {False})
-    code, done = said(capsys, "recover", "-q", str(directory.path))
-    assert (code, "CorruptLogError" in done["error"]) == (1, True)
 
 
 def test_recover_keeps_what_an_index_says_of_missing_records(data_of_one_partition):

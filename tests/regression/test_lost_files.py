@@ -492,6 +492,21 @@ def test_an_index_without_its_log_shows_what_is_missing(without_middle_segment, 
     assert told() == [(3, 6), (3, 6)]
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_an_index_of_a_segment_that_was_being_deleted_shows_nothing(without_middle_segment, gone):
+    """[LDR-11, DUR-55] A broker was killed between the renames: the ``.log`` is `.deleted`."""
+    remove_own_notes(without_middle_segment)
+    deleted = without_middle_segment / f"{LOST}.log.deleted"
+    deleted.write_bytes(b"")
+    if gone:
+        (without_middle_segment / f"{LOST}.timeindex").unlink()
+    for door in ("verify", "ls", "recover"):
+        assert main([door, *(["-q"] if door != "ls" else []), str(without_middle_segment)]) == 0
+    assert not list(without_middle_segment.glob(f"{LOST}.*"))
+    with segstore.open(without_middle_segment) as log:
+        assert log.missing_records() == []
+
+
 def test_a_gap_that_a_follower_made_is_legal(tmp_path):
     """[DUR-64] Kept offsets may jump; what is behind is contiguous."""
     with segstore.open(tmp_path / "a-0") as leader, segstore.open(tmp_path / "b-0") as follower:

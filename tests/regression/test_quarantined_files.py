@@ -346,7 +346,7 @@ def test_salvage(shortened, capsys, tmp_path):
     assert "nothing" not in out
     lost = [line for line in out.splitlines() if "quarantine" in line]
     assert len(lost) == len(shortened.taken_out)
-    assert f"offsets {shortened.end} to {shortened.taken_out[1] - 1}: an open" in lost[0]
+    assert f"offsets {shortened.end + 1} to {shortened.taken_out[1] - 1}: an open" in lost[0]
 
 
 def test_bytes_without_a_batch(log_directory, capsys, tmp_path):

@@ -50,14 +50,17 @@ def gap_finding(  # noqa: PLR0913 - two segments, and what is known of the log
         return None  # the finding about the next segment says so
     missing = missing_between(directory, base_offset, first, next_base_offset)
     if missing:
-        last = missing[-1]
+        last, lost_file = missing[-1], file_name(first, "log")
+        is_gone = last.shown_by.startswith(f"{first:020d}.") and first != base_offset
         return Finding(
             code=FindingCode.RECORDS_MISSING,
-            file=file_name(base_offset, "log"),
-            position=size_bytes,
+            file=lost_file if is_gone else file_name(base_offset, "log"),
+            position=None if is_gone else size_bytes,
             first_offset=missing[0].first_offset,
             last_offset=last.next_offset - 1,
-            found=f"{size_bytes} bytes, with records below offset {end_offset}",
+            found="no such file"
+            if is_gone
+            else f"{size_bytes} bytes, with records below offset {end_offset}",
             expected=f"records below offset {last.next_offset}, as {last.shown_by} shows",
             records=Records.MISSING,
             lost=tuple((one.first_offset, one.next_offset - 1) for one in missing),

@@ -225,8 +225,6 @@ class _Look:
             and not has_unique_id(directory.path)
         )
         self._check_segments(context, bases, state)
-        self._expect_producers()
-        forecast = report.forecast
         self._set_log_end(bases, start)
         self._check_small_files(state)
         self._add_what_the_open_finds()
@@ -328,39 +326,6 @@ class _Look:
             place = Neighbours(end, is_contiguous, checked.last_epoch, None, place.recovery_point)
             if self._progress is not None:
                 self._progress(report.path, report.size_bytes, size_bytes)
-
-    def _expect_producers(self) -> None:
-        """Foretell that an open cannot read the producers: it refuses the log [DUR-8].
-
-        It reads the batches behind the newest snapshot. Of a log that was not closed cleanly it has
-        checked them before, and ends the log at damage.
-        """
-        forecast = self._report.forecast
-        if self._open_log is not None or forecast.error is not None or not forecast.report.clean:
-            return
-        end = forecast.report.log_end_offset
-        offsets = [file.offset for file in self._files if file.kind == "snapshot"]
-        known_below = next(
-            (
-                offset
-                for offset in sorted(offsets, reverse=True)
-                if offset <= end and not list(snapshot_findings(self._directory, [offset]))
-            ),
-            0,
-        )
-        for one in self._findings:
-            lasts = [end - 1 if last is None else last for _, last in one.lost]
-            is_damage = one.records is Records.UNREADABLE and one.os_error is None
-            if one.file.endswith(".log") and is_damage and max(lasts, default=-1) >= known_below:
-                error = CorruptLogError(
-                    "these bytes are no batch; no producer snapshot spares a look at them",
-                    file=f"{self._directory.path}/{one.file}",
-                    position=one.position,
-                    found=one.found,
-                    expected=one.expected,
-                )
-                self._report.forecast = replace(forecast, error=error)
-                return
 
     def _size(self, name: str) -> int | None:
         """Return the size of a file; None where it cannot be looked at, which is a finding."""

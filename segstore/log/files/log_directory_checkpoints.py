@@ -26,6 +26,7 @@ from segstore.log.files.checkpoints import (
     require_unreadable,
 )
 from segstore.log.files.clean_shutdown_file_handler import CleanShutdownFileHandler
+from segstore.log.files.kept_aside import keep_aside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -234,10 +235,15 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
                 self._put(name, self._offsets(name))
 
     def write_unreadable(self, all_logs: AbstractSet[TopicPartition]) -> None:
-        """Write files that cannot be read again, where all logs of the directory were closed."""
+        """Write files that cannot be read again, where all logs of the directory were closed.
+
+        What they were is kept under another name: they alone may say which records were deleted.
+        """
         with self._mutex:
             for name, offsets in self._unreadable.items():
                 if offsets.keys() >= all_logs:
+                    kept = keep_aside(self._directory, name)
+                    _log.warning("%s/%s is kept as %s", self._directory.path, name, kept)
                     self._put(name, offsets)
 
     def _put(self, name: str, offsets: dict[TopicPartition, int]) -> None:

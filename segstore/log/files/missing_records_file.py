@@ -111,7 +111,7 @@ def note_warnings(directory: Directory, names: Collection[str]) -> list[str]:
         return [f"{MISSING_RECORDS} cannot be read: {error}"]
     return [
         f"{name} is damaged: which records it listed as missing is unknown, and a gap may be one"
-        " of these; restore the file from a copy"
+        f" of these; restore {MISSING_RECORDS} from a copy, and remove what is kept beside it"
         for name in damaged
     ]
 

@@ -28,7 +28,7 @@ from segstore.errors import (
 )
 from segstore.log.files.checkpoints import LOG_STATE, MISSING_RECORDS
 from segstore.log.files.missing_records_file import note_ranges, read_ranges
-from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
+from segstore.log.files.partition_directory import DELETED_FILE_SUFFIX, LOG_FILE_SUFFIX, file_name
 from segstore.log.files.recovery_advice import missing_records
 from segstore.log.local.segment import Segment
 from segstore.records.compression import codec_table
@@ -94,8 +94,10 @@ def missing_between(  # noqa: PLR0913 - what two segments show
         return []
     if contiguous_from is not None and end_offset >= contiguous_from:
         return [MissingRecords(end_offset, next_base_offset, LOG_STATE)]
-    # of the segment, and of one that began behind it and has no ``.log`` any more
-    for base, kind in product((base_offset, end_offset), INDEX_ENTRIES):
+    bases = [base_offset]
+    if not directory.exists(f"{file_name(end_offset, LOG_FILE_SUFFIX)}{DELETED_FILE_SUFFIX}"):
+        bases.append(end_offset)  # an index there has no ``.log`` any more; nobody deleted it
+    for base, kind in product(bases, INDEX_ENTRIES):
         last = _last_offset(directory, base, kind, must_read=must_read)
         if last is not None and end_offset <= last < next_base_offset:
             return [MissingRecords(end_offset, next_base_offset, file_name(base, kind))]

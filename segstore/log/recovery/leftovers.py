@@ -20,6 +20,7 @@ from segstore.log.files.partition_directory import (
     LOG_FILE_SUFFIX,
     SWAP_FILE_SUFFIX,
     SegmentFile,
+    file_name,
     segment_files,
 )
 from segstore.log.local.segment import Segment
@@ -39,7 +40,11 @@ class Leftovers(NamedTuple):
     """The files of interrupted operations in one directory."""
 
     incomplete: tuple[str, ...] = ()
-    """``.swap`` files that go first: without the ``.cleaned`` files they would look complete."""
+    """What goes first, since it would look like something else alone.
+
+    ``.swap`` files without their ``.cleaned`` files: a complete set. Indexes without the
+    ``.log.deleted`` of their segment: proof that its records are missing.
+    """
     worthless: tuple[str, ...] = ()
     damaged: tuple[int, ...] = ()
     """Base offsets of ``.swap`` segments that are set aside: the old ones are the better copy."""
@@ -75,6 +80,7 @@ def find_leftovers(listing: SegmentListing, context: SegmentContext) -> Leftover
     incomplete = sorted(
         file.name for file in files if file.suffix == SWAP_FILE_SUFFIX and file not in swaps
     )
+    incomplete += sorted(_indexes_of_deleted(files, listing))
     bases = sorted(file.offset for file in swaps if file.kind == LOG_FILE_SUFFIX)
     ends = {base: end_of_swap(base, context) for base in bases}
     ranges = {base: end for base, end in ends.items() if end is not None and end > base}
@@ -93,6 +99,21 @@ def find_leftovers(listing: SegmentListing, context: SegmentContext) -> Leftover
         ranges=tuple(ranges.items()),
     )
     return found if not ranges else _with_replaced(found, ranges, listing, context)
+
+
+def _indexes_of_deleted(files: Iterable[SegmentFile], listing: SegmentListing) -> set[str]:
+    """Return the indexes that still have their names, of segments that were being deleted."""
+    deleted = {
+        file.offset
+        for file in files
+        if (file.kind, file.suffix) == (LOG_FILE_SUFFIX, DELETED_FILE_SUFFIX)
+    }
+    return {
+        file_name(base, kind)
+        for kind in INDEX_FILE_SUFFIXES
+        for base in listing.base_offsets(kind, lacking=LOG_FILE_SUFFIX)
+        if base in deleted
+    }
 
 
 def _with_replaced(

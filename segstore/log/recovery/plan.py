@@ -224,7 +224,8 @@ def plan_of(
     lone: tuple[str, ...] = ()
     for kind in INDEX_FILE_SUFFIXES:
         alone = survey.listing.base_offsets(kind, lacking=LOG_FILE_SUFFIX)
-        lone += names.go(file_name(base_offset, kind) for base_offset in alone)
+        found = (file_name(base_offset, kind) for base_offset in alone)
+        lone += names.go(name for name in found if name not in survey.leftovers.incomplete)
     for _, lost in judgement.lost_indexes:
         report.rebuilt += lost
     live = judgement.live[: len(judgement.live) - len(tail.later)]

@@ -149,6 +149,11 @@ class SalvageReport:
         self.lost_ranges += len(parts) - 1
         self.lost_bytes += sum(part.size_bytes for part in parts) - lost.size_bytes
 
+    @property
+    def may_lack_end(self) -> bool:
+        """Whether offsets at the end had been given out whose records may be lost."""
+        return bool(self.maybe_lost) and self.maybe_lost[-1][1] == self.log_end_offset
+
     def doubts(self) -> list[str]:
         """Return what a person should know of what was copied."""
         texts = [

@@ -323,30 +323,24 @@ class SalvageSource:
         finally:
             segment.close_quietly()
 
-    def note_quarantined(self, end_offset: int) -> None:
-        """Report what stands in quarantine files: no part of the log any more, and not copied.
-
-        What is between the end of the log and the batches in them was lost before: they are kept
-        from there on.
-        """
+    def note_quarantined(self) -> None:
+        """Report what stands in quarantine files: no part of the log any more, and not copied."""
         bases = [file.offset for file in self.files if not file.suffix]
         files = quarantined_files(self.directory, self._context, bases, self.log_start_offset)
         if any(found.batches for found in files):
             self._report.warnings.append(
                 f"records that an open for writing had taken out are not copied; {WAY_BACK}"
             )
-        reached = end_offset
         for found in files:
             if not found.batches:
                 self._report.quarantined.append(str(found))
                 continue
-            first, reached = min(reached, found.first_offset), max(reached, found.next_offset)
             self._report.lose(
                 LostRange(
                     found.name,
                     0,
                     found.size_bytes,
-                    first,
+                    found.first_offset,
                     found.next_offset,
                     "an open for writing had taken these records out of the log",
                     FindingCode.RECORDS_MISSING,

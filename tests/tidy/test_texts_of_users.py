@@ -1,6 +1,6 @@
 """All texts that a user can see, in one file to be read: tests/tidy/messages.txt.
 
-``python -m tests.tidy.test_messages`` writes it again.
+``python -m tests.tidy.test_texts_of_users`` writes it again.
 """
 
 from __future__ import annotations
