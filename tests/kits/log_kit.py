@@ -231,3 +231,9 @@ def values(records: object) -> list[bytes | None]:
 def bases(log: UnifiedLog) -> list[int]:
     """Base offsets of the segments."""
     return [segment.base_offset for segment in log.segments()]
+
+
+def remove_segment(path: Path, base_offset: int) -> None:
+    """Remove a segment with its indexes: an index alone would show what is missing."""
+    for kind in ("log", "index", "timeindex", "txnindex"):
+        (path / f"{base_offset:020d}.{kind}").unlink(missing_ok=True)

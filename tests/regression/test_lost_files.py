@@ -30,7 +30,7 @@ from tests.crash.crash_model import Operation
 from tests.crash.crash_script import PATH, Settings, run_script
 from tests.kits.broker_partition import cut_segment, leave_as_a_broker, segment_file, write_segments
 from tests.kits.directory_kit import disk_with, name_of
-from tests.kits.log_kit import at, batch, remove_own_notes
+from tests.kits.log_kit import at, batch, remove_own_notes, remove_segment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -383,12 +383,6 @@ def test_epochs_that_are_no_file_hide_no_loss(one_durable_segment):
 LOST = f"{3:020d}"
 
 
-def remove_files_of(path, base_offset: int) -> None:
-    """Remove a segment with its indexes: an index alone would show what is missing."""
-    for kind in ("log", "index", "timeindex", "txnindex"):
-        (path / f"{base_offset:020d}.{kind}").unlink(missing_ok=True)
-
-
 @pytest.fixture
 def without_middle_segment(tmp_path):
     """Records 0 to 9 in segments 0, 3, 6, 9, closed cleanly; the segment of 3 to 5 is gone."""
@@ -458,7 +452,7 @@ def test_a_lost_segment_of_a_log_directory(tmp_path):
 def test_gaps_of_a_broker_are_legal(without_middle_segment):
     """[DUR-64] Where nothing says that the log is contiguous, compaction may have been there."""
     remove_own_notes(without_middle_segment)
-    remove_files_of(without_middle_segment, 3)
+    remove_segment(without_middle_segment, 3)
     with segstore.open(without_middle_segment, read_only=True) as log:
         assert [record.offset for record in log] == [0, 1, 2, 6, 7, 8, 9]
         assert log.verify().ok
@@ -636,7 +630,7 @@ def test_lost_segments_are_missed(four_segments, numbers, missing, has_epochs, c
     if not has_epochs:
         (four_segments / LEADER_EPOCH_CHECKPOINT).unlink()
     for number in numbers:
-        remove_files_of(four_segments, 4 * number)
+        remove_segment(four_segments, 4 * number)
     kept = [offset for offset in range(RECORDS) if offset // 4 not in numbers]
     with segstore.open(four_segments, read_only=True) as log:
         assert missing in str(log.report.maybe_missing)
@@ -771,7 +765,7 @@ def test_verify_of_a_handle_tells_it_too(four_segments, lose, told, first):
         assert [(one.code, one.found) for one in found.findings] == [
             (FindingCode.STATE_MISSING, told)
         ]
-    remove_files_of(four_segments, first)
+    remove_segment(four_segments, first)
     for read_only in (True, False):  # the handle that goes on without them knows of them
         with segstore.open(four_segments, read_only=read_only) as log:
             (found,) = log.verify().findings

@@ -17,7 +17,7 @@ from tests.kits.damaged_logs import (
     refused,
     values_of,
 )
-from tests.kits.log_kit import note_being_emptied
+from tests.kits.log_kit import note_being_emptied, remove_segment
 
 LAST = RECORDS_COUNT - 1
 
@@ -98,7 +98,7 @@ def test_a_missing_segment_above_the_recovery_point_ends_the_log(log_directory):
 def test_without_the_state_file_gaps_are_allowed(log_directory):
     """[DUR-64] A compacted log, or a broker's: base offsets ascend, nothing else is known."""
     gone, following = log_directory.bases[1:3]
-    log_directory.file(gone).unlink()
+    remove_segment(log_directory.path, gone)
     (log_directory.path / ".segstore").unlink()
 
     with log_directory.open() as log:

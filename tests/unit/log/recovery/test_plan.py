@@ -37,6 +37,7 @@ def survey(names=(), *, directories=(), sidecars=(), mark=NO_MARK):
         names=lambda: [*names],
         listing=SegmentListing([*names]),
         sidecars=frozenset(sidecars),
+        leftovers=SimpleNamespace(incomplete=()),
         mark=mark,
         small=SmallFiles(has_state=True, state=None, has_recovery_point=True),
         had_failed_sync=False,

@@ -25,7 +25,7 @@ from tests.kits.damaged_logs import (
     refused,
     values_of,
 )
-from tests.kits.log_kit import batch, offsets, singleton
+from tests.kits.log_kit import batch, offsets, remove_segment, singleton
 
 EPOCH_POSITION = 12
 
@@ -121,7 +121,7 @@ def test_in_the_first_segment_too_epochs_do_not_fall(tmp_path, is_known):
 def test_below_where_it_is_contiguous_offsets_may_be_missing(log_directory, point):
     """[DUR-54, DUR-64] A hole that a truncation left, or what somebody else wrote."""
     gone, following = log_directory.bases[1:3]
-    log_directory.file(gone).unlink()
+    remove_segment(log_directory.path, gone)
     log_directory.set_recovery_point(point)
     state = log_directory.path / ".segstore"
     known = LogState.parse(state.read_bytes())
