@@ -36,7 +36,14 @@ from tests.crash.crash_script import PATH, START_MS, Settings, batches_in, run_s
 from tests.crash.manual_scheduler import ManualScheduler
 from tests.kits.damaged_logs import flip_bit
 from tests.kits.directory_kit import RECOVERY_POINT, disk_with, name_of, records, recovery_point
-from tests.kits.log_kit import at, batch, message_of_magic_1, offsets, singleton
+from tests.kits.log_kit import (
+    at,
+    batch,
+    message_of_magic_1,
+    offsets,
+    remove_segment,
+    singleton,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -369,7 +376,7 @@ def test_the_flip_alone_is_no_loss(log_of_four_segments: Path, capsys: pytest.Ca
 def test_verify_of_a_handle_behind_a_cut(log_of_four_segments: Path):
     """[DUR-7] Records that are missing still are, unless they would have been cut, or deleted."""
     (log_of_four_segments / LEADER_EPOCH_CHECKPOINT).write_text("0\n1\n1 0\n")
-    (log_of_four_segments / f"{4:020d}.log").unlink()
+    remove_segment(log_of_four_segments, 4)
     with segstore.open(log_of_four_segments) as log:
         for truncated in (15, 12, 8):
             log.truncate_to(truncated)
@@ -386,7 +393,7 @@ def test_verify_of_a_handle_behind_a_cut(log_of_four_segments: Path):
 def test_what_is_told(log_of_four_segments: Path, capsys: pytest.CaptureFixture[str]):
     """[DUR-7] What contradicts what; the log goes on, for a broker's looks the same."""
     (log_of_four_segments / LEADER_EPOCH_CHECKPOINT).write_text("0\n1\n1 0\n")
-    (log_of_four_segments / f"{4:020d}.log").unlink()
+    remove_segment(log_of_four_segments, 4)
     said = f"by {LEADER_EPOCH_CHECKPOINT} offset 15 is of epoch 1, and the batch at 15 has epoch 0"
     with segstore.open(log_of_four_segments, read_only=True) as log:
         assert log.report.maybe_missing == (
@@ -548,6 +555,8 @@ def test_the_records_are_missed(tmp_path, numbers, epoch, missing, how, is_close
     names = write(path, is_closed=is_closed, epoch=epoch)
     for number in numbers:
         how(path / names[number])
+        if how is os.remove:
+            remove_segment(path, int(names[number].partition(".")[0]))
     (path / LEADER_EPOCH_CHECKPOINT).unlink()
     lost = {offset for number in numbers for offset in range(number * 4, number * 4 + 4)}
     kept = [offset for offset in range(RECORDS_OF_FOUR_EPOCHS) if offset not in lost]

@@ -985,7 +985,9 @@ def test_readers_parse_each_file_once(tmp_path, parses, count):
             assert log.log_start_offset == 1
     with segstore.open_dir(tmp_path, read_only=True) as manager:
         assert {manager.log(TOPIC, n).log_end_offset for n in range(count)} == {2}
-    assert sorted(parses) == [START, POINT]
+    # at most: what this process parsed when it wrote it may be known yet
+    assert sorted(set(parses)) == sorted(parses)
+    assert {START, POINT}.issuperset(parses)
 
 
 def test_a_reader_sees_a_change_at_once(tmp_path):
