@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +20,7 @@ from segstore.errors import (
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from segstore.log.check.verify_report import VerifyReport
     from segstore.log.findings.finding import Finding
@@ -58,33 +58,44 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run and arguments.checksum_sidecars:
         msg = "--checksum-sidecars writes files, and --dry-run writes nothing"
         raise UsageError(msg)
-    paths, code, repairs = all_partitions(arguments.path), 0, []
+    paths = all_partitions(arguments.path)
     with Progress(quiet=arguments.quiet) as progress:
+        if arguments.dry_run:
+            return _each(paths, lambda path: _foretell(path, progress, as_json=arguments.json))
+        repairs: list[Repair] = []
+
+        def repair(path: str) -> int:
+            sidecars = arguments.checksum_sidecars
+            repairs.append(_repaired(path, session, progress, with_sidecars=sidecars))
+            return 0
+
         try:
-            with ExitStack() as stack:
-                session = None
-                if not arguments.dry_run:  # until it ends all partitions are as they were found
-                    session = stack.enter_context(repair_session(paths[0]))
-                for path in paths:
-                    try:
-                        if session is None:
-                            code = max(code, _foretell(path, progress, as_json=arguments.json))
-                        else:
-                            sidecars = arguments.checksum_sidecars
-                            repair = _repaired(path, session, progress, with_sidecars=sidecars)
-                            repairs.append(repair)
-                    except (LogLockedError, NotALogError) as error:
-                        if len(paths) == 1:
-                            raise
-                        say(f"segstore: {error}")  # the others are repaired
-                        code = 1
-        finally:  # with the last of them the files of the log directory are written; also when it
-            for repair in repairs:  # failed, what was done is said
-                left = _left(repair, progress)
-                _report(repair, left, as_json=arguments.json)
-                is_refused = repair.error is not None
-                code = max(code, _exit_code(repair.found, left, is_refused=is_refused))
+            with repair_session(paths[0]) as session:  # until it ends all are as they were found
+                code = _each(paths, repair)
+        finally:  # its end writes the files of the log directory; also when it fails, all is said
+            codes = [_said(one, progress, as_json=arguments.json) for one in repairs]
+    return max(code, *codes, 0)
+
+
+def _each(paths: list[str], do: Callable[[str], int]) -> int:
+    """Do it with one partition after the other; return the greatest code."""
+    code = 0
+    for path in paths:
+        try:
+            code = max(code, do(path))
+        except (LogLockedError, NotALogError) as error:
+            if len(paths) == 1:
+                raise
+            say(f"segstore: {error}")  # the others are repaired
+            code = 1
     return code
+
+
+def _said(repair: Repair, progress: Progress, *, as_json: bool) -> int:
+    """Look at what is left, print what was done, and return the exit code."""
+    left = _left(repair, progress)
+    _report(repair, left, as_json=as_json)
+    return _exit_code(repair.found, left, is_refused=repair.error is not None)
 
 
 class Repair(NamedTuple):
@@ -153,10 +164,8 @@ def _left(repair: Repair, progress: Progress) -> list[Finding]:
     from segstore.log.check.partition_check import check_partition
 
     found, report = repair.found, repair.report
-    is_refused = found.blocking_file is not None or found.forecast.error is not None
-    is_refused = is_refused or found.forecast.report.created
     is_as_found = report is not None and found.ok and report.clean and repair.sidecars is None
-    if is_refused or is_as_found:
+    if found.is_refused or is_as_found:
         return found.findings
     return check_partition(found.path, progress).findings
 
@@ -305,13 +314,11 @@ def _foretell(path: str, progress: Progress, *, as_json: bool) -> int:
 
     check_no_writer(absolute_path(path))  # what is said of a log that grows is soon untrue
     found = check_partition(path, progress)
-    forecast = found.forecast
     left = [finding for finding in found.findings if not finding.repaired]
     write_line(json.dumps(found.to_dict()) if as_json else check_text(found))
     if not as_json:
         write_line(_outlook(found, len(left)))
-    is_refused = forecast.error is not None or forecast.report.created
-    return _exit_code(found, left, is_refused=is_refused)
+    return _exit_code(found, left, is_refused=found.is_refused)
 
 
 def _outlook(found: VerifyReport, left: int) -> str:

@@ -229,8 +229,7 @@ class _Look:
         self._check_small_files(state)
         self._add_what_the_open_finds()
         self._check_sidecars(context, bases[:-1], state)
-        is_refused = forecast.error is not None or forecast.report.created
-        if report.blocking_file is not None or is_refused:  # `recover` changes nothing
+        if report.is_refused:
             self._findings[:] = [replace(one, repaired=False) for one in self._findings]
         self._findings.sort(key=_severity)
         with self._reading("."):

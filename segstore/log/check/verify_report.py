@@ -65,6 +65,13 @@ class VerifyReport:
         return next((one.file for one in self.findings if one.code is is_none), None)
 
     @property
+    def is_refused(self) -> bool:
+        """Whether `recover` changes nothing: the open is refused, or there is no log to repair."""
+        forecast = self.forecast
+        is_opened = forecast.error is None and not forecast.report.created
+        return not is_opened or self.blocking_file is not None
+
+    @property
     def problems(self) -> list[str]:
         """What is wrong, a sentence each."""
         return [finding_line(finding) for finding in self.findings]

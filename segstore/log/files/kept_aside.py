@@ -1,7 +1,8 @@
-"""Files that may prove that records are missing, and that cannot be used: they are kept [DUR-7].
+"""Files that cannot be used, and may be the only proof of something: they are kept [DUR-7].
 
-A note of missing records that is damaged, or an index that the disk does not give out, gets the
-name ``<name>.quarantine-<n>`` before a new one takes its place. No open reads it again.
+A damaged note of missing records, an index that the disk does not give out, or a checkpoint of the
+log directory that cannot be read gets the name ``<name>.quarantine-<n>`` before a new one takes its
+place. No open reads it again.
 """
 
 from __future__ import annotations

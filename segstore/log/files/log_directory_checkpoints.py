@@ -240,8 +240,9 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         What they were is kept under another name: they alone may say which records were deleted.
         """
         with self._mutex:
-            for name, offsets in self._unreadable.items():
-                if offsets.keys() >= all_logs:
+            for name in sorted(self._unreadable):
+                if self._unreadable[name].keys() >= all_logs:
+                    offsets = self._unreadable.pop(name)  # it can be read from now on
                     kept = keep_aside(self._directory, name)
                     _log.warning("%s/%s is kept as %s", self._directory.path, name, kept)
                     self._put(name, offsets)
