@@ -273,6 +273,7 @@ def test_damage_in_a_segment_that_was_deleted_is_no_finding(tmp_path):
 
     assert check_partition(str(directory.path)).findings == []
     assert cli.main(["recover", "-q", "--dry-run", str(directory.path)]) == 0
+    assert cli.main(["ls", str(directory.path)]) == 0
 
 
 def test_recover_keeps_what_an_index_says_of_missing_records(data_of_one_partition):

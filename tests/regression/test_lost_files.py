@@ -460,9 +460,13 @@ def test_gaps_of_a_broker_are_legal(without_middle_segment):
         assert [record.offset for record in log] == [0, 1, 2, 6, 7, 8, 9]
 
 
-def test_an_index_without_its_log_shows_what_is_missing(without_middle_segment, tmp_path):
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_an_index_without_its_log_shows_what_is_missing(without_middle_segment, tmp_path, is_clean):
     """[DUR-7, DUR-54] Of a broker's log it proved nothing, and the next open removed it."""
     remove_own_notes(without_middle_segment)
+    if is_clean:
+        marker = without_middle_segment.parent / ".kafka_cleanshutdown"
+        marker.write_text('{"version":0,"brokerEpoch":1}')
 
     def told() -> list[tuple[int, int]]:
         """Return what a reader and `verify` say, and a salvage."""
@@ -494,6 +498,8 @@ def test_an_index_of_a_segment_that_was_being_deleted_shows_nothing(without_midd
     deleted.write_bytes(b"")
     if gone:
         (without_middle_segment / f"{LOST}.timeindex").unlink()
+    going = forecast_open(without_middle_segment).report.removed
+    assert going.index(deleted.name) == len(list(without_middle_segment.glob(f"{LOST}.*index")))
     for door in ("verify", "ls", "recover"):
         assert main([door, *(["-q"] if door != "ls" else []), str(without_middle_segment)]) == 0
     assert not list(without_middle_segment.glob(f"{LOST}.*"))
