@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "io/env_sim_state.h"
+#include "io/os_error.h"
 
 /* Where a path leads: the directory that holds its last name, and what has that name. */
 typedef struct place {
@@ -281,8 +282,8 @@ static sgs_status may_be_opened(const sgs_sim_disk *disk, const place *found, sg
 }
 
 /* An effect only when it makes the file. */
-sgs_status sgs_sim_open_file(const sgs_env *env, int directory_fd, const char *name, sgs_open_mode mode, int *fd,
-                             sgs_error *err)
+static sgs_status open_in_mode(const sgs_env *env, int directory_fd, const char *name, sgs_open_mode mode, int *fd,
+                               sgs_error *err)
 {
     sgs_sim_disk *disk = sgs_sim_of(env);
     place found;
@@ -300,4 +301,14 @@ sgs_status sgs_sim_open_file(const sgs_env *env, int directory_fd, const char *n
     if (status == SGS_OK)
         status = sgs_sim_add_descriptor(disk, found.node, mode != SGS_OPEN_READ, fd, err);
     return sgs_sim_leave(disk, status, name, err);
+}
+
+sgs_status sgs_sim_open_file(const sgs_env *env, int directory_fd, const char *name, sgs_open_mode mode, int *fd,
+                             sgs_error *err)
+{
+    const sgs_status status = open_in_mode(env, directory_fd, name, mode, fd, err);
+    if (mode != SGS_OPEN_READ || status != SGS_WRITE_IO)
+        return status;
+    /* An open for reading writes nothing: what fails it is a failed read, as env_posix has it. */
+    return sgs_fail_os(err, SGS_READ_IO, err->os_error, sgs_sim_call_name(SGS_SIM_open_file), name);
 }

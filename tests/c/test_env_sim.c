@@ -305,7 +305,7 @@ TEST(without_power_every_call_fails)
     EXPECT_TRUE(sgs_sim_is_off(disk));
     int other;
     sgs_file_info info;
-    EXPECT_STATUS(env->open_file(env, directory, "file", SGS_OPEN_READ, &other, &err), SGS_WRITE_IO);
+    EXPECT_STATUS(env->open_file(env, directory, "file", SGS_OPEN_READ, &other, &err), SGS_READ_IO);
     EXPECT_STATUS(env->file_info_at(env, directory, "file", &info, &err), SGS_READ_IO);
     EXPECT_STATUS(env->close(env, fd, "file", &err), SGS_CLOSE_FAILED);
     EXPECT_EQ_I64(sgs_sim_effects(disk), 2);

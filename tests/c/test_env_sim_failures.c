@@ -181,6 +181,34 @@ TEST(a_full_disk_counts_as_a_failed_call)
     sgs_sim_close(disk);
 }
 
+/* A failed open is one of what it was for: of a read, or of a write. */
+TEST(an_open_that_fails_says_what_it_was_for_as_env_posix_does)
+{
+    static const struct {
+        sgs_open_mode mode;
+        sgs_status expected;
+    } modes[] = { { SGS_OPEN_READ, SGS_READ_IO },
+                  { SGS_OPEN_WRITE, SGS_WRITE_IO },
+                  { SGS_OPEN_CREATE, SGS_WRITE_IO },
+                  { SGS_OPEN_WRITE_OR_CREATE, SGS_WRITE_IO } };
+    sgs_sim_disk *disk;
+    REQUIRE_OK(sgs_sim_open(sgs_env_posix(), 7, &disk, &err), &err);
+    const sgs_env *env = sgs_sim_env(disk);
+    const sgs_env *posix = sgs_env_posix();
+    int fd = -1;
+    for (size_t n = 0; n < sizeof modes / sizeof modes[0]; ++n) {
+        EXPECT_STATUS(posix->open_file(posix, 1 << 30, "a", modes[n].mode, &fd, &err), modes[n].expected); /* EBADF */
+        EXPECT_STATUS(env->open_file(env, 1 << 30, "a", modes[n].mode, &fd, &err), modes[n].expected);
+        sgs_sim_fail(disk, SGS_SIM_open_file, 1, EIO, true);
+        EXPECT_STATUS(env->open_file(env, SGS_CWD, "a", modes[n].mode, &fd, &err), modes[n].expected);
+        EXPECT_EQ_I64(err.os_error, EIO);
+        sgs_sim_fail(disk, SGS_SIM_open_file, 1, ENOSPC, true);
+        EXPECT_STATUS(env->open_file(env, SGS_CWD, "a", modes[n].mode, &fd, &err), SGS_DISK_FULL);
+        sgs_sim_fail(disk, SGS_SIM_open_file, 0, 0, false);
+    }
+    sgs_sim_close(disk);
+}
+
 /* The power goes after each effect: all calls fail from then on. */
 TEST(without_power_everything_fails)
 {

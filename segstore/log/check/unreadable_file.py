@@ -14,7 +14,6 @@ from segstore.errors import (
     NotALogError,
     ReadIOError,
     SegstoreError,
-    WriteError,
 )
 from segstore.log.files.checksum_sidecar import sidecar_base_offset
 from segstore.log.files.partition_directory import parse_file_name
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 
     from segstore._core import Directory
 
-UNREADABLE_ERRORS: Final = (ReadIOError, LogPermissionError, NotALogError, WriteError)
-"""What a file raises that is there and cannot be read; `WriteError` where its open fails."""
+UNREADABLE_ERRORS: Final = (ReadIOError, LogPermissionError, NotALogError)
+"""What a file raises that is there and cannot be read."""
 _KINDS: Final = {
     stat.S_IFDIR: "a directory",
     stat.S_IFLNK: "a symbolic link",
