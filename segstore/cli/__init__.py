@@ -1,8 +1,9 @@
 """The ``segstore`` command: one file a command, the engine imported only by the command that runs.
 
 Exit codes: 0 clean, 1 findings or an error, 2 wrong usage (also a path that is not there), 130
-after Ctrl-C, 141 when the reader of our output went away; the last two without a word. ``dump``
-without files is 1, as Kafka's tool has it.
+after Ctrl-C, 141 when the reader of our output went away. The last two come without a word; after
+Ctrl-C ``append`` and ``recover`` say what they did. ``dump`` without files is 1, as Kafka's tool
+has it.
 """
 
 from __future__ import annotations

@@ -53,8 +53,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Recover, or only check, the partitions one after the other."""
-    from segstore.manager.repair_session import repair_session
-
     if arguments.dry_run and arguments.checksum_sidecars:
         msg = "--checksum-sidecars writes files, and --dry-run writes nothing"
         raise UsageError(msg)
@@ -62,18 +60,37 @@ def run(arguments: argparse.Namespace) -> int:
     with Progress(quiet=arguments.quiet) as progress:
         if arguments.dry_run:
             return _each(paths, lambda path: _foretell(path, progress, as_json=arguments.json))
-        repairs: list[Repair] = []
+        return _repair_all(paths, progress, arguments)
 
-        def repair(path: str) -> int:
-            sidecars = arguments.checksum_sidecars
-            repairs.append(_repaired(path, session, progress, with_sidecars=sidecars))
-            return 0
 
+def _repair_all(paths: list[str], progress: Progress, arguments: argparse.Namespace) -> int:
+    """Repair one partition after the other, then check each again and report it."""
+    from segstore.manager.repair_session import repair_session
+
+    code, repairs, codes = 0, list[Repair](), list[int]()
+
+    def repair(path: str) -> int:
+        sidecars = arguments.checksum_sidecars
+        repairs.append(_repaired(path, session, progress, with_sidecars=sidecars))
+        return 0
+
+    def check_and_report() -> None:
+        for one in repairs:
+            codes.append(_said(one, progress, as_json=arguments.json))
+
+    try:
         try:
             with repair_session(paths[0]) as session:  # until it ends all are as they were found
                 code = _each(paths, repair)
-        finally:  # its end writes the files of the log directory; also when it fails, all is said
-            codes = [_said(one, progress, as_json=arguments.json) for one in repairs]
+        except Exception:  # its end writes the files of the log directory: what was done is said
+            check_and_report()
+            raise
+        check_and_report()
+    except KeyboardInterrupt:
+        for one in repairs[len(codes) :]:
+            _report(one, _expected_left(one), as_json=arguments.json)
+        say(_interrupted_text(paths, repairs, len(codes)))
+        raise
     return max(code, *codes, 0)
 
 
@@ -168,6 +185,12 @@ def _left(repair: Repair, progress: Progress) -> list[Finding]:
     if found.is_refused or is_as_found:
         return found.findings
     return check_partition(found.path, progress).findings
+
+
+def _expected_left(repair: Repair) -> list[Finding]:
+    """Return what the check before the repair said would be left."""
+    findings = repair.found.findings
+    return findings if repair.report is None else [one for one in findings if not one.repaired]
 
 
 def _in_the_way(name: str) -> str:
@@ -296,6 +319,19 @@ def _lines(repair: Repair, repaired: list[Finding], left: list[Finding]) -> list
         lines.append(f"not repaired: {count_of(len(left), 'finding')}")
         lines += [finding_text(one, path) for one in left]
     return lines
+
+
+def _interrupted_text(paths: list[str], repairs: list[Repair], checked: int) -> str:
+    """Return what Ctrl-C left undone, and what to run next."""
+    done = [one.found.path for one in repairs if one.report is not None]
+    undone = [path for path in paths if path not in done]
+    text = f"segstore: Ctrl-C: repaired {len(done)} of {count_of(len(paths), 'partition')}"
+    if repairs[checked:]:
+        text += ", which were not checked again" if not checked else ", not all checked again"
+    if undone:
+        text += f"; not repaired: {undone[0]}"
+        text += f" and {len(undone) - 1} more" if undone[1:] else ""
+    return f"{text}; run `segstore recover` again" if undone else f"{text}; run `segstore verify`"
 
 
 def _sidecars_text(sidecars: SidecarsReport) -> str:

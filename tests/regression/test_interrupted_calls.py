@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import json
 import os
 import random
 import shutil
@@ -20,7 +21,7 @@ from typing import NamedTuple
 import pytest
 
 import segstore
-from segstore import UnifiedLog, _core
+from segstore import UnifiedLog, _core, cli
 from segstore._core import (
     AppendLock,
     BatchOptions,
@@ -38,6 +39,7 @@ from segstore.errors import (
     SegstoreError,
     WriteError,
 )
+from segstore.log.check import partition_check
 from segstore.log.files import partition_lock as module
 from segstore.log.files.checkpoints import LogState
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
@@ -47,6 +49,7 @@ from segstore.log.flusher import Flusher
 from segstore.log.local.local_log import LocalLog
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.producers.snapshot_file import SnapshotFile
+from segstore.manager.repair_session import RepairSession
 from segstore.records.compression import codec_table
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.interrupts import interrupts
@@ -1320,3 +1323,90 @@ def test_it_is_told_that_it_would_wait_for_itself(durability: str, tmp_path):
         gc.collect()
         assert len(told) == 300
         assert 301 + told.count(None) <= log.log_end_offset <= 601
+
+
+# ---- recover is stopped --------------------------------------------------------------------------
+# Ctrl-C while `segstore recover` repaired many partitions: it began to check all that it had
+# repaired, and only a second Ctrl-C ended it. What it had cut was said nowhere then.
+
+
+NAMES = ("notes-0", "notes-1", "notes-2")
+
+
+@pytest.fixture
+def torn_logs(tmp_path: Path) -> Path:
+    """Three partitions of killed writers, each with half a batch at its end."""
+    for name in NAMES:
+        log = segstore.open(tmp_path / "data" / name)
+        log.append([(None, b"kept")])
+        log.close_quietly()
+        with (tmp_path / "data" / name / "00000000000000000000.log").open("ab") as file:
+            file.write(b"half a batch")
+    return tmp_path / "data"
+
+
+def interrupt_the_check(monkeypatch, number: int) -> list[str]:
+    """Raise Ctrl-C in that check of a partition; return the paths of all checks."""
+    checked, real = [], partition_check.check_partition
+
+    def check(path, *arguments, **more):
+        checked.append(path)
+        if len(checked) == number:
+            raise KeyboardInterrupt
+        return real(path, *arguments, **more)
+
+    monkeypatch.setattr(partition_check, "check_partition", check)
+    return checked
+
+
+@pytest.mark.parametrize("number", range(1, 2 * len(NAMES) + 1))
+def test_ctrl_c_ends_recover_at_once(torn_logs, monkeypatch, capfd, number: int):
+    """[DUR-6, DUR-58] No check begins after it; each repair is reported, and the logs are valid."""
+    with monkeypatch.context() as patched:
+        checked = interrupt_the_check(patched, number)
+        code = cli.main(["recover", "-q", str(torn_logs)])
+    out, err = capfd.readouterr()
+    done = min(number - 1, len(NAMES))
+
+    assert code == 130
+    assert len(checked) == number
+    assert [name for name in NAMES if f"{name}:\n" in out] == [*NAMES[:done]]
+    assert out.count("cut 12 bytes") == out.count("repaired: 1 finding") == done
+    assert err.count("\n") == 1
+    assert f"repaired {done} of 3 partitions" in err
+    assert ("not repaired: " in err) == (done < len(NAMES))
+    assert f"`segstore {'recover' if done < len(NAMES) else 'verify'}`" in err
+    assert cli.main(["recover", "-q", str(torn_logs)]) == (1 if done < len(NAMES) else 0)
+    assert cli.main(["verify", "-q", str(torn_logs)]) == 0
+    for name in NAMES:
+        with segstore.open(torn_logs / name) as log:
+            assert [record.value for record in log] == [b"kept"]
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_ctrl_c_within_a_repair_leaves_that_log_to_the_next_recover(
+    torn_logs, monkeypatch, capfd, *, is_json: bool
+):
+    """[DUR-6, DUR-58] It is named as not repaired, though its open was done."""
+    real = RepairSession.open
+
+    def open_and_stop(self, path, **settings):
+        log = real(self, path, **settings)
+        if path.endswith(NAMES[1]):
+            log.close_quietly()
+            raise KeyboardInterrupt
+        return log
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RepairSession, "open", open_and_stop)
+        code = cli.main(["recover", "-q", *(["--json"] if is_json else []), str(torn_logs)])
+    out, err = capfd.readouterr()
+
+    assert code == 130
+    assert (NAMES[0] in out, NAMES[1] in out) == (True, False)
+    assert f"not repaired: {torn_logs / NAMES[1]} and 1 more" in err
+    if is_json:
+        (found,) = map(json.loads, out.splitlines())
+        assert (found["truncated_bytes"], len(found["repaired"])) == (12, 1)
+    assert cli.main(["recover", "-q", str(torn_logs)]) == 1
+    assert cli.main(["verify", "-q", str(torn_logs)]) == 0
