@@ -8,7 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from segstore.cli.output import Progress, count_of, human_bytes, human_time, print_table, write_line
-from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
+from segstore.cli.partition_paths import (
+    add_as_argument,
+    add_partition_arguments,
+    read_as,
+    selected_partitions,
+)
 from segstore.cli.shown_times import shown_times
 from segstore.cli.transaction_text import transaction_fields, transaction_text
 from segstore.errors import SegstoreError
@@ -35,6 +40,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "batches."
     )
     add_partition_arguments(parser)
+    add_as_argument(parser)
     parser.add_argument("--json", action="store_true", help="as JSON, one object a partition")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 
@@ -44,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     code = 0
     with Progress(quiet=arguments.quiet) as progress:
         for path in selected_partitions(arguments.path, arguments.topic, arguments.partition):
-            facts = inspect_partition(path, progress)
+            facts = inspect_partition(path, progress, arguments.as_)
             if arguments.json:
                 write_line(json.dumps(facts, indent=2))
             else:
@@ -53,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
+def inspect_partition(path: str, progress: Progress, as_: str | None = None) -> dict[str, Any]:
     """Collect the facts about the partition at *path* as plain values."""
     import segstore
     import segstore._core as _core
@@ -70,7 +76,7 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
         files = segment_files(names)
         sidecars = [name for name in names if sidecar_base_offset(name) is not None]
         bases = _core.SegmentListing(names).base_offsets("log")
-        state = read_state(directory)
+        state = read_state(directory, as_=read_as(as_))
         context = _core.SegmentContext(directory, codec_table(), writable=False)
         tallies = Tallies()
         segments = []
@@ -91,7 +97,7 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
     damage: str | None = None
     missing: list[MissingRecords] = []
     try:
-        with segstore.open(path, read_only=True) as log:
+        with segstore.open(path, read_only=True, as_=as_) as log:
             damage, missing = log.report.damage or shown_times(log).damage, log.missing_records()
             stable = log.last_stable_offset
             transactions = [transaction_fields(one) for one in log.open_transactions()]

@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segstore.cli.output import human_bytes, human_time, print_table, say, say_warnings, write_line
-from segstore.cli.partition_paths import all_partitions, is_partition, unlisted_directories
+from segstore.cli.partition_paths import (
+    add_as_argument,
+    all_partitions,
+    is_partition,
+    unlisted_directories,
+)
 from segstore.cli.shown_times import shown_times
 from segstore.cli.transaction_text import transaction_fields, transaction_text
 from segstore.errors import SegstoreError
@@ -57,6 +62,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "the open transaction that holds it there; stderr names the transactions that hang."
     )
     parser.add_argument("path", metavar="DIR", help="a log directory, or one partition's")
+    add_as_argument(parser)
     parser.add_argument("-t", "--topic", help="only this topic")
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
 
@@ -67,12 +73,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     summaries = []
     code = 0
-    for path in all_partitions(arguments.path):
-        topic = Path(path).absolute().name.rpartition("-")[0]
+    for path in all_partitions(arguments.path, arguments.as_):
+        topic = (arguments.as_ or Path(path).absolute().name).rpartition("-")[0]
         if arguments.topic not in {None, topic}:
             continue
         try:
-            with segstore.open(path, read_only=True) as log:
+            with segstore.open(path, read_only=True, as_=arguments.as_) as log:
                 summaries.append(summarise(log, path))
             say_warnings(log)
             for one in summaries[-1].open_transactions:

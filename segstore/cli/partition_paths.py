@@ -14,6 +14,7 @@ from segstore.errors import LogNotFoundError, NotALogError, UnknownTopicOrPartit
 if TYPE_CHECKING:
     from segstore.log.lone_segment import LoneSegment
     from segstore.log.unified_log import Log
+    from segstore.types import TopicPartition
 
 
 def add_partition_arguments(parser: Any) -> None:
@@ -37,6 +38,13 @@ def add_as_argument(parser: Any) -> None:
         metavar="TOPIC-N",
         help="read PATH as this partition, whatever its own name is, as of a copy orders-0.bak",
     )
+
+
+def read_as(as_: str | None) -> TopicPartition | None:
+    """Return the partition that ``--as`` names."""
+    from segstore.log.files.partition_directory import parse_directory_name
+
+    return None if as_ is None else parse_directory_name(as_)
 
 
 def readable_paths(path: str, topic: str | None, partition: int | None) -> list[str]:
@@ -91,11 +99,13 @@ def selected_partitions(path: str, topic: str | None, partition: int | None) -> 
     return [f"{path}/{name}" for _, name in found]
 
 
-def all_partitions(path: str) -> list[str]:
+def all_partitions(path: str, as_: str | None = None) -> list[str]:
     """Return *path* itself when it is a partition's directory, else all those in it.
 
     Raises
     ------
+    UsageError
+        It holds partitions, and *as_* names one.
     LogNotFoundError
         There is no such directory.
     NotALogError
@@ -103,6 +113,8 @@ def all_partitions(path: str) -> list[str]:
     """
     if is_partition(path) or holds_log(path):
         return [path]
+    if as_ is not None:
+        raise UsageError("--as is for one partition: PATH is a directory of several")
     found = sorted(part for part in partitions_of(path) if holds_log(f"{path}/{part[2]}"))
     if not found:
         raise NotALogError("neither a partition's directory nor one that holds some", file=path)

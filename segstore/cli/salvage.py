@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from segstore.cli.output import Progress, UsageError, say, write_line
+from segstore.cli.output import Progress, say, write_line
 from segstore.cli.partition_paths import add_as_argument, all_partitions
 from segstore.errors import SegstoreError
 
@@ -34,10 +34,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Salvage one partition, or all of a log directory one after the other."""
-    paths = all_partitions(arguments.path)
+    paths = all_partitions(arguments.path, arguments.as_)
     is_one = paths == [arguments.path]
-    if arguments.as_ is not None and not is_one:
-        raise UsageError("--as is for one partition: PATH is a directory of several")
     code = 0
     with Progress(quiet=arguments.quiet) as progress:
         for path in paths:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from segstore.cli.output import Progress, UsageError, human_bytes, write_line
-from segstore.cli.partition_paths import all_partitions
+from segstore.cli.partition_paths import add_as_argument, all_partitions, read_as
 from segstore.cli.verify import check_text
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths", nargs="+", metavar="PATH", help="a partition's directory, or a log directory"
     )
+    add_as_argument(parser)
     parser.add_argument(
         "--rate", type=int, default=64, metavar="MIB", help="MiB a second, 0: no limit (64)"
     )
@@ -42,11 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
         msg = f"--rate: MiB a second, 0 for no limit, not {arguments.rate}"
         raise UsageError(msg)
     rate = arguments.rate * MEBIBYTE or None
-    found = False
+    found, as_ = False, read_as(arguments.as_)
     with Progress(quiet=arguments.quiet) as progress:
         for given in arguments.paths:
-            for path in all_partitions(given):
-                report = check_partition(path, progress, scan_segment=UncachedScan(rate))
+            for path in all_partitions(given, arguments.as_):
+                report = check_partition(path, progress, scan_segment=UncachedScan(rate), as_=as_)
                 if arguments.json:
                     write_line(json.dumps(report.to_dict()))
                 else:

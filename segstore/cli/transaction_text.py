@@ -46,14 +46,14 @@ def transaction_text(fields: Mapping[str, Any], path: str) -> str:
     return text
 
 
-def hanging_notes(path: str) -> list[str]:
+def hanging_notes(path: str, as_: str | None = None) -> list[str]:
     """Name the transactions of the partition at *path* that a coordinator had ended by now.
 
     What keeps the log from being opened is for others to tell.
     """
     import segstore
 
-    with suppress(SegstoreError), segstore.open(path, read_only=True) as log:
+    with suppress(SegstoreError), segstore.open(path, read_only=True, as_=as_) as log:
         found = map(transaction_fields, log.open_transactions())
         return [transaction_text(one, path) for one in found if one["is_hanging"]]
     return []

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from segstore.cli.output import Progress, count_of, human_bytes, write_line
-from segstore.cli.partition_paths import all_partitions
+from segstore.cli.partition_paths import add_as_argument, all_partitions, read_as
 from segstore.cli.transaction_text import hanging_notes
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths", nargs="+", metavar="PATH", help="a partition's directory, or a log directory"
     )
+    add_as_argument(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 
@@ -35,12 +36,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Check the partitions one after the other; 1 when any has a finding."""
     from segstore.log.check.partition_check import check_partition
 
-    found = False
+    found, as_ = False, read_as(arguments.as_)
     with Progress(quiet=arguments.quiet) as progress:
         for given in arguments.paths:
-            for path in all_partitions(given):
-                report = check_partition(path, progress)
-                report.notes += hanging_notes(path)
+            for path in all_partitions(given, arguments.as_):
+                report = check_partition(path, progress, as_=as_)
+                report.notes += hanging_notes(path, arguments.as_)
                 write_line(json.dumps(report.to_dict()) if arguments.json else check_text(report))
                 found = found or not report.ok
     return 1 if found else 0

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from segstore.log.local.local_log import LocalLog
     from segstore.log.log_offsets import LogOffsets
     from segstore.log.recovery.recovery_report import RecoveryReport
+    from segstore.types import TopicPartition
 
     Progress = Callable[[str, int, int], None]
 
@@ -21,12 +22,18 @@ SCRUB_BYTES_PER_SECOND: Final = 64 * 1024 * 1024
 
 
 def verify(
-    local_log: LocalLog, offsets: LogOffsets, opened: RecoveryReport, progress: Progress | None
+    local_log: LocalLog,
+    offsets: LogOffsets,
+    topic_partition: TopicPartition,
+    opened: RecoveryReport,
+    progress: Progress | None,
 ) -> VerifyReport:
     """Check every batch, index, sidecar and small file of a log; changes nothing.
 
     Parameters
     ----------
+    topic_partition : TopicPartition
+        As the log was opened; a reader's directory may have another name.
     opened : RecoveryReport
         Of the open: records that it found missing are missing still.
     progress : callable or None
@@ -38,12 +45,13 @@ def verify(
         if progress is not None:
             progress("verify", done, total)
 
-    return _check(local_log, offsets, opened, scan_all, note)
+    return _check(local_log, offsets, topic_partition, opened, scan_all, note)
 
 
-def scrub(
+def scrub(  # noqa: PLR0913 - the parts of a log
     local_log: LocalLog,
     offsets: LogOffsets,
+    topic_partition: TopicPartition,
     opened: RecoveryReport,
     bytes_per_second: int | None,
     progress: Progress | None,
@@ -57,21 +65,30 @@ def scrub(
         if progress is not None:
             progress("scrub", done, total)
 
-    return _check(local_log, offsets, opened, UncachedScan(bytes_per_second, note), None)
+    scan = UncachedScan(bytes_per_second, note)
+    return _check(local_log, offsets, topic_partition, opened, scan, None)
 
 
-def _check(
+def _check(  # noqa: PLR0913 - the parts of a log
     local_log: LocalLog,
     offsets: LogOffsets,
+    topic_partition: TopicPartition,
     opened: RecoveryReport,
     scan_segment: SegmentScan,
     progress: Progress | None,
 ) -> VerifyReport:
     from segstore.log.check.partition_check import check_directory
+    from segstore.log.files.partition_directory import is_directory_of
 
     handle = None if local_log.is_followed else _open_log(local_log, offsets, opened)
+    directory = local_log.directory
+    has_its_name = handle is not None or is_directory_of(directory.path, topic_partition)
     report = check_directory(
-        local_log.directory, progress, scan_segment=scan_segment, open_log=handle
+        directory,
+        progress,
+        scan_segment=scan_segment,
+        open_log=handle,
+        as_=None if has_its_name else topic_partition,
     )
     if handle is not None and opened.lost_state is not None:
         report.notes.append(f"{opened.lost_state}: nothing tells if records are missing")

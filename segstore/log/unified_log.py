@@ -712,7 +712,9 @@ class Log:
         """
         self._access.require_open()
         callback("progress", progress)
-        return checker.verify(self._local_log, self._offsets, self.report, progress)
+        return checker.verify(
+            self._local_log, self._offsets, self.topic_partition, self.report, progress
+        )
 
     def missing_records(self) -> list[MissingRecords]:
         """Return the gaps between segments in which records are missing, ascending.
@@ -776,7 +778,12 @@ class Log:
             integer_within("bytes_per_second", bytes_per_second, 1, MAX_LONG)
         callback("progress", progress)
         return checker.scrub(
-            self._local_log, self._offsets, self.report, bytes_per_second, progress
+            self._local_log,
+            self._offsets,
+            self.topic_partition,
+            self.report,
+            bytes_per_second,
+            progress,
         )
 
     # ---- remote storage --------------------------------------------------------------------------

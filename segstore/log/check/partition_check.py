@@ -59,6 +59,7 @@ from segstore.log.files.partition_directory import (
     INDEX_ENTRY_BYTES,
     file_name,
     has_unique_id,
+    is_directory_of,
     parse_file_name,
     segment_files,
 )
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from segstore.log.check.partition_state import PartitionState
     from segstore.log.check.segment_check import CheckedSegment, SegmentScan
     from segstore.log.local.transaction_index_check import WrongIndex
+    from segstore.types import TopicPartition
 
     Progress = Callable[[str, int, int], None]
     """Takes the path, bytes checked so far and bytes in all."""
@@ -116,6 +118,7 @@ def check_partition(
     *,
     scan_segment: SegmentScan = scan_all,
     environment: Environment | None = None,
+    as_: TopicPartition | None = None,
 ) -> VerifyReport:
     """Check the partition at *path*.
 
@@ -129,6 +132,8 @@ def check_partition(
         How the bytes of a segment are read.
     environment : Environment or None
         None = the system's.
+    as_ : TopicPartition or None
+        Check the directory as that of this partition, whatever its own name is.
 
     Returns
     -------
@@ -145,7 +150,7 @@ def check_partition(
     except (LogPermissionError, ReadIOError) as error:
         return VerifyReport(path=path, findings=[unreadable_directory(error)])
     try:
-        report = check_directory(directory, progress, scan_segment=scan_segment)
+        report = check_directory(directory, progress, scan_segment=scan_segment, as_=as_)
     finally:
         directory.close()
     report.path = path
@@ -158,13 +163,14 @@ def check_directory(
     *,
     scan_segment: SegmentScan = scan_all,
     open_log: OpenLog | None = None,
+    as_: TopicPartition | None = None,
 ) -> VerifyReport:
     """As `check_partition`, of an open directory; *open_log* is the handle that writes it."""
     began = time.monotonic()
     try:
         report, is_stable = read_while_stable(
             directory,
-            lambda: _Look(directory, open_log, scan_segment, progress).report(),
+            lambda: _Look(directory, open_log, scan_segment, progress, as_).report(),
             lambda each: each.ok,
             is_of_newest=_is_of_newest,
         )
@@ -193,8 +199,10 @@ class _Look:
         open_log: OpenLog | None,
         scan_segment: SegmentScan,
         progress: Progress | None,
+        as_: TopicPartition | None,
     ) -> None:
         self._directory = directory
+        self._as = as_
         self._open_log = open_log
         self._scan_segment = scan_segment
         self._progress = progress
@@ -210,7 +218,7 @@ class _Look:
         known = [name for name in names if self._is_known(name) and not name.endswith(".log")]
         self._findings += files_that_are_none(directory, known)
         report.forecast = forecast = self._forecast()
-        state = read_state(directory, forecast)
+        state = read_state(directory, forecast, as_=self._as)
         self._add(*state.findings)
         context = _core.SegmentContext(directory, codec_table(), writable=False, heap_indexes=True)
         bases = _core.SegmentListing(names).base_offsets("log")
@@ -229,7 +237,10 @@ class _Look:
         self._check_small_files(state)
         self._add_what_the_open_finds()
         self._check_sidecars(context, bases[:-1], state)
-        if report.is_refused:
+        is_misnamed = self._as is not None and not is_directory_of(directory.path, self._as)
+        if is_misnamed:
+            report.notes.append(f"`segstore recover` needs the directory's name to be {self._as}")
+        if report.is_refused or is_misnamed:
             self._findings[:] = [replace(one, repaired=False) for one in self._findings]
         self._findings.sort(key=_severity)
         with self._reading("."):
@@ -254,7 +265,8 @@ class _Look:
     def _forecast(self) -> OpenForecast:
         if self._open_log is not None:
             return self._open_log.forecast
-        return forecast_open(self._directory.path, environment=self._directory.environment)
+        directory = self._directory
+        return forecast_open(directory.path, environment=directory.environment, as_=self._as)
 
     def _add(self, *findings: Finding) -> None:
         """Add findings; a file that cannot be read is one finding, whoever meets it."""
@@ -404,7 +416,7 @@ class _Look:
         report, directory, handle = self._report, self._directory, self._open_log
         try:
             wrong = (
-                wrong_transaction_indexes_of(directory.path, directory.environment)
+                wrong_transaction_indexes_of(directory.path, directory.environment, self._as)
                 if handle is None
                 else handle.wrong_indexes()
             )

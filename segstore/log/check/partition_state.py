@@ -66,20 +66,27 @@ def opened_log_start(forecast: OpenForecast | None) -> int | None:
     return forecast.report.log_start_offset
 
 
-def read_state(directory: Directory, forecast: OpenForecast | None = None) -> PartitionState:
+def read_state(
+    directory: Directory,
+    forecast: OpenForecast | None = None,
+    *,
+    as_: TopicPartition | None = None,
+) -> PartitionState:
     """Read what stands beside the log of *directory*.
 
     Parameters
     ----------
     forecast : OpenForecast or None
         What an open for writing would do, where that is known.
+    as_ : TopicPartition or None
+        Whose directory it is; None = its name says it.
     """
     state, parent = PartitionState(), None
     path = absolute_path(directory.path)
     with suppress(SegstoreError):  # a copy under another name has no line in any checkpoint
-        state.topic_partition = parse_directory_name(os.path.basename(path))  # noqa: PTH119
+        state.topic_partition = as_ or parse_directory_name(os.path.basename(path))  # noqa: PTH119
     with suppress(LogNotFoundError, *UNREADABLE_ERRORS):
-        parent = open_parent_directory(path, directory.environment)
+        parent = open_parent_directory(path, directory.environment, as_)
     try:
         _StateReading(directory, parent, state, forecast).read()
     finally:

@@ -22,17 +22,20 @@ from segstore.records.compression import codec_table
 if TYPE_CHECKING:
     from segstore._core import Environment
     from segstore.log.local.transaction_index_check import WrongIndex
+    from segstore.types import TopicPartition
 
 
-def wrong_transaction_indexes_of(path: str, environment: Environment) -> list[WrongIndex]:
-    """As `wrong_indexes`, of the partition at *path*."""
+def wrong_transaction_indexes_of(
+    path: str, environment: Environment, as_: TopicPartition | None = None
+) -> list[WrongIndex]:
+    """As `wrong_indexes`, of the partition at *path*; *as_* says whose it is, else its name."""
     path, codecs = absolute_path(path), codec_table()
     directory, topic_partition = open_partition_directory(
-        path, read_only=True, environment=environment
+        path, read_only=True, environment=environment, as_=as_
     )
     parent = None
     try:
-        parent = open_parent_directory(path, environment)
+        parent = open_parent_directory(path, environment, as_)
         context = SegmentContext(directory, codecs, writable=False, heap_indexes=True)
         checkpoint_store = CheckpointStore(directory, parent, topic_partition)
         loaded = LogView(directory, checkpoint_store, context, RecoveryReport()).load()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
 
@@ -151,6 +152,13 @@ def parse_directory_name(name: str) -> TopicPartition:
     if not dash or not topic or not _PARTITION.fullmatch(partition):
         raise _no_partition_directory(name)
     return TopicPartition(check_topic(topic), check_partition(int(partition)))
+
+
+def is_directory_of(path: str, topic_partition: TopicPartition) -> bool:
+    """Whether the directory at *path* has a name of that partition."""
+    with suppress(NotALogError, InvalidTopicError):
+        return parse_directory_name(path.rpartition("/")[2]) == topic_partition
+    return False
 
 
 def has_unique_id(name: str) -> bool:

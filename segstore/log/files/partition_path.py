@@ -139,8 +139,8 @@ def _parse_name(name: str, path: str, directory: _core.Directory | None = None) 
         elif directory is not None and directory.has_segments():
             hint = (
                 f"; as_={likely_name(name)!r} of segstore.open with read_only=True, or --as"
-                f" {likely_name(name)} of `segstore cat`, `tail` and `salvage`, reads it as that"
-                " partition"
+                f" {likely_name(name)} of `segstore cat` and the other commands that read, reads it"
+                " as that partition"
             )
         raise type(error)(
             f"{error.message}{hint}", file=path, found=error.found, expected=error.expected

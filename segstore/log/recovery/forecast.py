@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from segstore._core import Directory
     from segstore.log.recovery.plan import Plan
+    from segstore.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +103,11 @@ def forecast_open(
     progress: Callable[[str, int, int], None] | None = None,
     *,
     environment: _core.Environment | None = None,
+    as_: TopicPartition | None = None,
 ) -> OpenForecast:
     """Return what ``segstore.open(path)`` would do; no lock is taken, nothing is made or written.
+
+    With *as_* it is what the open would do if the directory had the name of that partition.
 
     Raises
     ------
@@ -123,9 +127,9 @@ def forecast_open(
         return OpenForecast(report=report, error=error)
     try:
         directory, topic_partition = open_partition_directory(
-            full_path, read_only=False, environment=environment
+            full_path, read_only=False, environment=environment, as_=as_
         )
-        parent = open_parent_directory(full_path, environment)
+        parent = open_parent_directory(full_path, environment, as_)
         checkpoint_store = CheckpointStore(directory, parent, topic_partition)
         found = _forecast(directory, checkpoint_store, report, progress)
         with suppress(CorruptCheckpointError, LimitExceededError):  # an open goes on without it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -37,6 +38,15 @@ def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
 def directory(tmp_path: Path) -> LogDirectory:
     """Sixty batches of a record each, closed."""
     return build(tmp_path / "data" / "orders-0", clean=True)
+
+
+def overwrite_batch(directory: LogDirectory) -> None:
+    """Zeros over a batch of the last segment that follows the first of it."""
+    path = directory.file(directory.bases[-1])
+    batch = batches_of(path)[1]
+    with path.open("r+b") as file:
+        file.seek(batch.position)
+        file.write(b"\0" * (batch.end - batch.position))
 
 
 def lines(first: int, behind: int = COUNT) -> bytes:
@@ -125,6 +135,76 @@ def test_a_copy_of_another_name_is_read(
     assert run("cat", tmp_path / "saved" / "t-1", "-f", "%o\n")[1] == lines(0)
     with pytest.raises(IllegalArgumentError):
         segstore.open(copy, as_="orders-0")
+
+
+READERS = (
+    ("verify", "-q", "--json"),
+    ("scrub", "-q", "--json", "--rate", "0"),
+    ("inspect", "-q", "--json"),
+    ("ls", "--json"),
+)
+OF_A_LOOK = {"path", "seconds", "notes", "forecast", "findings"}
+"""What each look at a directory has of its own; findings have the path in their advice."""
+
+
+@pytest.mark.parametrize("command", READERS, ids=lambda each: each[0])
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_command_says_of_a_copy_what_it_says_of_the_partition(
+    directory: LogDirectory,
+    run: Run,
+    tmp_path: Path,
+    command: tuple[str, ...],
+    *,
+    is_damaged: bool,
+):
+    """[DUR-7, DUR-64] Case 28: `--as` reads the checkpoints and the state as of that partition."""
+    data, elsewhere = directory.path.parent, tmp_path / "elsewhere"
+    (data / "log-start-offset-checkpoint").write_text("0\n1\norders 0 30\n")
+    if is_damaged:
+        (directory.path / ".segstore").unlink()
+        overwrite_batch(directory)
+    shutil.copytree(data, elsewhere)
+    (elsewhere / "orders-0").rename(elsewhere / "orders-0.bak")
+    code, original, _ = run(*command, directory.path)
+    code_of_copy, copy, _ = run(*command, elsewhere / "orders-0.bak", "--as", "orders-0")
+    expected, found = json.loads(original), json.loads(copy)
+
+    assert code_of_copy == code
+    assert found["log_start_offset"] == 30
+    for name in expected.keys() - OF_A_LOOK:
+        there = str(expected[name]).replace(str(data), str(elsewhere))
+        assert str(found[name]) == there.replace("elsewhere/orders-0", "elsewhere/orders-0.bak")
+    codes = [(one["code"], one["file"]) for one in expected.get("findings", ())]
+    assert [(one["code"], one["file"]) for one in found.get("findings", ())] == codes
+
+
+def test_no_finding_of_a_copy_is_left_to_recover(directory: LogDirectory, run: Run):
+    """Case 28: it refuses the directory, and the check says which name it must have."""
+    overwrite_batch(directory)
+    copy = directory.path.with_name("orders-0.bak")
+    directory.path.rename(copy)
+    code, out, _ = run("verify", "-q", "--json", copy, "--as", "orders-0")
+    report = json.loads(out)
+
+    assert code == 1
+    assert [one["repaired"] for one in report["findings"]] == [False] * len(report["findings"])
+    assert "`segstore recover` needs the directory's name to be orders-0" in report["notes"]
+    assert run("recover", "-q", copy)[0] != 0
+    with segstore.open(copy, read_only=True, as_="orders-0") as log:
+        assert [one.code for one in log.verify().findings] == [
+            one["code"] for one in report["findings"]
+        ]
+
+
+@pytest.mark.parametrize("command", READERS, ids=lambda each: each[0])
+def test_as_is_refused_for_a_directory_of_several(
+    directory: LogDirectory, run: Run, command: tuple[str, ...]
+):
+    """Case 28: all of them would be the same partition."""
+    code, out, err = run(*command, directory.path.parent, "--as", "orders-0")
+
+    assert (code, out) == (2, b"")
+    assert b"is a directory of" in err
 
 
 def test_checkpoints_above_are_not_those_of_a_copy(directory: LogDirectory, run: Run):
