@@ -74,15 +74,16 @@ def run(arguments: argparse.Namespace) -> int:
             if problem is not None and not arguments.quiet:
                 say(f"segstore: {problem}")
             printed_nothing_of += problem is not None and span.resolve(log)[0] == log.log_end_offset
-            printed = 0
+            printed, behind = 0, None
             chunk = []
             shown = scan_of(log, span, arguments)
             try:
                 for record in shown:
-                    if printed == left:
-                        break
                     chunk.append(to_text(record))
                     printed += 1
+                    if printed == left:
+                        behind = record.offset + 1
+                        break
                     if len(chunk) == OUTPUT_RECORDS:
                         write(b"".join(chunk))
                         chunk.clear()
@@ -90,8 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
                 write(b"".join(chunk))  # what is good comes out, also before damage
             if left is not None:
                 left -= printed
-            if left != 0:
-                code = max(code, say_what_is_hidden(log, span, shown))
+            code = max(code, say_what_is_hidden(log, span, shown, behind))
             if left != 0 and not arguments.quiet:
                 _say_end(log, arguments, span)
     return 1 if 0 < logs == printed_nothing_of else code
@@ -109,9 +109,17 @@ def _say_end(log: Log | LoneSegment, arguments: argparse.Namespace, span: Offset
         say(f"% Reached end of topic {topic} [{partition}] at offset {end}")
 
 
-def say_what_is_hidden(log: Log | LoneSegment, span: OffsetRange, shown: LogScan) -> int:
-    """Say on stderr what *shown* has left out, or that *log* ends at damage; return the code."""
+def say_what_is_hidden(
+    log: Log | LoneSegment, span: OffsetRange, shown: LogScan, behind: int | None = None
+) -> int:
+    """Say on stderr what *shown* has left out, or that *log* ends at damage; return the code.
+
+    *behind* is the offset where the printing ended, None where it went to the end of *shown*.
+    """
     skipped, damage = shown.skipped, log.report.damage
+    if behind is not None:  # a scan looks ahead
+        skipped = tuple(one for one in skipped if one.first_offset < behind)
+        damage = None
     for lost in skipped[:MOST_RANGES]:
         say(f"segstore: {log.path}: left out: {lost}")
     if skipped[MOST_RANGES:]:

@@ -300,6 +300,27 @@ def test_cat_leaves_out_what_is_damaged(
     assert (code, out) == (2, b"")
 
 
+def test_a_count_that_ends_behind_damage_reports_what_it_passed(
+    directory: LogDirectory, hole: tuple[int, int], run: Run
+):
+    """[DUR-79] Case 36: with `-c` too; a range behind the last record printed is not reported."""
+    first, behind = hole
+    second = directory.file(directory.bases[2])
+    gone = batches_of(second)[2]
+    with second.open("r+b") as file:
+        file.seek(gone.position)
+        file.write(b"\0" * (gone.end - gone.position))
+    ranges = [(first, behind), (gone.base_offset, gone.base_offset + 1)]
+    kept = [*range(first), *range(behind, gone.base_offset), *range(gone.base_offset + 1, COUNT)]
+    for count in (first - 1, first, first + 1, gone.base_offset - (behind - first) + 1, len(kept)):
+        code, out, err = run("cat", directory.path, "-f", "%o\n", "--skip-damaged", "-c", count)
+        passed = [one for one in ranges if one[0] < kept[count - 1]]
+
+        assert out == b"".join(b"%d\n" % offset for offset in kept[:count])
+        assert (code, err.count(b"left out: ")) == (min(len(passed), 1), len(passed)), count
+    assert run("cat", directory.path, "-f", "%o\n", "-c", first) == (0, lines(0, first), b"")
+
+
 def test_cat_of_a_damaged_file(directory: LogDirectory, hole: tuple[int, int], run: Run):
     """Cases 35 and 36: the same of one file alone."""
     first, behind = hole
