@@ -2,33 +2,72 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from types import SimpleNamespace
+import os
+from typing import TYPE_CHECKING
 
 import pytest
 
-from segstore.log.check.verify_report import VerifyReport
-from segstore.log.findings.finding import Action, Finding, FindingCode
-from segstore.spark import partition_jobs
+import segstore
+from segstore.log.check.partition_check import check_partition
+from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
+from segstore.spark.partition_jobs import verify_partition
+from tests.kits.damaged_logs import batches_of, build
+from tests.kits.log_kit import remove_segment
 
-DAMAGE = "00000000000000000007.log: damaged at offset 9; what follows is not read"
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.kits.damaged_logs import LogDirectory
 
 
-@pytest.mark.parametrize(
-    ("file", "is_told"),
-    [("00000000000000000007.log", False), ("00000000000000000000.index", True)],
-)
-def test_damage_is_left_out_where_a_finding_names_its_file(
-    monkeypatch, file: str, *, is_told: bool
+def bad_batch(directory: LogDirectory) -> None:
+    """Zeros over a batch that was not known to be synced, with others after it."""
+    (directory.path / CLEAN_SHUTDOWN_MARKER).unlink(missing_ok=True)
+    directory.set_recovery_point(0)
+    batch = batches_of(directory.file(directory.bases[1]))[1]
+    with directory.file(directory.bases[1]).open("r+b") as file:
+        file.seek(batch.position)
+        file.write(bytes(batch.size))
+
+
+def bad_batch_and_index(directory: LogDirectory) -> None:
+    """The same, and an index of another segment is gone."""
+    bad_batch(directory)
+    directory.file(directory.bases[0], "index").unlink()
+
+
+def lost_beginning(directory: LogDirectory) -> None:
+    """The first segment is gone."""
+    remove_segment(directory.path, directory.bases[0])
+
+
+def gap(directory: LogDirectory) -> None:
+    """A segment between two others is gone."""
+    remove_segment(directory.path, directory.bases[1])
+
+
+def lost_end(directory: LogDirectory) -> None:
+    """The last segment is empty: the sentence about it names no file."""
+    os.truncate(directory.file(directory.bases[-1]), 0)
+
+
+@pytest.mark.parametrize("damage", [bad_batch, bad_batch_and_index, lost_beginning, gap, lost_end])
+@pytest.mark.parametrize("clean", [True, False])
+def test_verify_gives_the_findings_of_the_check(
+    tmp_path: Path, damage: Callable[[LogDirectory], None], *, clean: bool
 ):
-    """[DUR-7] Any finding hid it."""
-    finding = Finding(code=FindingCode.INDEX_CORRUPT, file=file, action=Action.RECOVER)
-    log = SimpleNamespace(
-        verify=lambda: VerifyReport(path="orders-0", findings=[finding]),
-        report=SimpleNamespace(damage=DAMAGE),
-        log_start_offset=0,
-        log_end_offset=9,
-    )
-    monkeypatch.setattr(partition_jobs, "open_log", lambda *_, **__: nullcontext(log))
+    """[DUR-7, DUR-58] Each once: what the open said as a sentence is one of them."""
+    directory = build(tmp_path / "orders-0", clean=True)
+    if not clean:  # what was synced is known all the same
+        (directory.path / CLEAN_SHUTDOWN_MARKER).unlink()
+    damage(directory)
+    with segstore.open(directory.path, read_only=True) as log:
+        is_known = log.report.damage is not None
+    expected = check_partition(str(directory.path)).problems
+    found = verify_partition(str(directory.path))
 
-    assert (DAMAGE in partition_jobs.verify_partition("orders-0")["problems"]) == is_told
+    assert is_known
+    assert not found["ok"]
+    assert expected
+    assert found["problems"] == expected
