@@ -18,11 +18,15 @@ import pytest
 
 import segstore
 from segstore.cli.broker_sample import extract_broker_sample
+from segstore.errors import DiskFullError
 from tests.kits.preloaded_library import compiled, environment_with
+from tests.kits.small_disk import SmallDisk, small_disk
 from tests.tidy.project_files import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+__all__ = ["small_disk"]
 
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -41,6 +45,17 @@ def overwrite(path: Path, position: int, data: bytes) -> None:
     with path.open("r+b") as file:
         file.seek(position)
         file.write(data)
+
+
+def full_disk(folder: Path) -> None:
+    """A writer finds no room, and stops; nothing on the disk is free for the steps."""
+    log = segstore.open(folder / "data/orders-0")
+    SmallDisk(folder).fill()
+    with pytest.raises(DiskFullError):
+        log.append([(None, bytes(8192))])
+    assert log.log_end_offset == 700
+    with pytest.raises(DiskFullError):
+        log.close()
 
 
 def bad_sector(folder: Path) -> dict[str, str]:
@@ -107,7 +122,7 @@ def as_it_is(folder: Path) -> None:
 
 FAULTS: dict[str, Callable[[Path], dict[str, str] | None]] = {
     "First steps": as_it_is,
-    "Disk full": as_it_is,
+    "Disk full": full_disk,
     "Bad sector, unreadable page": bad_sector,
     "Damaged log: wrong CRC, zeros, garbage": damaged_log,
     "After a crash: a torn tail": torn_tail,
@@ -143,16 +158,38 @@ def printed_by(command: str, folder: Path, environment: dict[str, str] | None) -
 
 
 @pytest.mark.parametrize("title", CHAPTERS)
-def test_a_chapter_prints_what_it_says(title: str, tmp_path: Path):
+def test_a_chapter_prints_what_it_says(title: str, tmp_path: Path, request: pytest.FixtureRequest):
     """In order, in a folder that holds a broker's directory ``data`` with the fault."""
-    shutil.move(extract_broker_sample(tmp_path / "sample"), tmp_path / "data")
-    environment = FAULTS[title](tmp_path)
+    needs_disk = FAULTS[title] is full_disk
+    folder = request.getfixturevalue("small_disk").path if needs_disk else tmp_path
+    shutil.move(extract_broker_sample(tmp_path / "sample"), folder / "data")
+    environment = FAULTS[title](folder)
 
     for command, expected in CHAPTERS[title]:
-        printed = printed_by(command, tmp_path, environment)
+        printed = printed_by(command, folder, environment)
         pattern = re.escape(expected).replace(r"\.\.\.", ".*")
         assert re.fullmatch(pattern, printed, re.DOTALL), f"$ {command}\n{printed}"
 
 
 def test_every_chapter_with_a_fault_is_there():
     assert list(CHAPTERS) == list(FAULTS)
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_writer_goes_on_after_a_full_disk(small_disk, tmp_path: Path, *, is_deleted: bool):
+    """[DUR-6, DUR-30] Room made elsewhere is enough, and so is that of deleted records."""
+    shutil.move(extract_broker_sample(tmp_path / "sample"), small_disk.path / "data")
+    path = small_disk.path / "data/orders-0"
+    full_disk(small_disk.path)
+    if is_deleted:
+        with segstore.open(path, file_delete_delay_ms=0) as log:
+            log.delete_records(311)
+    else:
+        small_disk.free()
+
+    with segstore.open(path) as log:
+        assert log.append([(None, bytes(8192))]).base_offset == 700
+    with segstore.open(path, read_only=True) as log:
+        assert log.report.clean
+        assert log.log_start_offset == (311 if is_deleted else 0)
+        assert log.scan().count() == 701 - log.log_start_offset
