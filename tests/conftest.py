@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,10 +14,10 @@ from hypothesis import HealthCheck, settings
 import tests.kits.forkable  # noqa: F401 - each fork begins with what it does
 from tests.kits.golden import golden_root, packed_root
 from tests.kits.golden_kinds import cases_of, partitions_of
+from tests.kits.temporary_files import keep_temporary_files_in_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from tests.interop.golden_case import GoldenPartition
 
@@ -25,6 +27,9 @@ IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 settings.register_profile("home", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("home"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if IN_CI else "home")
+
+
+DISK: pytest.StashKey[str] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -72,7 +77,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Describe the markers."""
+    """Choose where temporary files lie, and describe the markers."""
+    config.stash[DISK] = keep_temporary_files_in_memory()
     config.addinivalue_line(
         "markers", "slow: takes more than some seconds; needs --slow or CI=true"
     )
@@ -116,6 +122,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for name, value in properties:
         if name == "places":
             terminalreporter.write_line(value)
+
+
+@pytest.fixture
+def disk_path(pytestconfig: pytest.Config) -> Iterator[Path]:
+    """A new folder on the disk, for tests that ask what a disk does; it is removed after them."""
+    with tempfile.TemporaryDirectory(prefix="segstore-", dir=pytestconfig.stash[DISK]) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 KILLS_FEW, KILLS_MANY = 60, 300
 
@@ -28,3 +29,9 @@ def kills(request: pytest.FixtureRequest, few_or_many: Callable[[int, int], int]
     total = request.config.getoption("--kills") or few_or_many(KILLS_FEW, KILLS_MANY)
     kinds = sum("kills" in getattr(item, "fixturenames", ()) for item in request.session.items)
     return -(-total // kinds)
+
+
+@pytest.fixture
+def tmp_path(disk_path: Path) -> Path:
+    """Killed processes leave what they wrote on a disk, not in memory."""
+    return disk_path

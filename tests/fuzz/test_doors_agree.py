@@ -12,6 +12,8 @@ import pickle
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,13 +21,11 @@ import pytest
 from tests.conftest import IN_CI
 from tests.kits.damages import originals_in
 from tests.kits.doors import disagreements
-from tests.kits.memory_folder import memory_folder
 from tests.kits.preloaded_library import compiled, environment_with
 from tests.tidy.project_files import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 DAMAGES = int(os.environ.get("SEGSTORE_DAMAGES", "2000" if IN_CI else "200"))
 FIRST_SEED = int(os.environ.get("SEGSTORE_SEED", "0"))
@@ -36,7 +36,7 @@ BEGINS = range(FIRST_SEED, FIRST_SEED + DAMAGES, IN_A_TEST)
 @pytest.fixture(scope="module")
 def folder(golden: Path) -> Iterator[Path]:
     """A folder with the partitions before they are damaged."""
-    made = memory_folder("segstore-doors-")
+    made = Path(tempfile.mkdtemp(prefix="segstore-doors-"))
     (made / "originals").write_bytes(pickle.dumps(originals_in(golden, made)))
     yield made
     shutil.rmtree(made)

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Self
 from tests.interop.kafka_classes import JAVA_SOURCES, java_command
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
     from types import TracebackType
 
 CLUSTER_ID = "c2Vnc3RvcmUtdGVzdHMhIQ"
 SECONDS = 90
-SMALL = ("-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+SMALL = ("-Xmx400m",)
 
 
 def free_ports(count: int) -> list[int]:
@@ -37,16 +36,13 @@ class KafkaBroker:
     ----------
     folder : path
         Its own: ``logs`` is the log directory, made at the first start; the rest is beside it.
-    java : sequence of str
-        Java's options for the broker; by default it is small, starts fast, and is slow.
     **config
         More lines of its configuration, ``_`` for a dot.
     """
 
-    def __init__(self, folder: Path, java: Sequence[str] = SMALL, **config: object) -> None:
+    def __init__(self, folder: Path, **config: object) -> None:
         self.folder = folder
         self.log_directory = folder / "logs"
-        self._java = tuple(java)
         self._config = {name.replace("_", "."): value for name, value in config.items()}
 
     def __enter__(self) -> Self:
@@ -77,7 +73,7 @@ class KafkaBroker:
         self.output = self.folder / "broker.out"
         with self.output.open("wb") as output:
             self._process = subprocess.Popen(
-                java_command(*self._java, "kafka.Kafka", str(properties)),
+                java_command(*SMALL, "kafka.Kafka", str(properties)),
                 stdout=output,
                 stderr=output,
             )

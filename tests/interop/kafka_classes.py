@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kits.short_java import OPTIONS
+
 JAVA_SOURCES = Path(__file__).parent / "java"
 
 
@@ -71,6 +73,7 @@ def java_command(*arguments: str) -> list[str]:
     """Return the command that runs a class of Kafka, or a source file that uses them."""
     return [
         "java",
+        *OPTIONS.split(),
         "-Dfile.encoding=UTF-8",
         "-Dstdout.encoding=UTF-8",
         "-cp",

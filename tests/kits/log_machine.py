@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections import Counter
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from hypothesis import event
@@ -20,7 +22,6 @@ from segstore.log.producers.producer_state_manager_config import ProducerStateMa
 from segstore.records.compression import codec_table
 from tests.kits.log_oracle import OracleLog
 from tests.kits.log_oracle_producer import OracleBatch
-from tests.kits.memory_folder import memory_folder
 from tests.kits.mock_time import MockTime
 from tests.kits.oracle import OracleRecord
 
@@ -75,7 +76,7 @@ class AppendingMachine(RuleBasedStateMachine):
         )
 
     def _open_new_log(self, chosen: dict[str, object], oracle: OracleLog):
-        self.folder = memory_folder("segstore-machine-")
+        self.folder = Path(tempfile.mkdtemp(prefix="segstore-machine-"))
         self.path = self.folder / "topic-0"
         self.time = MockTime(START_MS)
         self.settings = self._possible(chosen)

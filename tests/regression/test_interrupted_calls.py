@@ -10,6 +10,7 @@ import random
 import shutil
 import signal
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -62,7 +63,6 @@ from tests.kits.log_kit import (
     offsets,
     singleton,
 )
-from tests.kits.memory_folder import memory_folder
 from tests.kits.remote_kit import TIERED, RemoteRecords
 
 # ---- interrupted calls ---------------------------------------------------------------------------
@@ -372,7 +372,7 @@ class InterruptedAppend(Exception):  # noqa: N818 - no error
 
 @pytest.fixture
 def memory_path():
-    path = memory_folder("interrupted-")
+    path = Path(tempfile.mkdtemp(prefix="interrupted-"))
     yield path
     shutil.rmtree(path)
 

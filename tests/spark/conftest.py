@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kits.short_java import CONF
 from tests.spark.connector_answers import directory_of_case
 from tests.spark.connector_batch import cases
 from tests.spark.connector_sink import sink_entries
 from tests.spark.connector_streaming import streams
-from tests.spark.short_java import CONF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

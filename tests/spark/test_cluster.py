@@ -23,7 +23,7 @@ import segstore
 import segstore.spark
 from segstore.errors import LogNotFoundError
 from segstore.spark.java_home import find_java_home
-from tests.spark.short_java import ENVIRONMENT
+from tests.kits.short_java import ENVIRONMENT
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("cluster_program.py")

@@ -19,7 +19,7 @@ import segstore.spark
 from segstore.errors import LogNotFoundError
 from segstore.spark import java_home
 from segstore.spark.java_home import VECTOR_MODULE, find_java_home, prepare_wrapper
-from tests.spark.short_java import ENVIRONMENT
+from tests.kits.short_java import ENVIRONMENT
 
 SPARK = (4, 3)
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,8 +22,8 @@ import pyspark
 
 import segstore
 from segstore.spark.stream_reader import HAS_READ_LIMITS
+from tests.kits.short_java import ENVIRONMENT
 from tests.kits.sink_kit import hidden_files, records_of
-from tests.spark.short_java import ENVIRONMENT
 
 RECORDS = 24_000
 ROOT = Path(__file__).resolve().parents[2]

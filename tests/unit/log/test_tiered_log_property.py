@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +21,6 @@ from hypothesis.stateful import (
 import segstore
 from segstore.errors import OffsetOutOfRangeError
 from tests.kits.log_kit import TIME, singleton
-from tests.kits.memory_folder import memory_folder
 from tests.kits.remote_kit import TIERED, RemoteRecords
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class TieredLogMachine(RuleBasedStateMachine):
 
     @initialize(replicated=st.booleans(), local_segments=st.integers(0, 2))
     def open_new_log(self, replicated: bool, local_segments: int):  # noqa: FBT001 - drawn
-        self.folder = memory_folder("segstore-property-")
+        self.folder = Path(tempfile.mkdtemp(prefix="segstore-property-"))
         self.replicated = replicated
         self.local_bytes = local_segments * 3 * SIZE
         self.config = segstore.LogConfig(

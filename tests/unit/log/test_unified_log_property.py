@@ -6,7 +6,8 @@ Any operations, in any order, clean and unclean stops.
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import note, settings
@@ -15,11 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import segstore
 from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
-from tests.kits.memory_folder import memory_folder
 from tests.kits.oracle import OracleLog, OracleRecord
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FIRST_TIMESTAMP = 1_700_000_000_000
 TIMESTAMPS = st.integers(-1, 500).map(lambda delta: -1 if delta < 0 else FIRST_TIMESTAMP + delta)
@@ -46,7 +43,7 @@ class UnifiedLogMachine(RuleBasedStateMachine):
 
     @initialize(chosen=SETTINGS)
     def open_new_log(self, chosen: dict[str, object]):
-        self.folder = memory_folder("segstore-property-")
+        self.folder = Path(tempfile.mkdtemp(prefix="segstore-property-"))
         self.copies = 0
         self.settings = chosen
         self.path = self.folder / "0" / "topic-0"
