@@ -1,5 +1,6 @@
 /* log_segment.c - making a segment, what is loaded at first use, and answers from memory [SEG-1..SEG-4]. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <threads.h>
 #include <time.h>
@@ -223,6 +224,24 @@ static sgs_status open_index(sgs_log_segment *segment, sgs_segment_file kind, co
                                err);
 }
 
+/* An index that the disk does not give out may be the only proof that records are missing: it keeps its bytes under another
+ * name, as segstore/log/files/kept_aside.py gives it [DUR-7, DUR-59]. */
+static sgs_status keep_aside(const sgs_segment_context *context, const char *name, sgs_error *err)
+{
+    enum { MOST_NUMBER = 999 };
+    const sgs_env *env = context->env;
+    char kept[SGS_SEGMENT_NAME_BYTES + sizeof ".quarantine-999"];
+    sgs_file_info info;
+    sgs_status status = SGS_OK;
+    for (int number = 1; status == SGS_OK && number <= MOST_NUMBER; ++number) {
+        (void)snprintf(kept, sizeof kept, "%s.quarantine-%d", name, number);
+        status = env->file_info_at(env, context->directory_fd, kept, &info, err);
+    }
+    if (status == SGS_OK)
+        return sgs_fail(err, SGS_ALREADY_EXISTS, "%s: %d files are kept already", name, MOST_NUMBER);
+    return status == SGS_NOT_FOUND ? env->rename(env, context->directory_fd, name, kept, err) : status;
+}
+
 /* A file that no index can be is replaced by an empty one where this handle writes: it is derived, and stops nothing [DUR-8].
  * Seal, close or the open that met it write the entries. Kafka fails [DUR-62]. */
 static sgs_status open_or_replace_index(sgs_log_segment *segment, sgs_segment_file kind, sgs_error *err)
@@ -237,7 +256,10 @@ static sgs_status open_or_replace_index(sgs_log_segment *segment, sgs_segment_fi
     if (!is_no_index || !options.writable || context->kafka_profile)
         return status;
     sgs_segment_note_damage(segment);
-    if (context->env->unlink(context->env, context->directory_fd, name, &ignored) != SGS_OK)
+    const sgs_status gone = status == SGS_READ_IO
+                                ? keep_aside(context, name, &ignored)
+                                : context->env->unlink(context->env, context->directory_fd, name, &ignored);
+    if (gone != SGS_OK)
         return status;
     return open_index(segment, kind, name, &options, err);
 }

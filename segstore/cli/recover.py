@@ -138,7 +138,6 @@ def _repaired(
     from segstore.log.check.partition_check import check_partition
     from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, is_derived
     from segstore.log.files.checkpoints import PARTITION_METADATA
-    from segstore.log.findings.finding import FindingCode
 
     found = check_partition(path, progress)
     forecast = found.forecast
@@ -151,11 +150,10 @@ def _repaired(
     if forecast.report.created:
         return Repair(found, error=_no_log(path))
     damaged = [one.file for one in found.findings if one.repaired and is_derived(one.file)]
-    unreadable = {one.file for one in found.findings if one.code is FindingCode.FILE_UNREADABLE}
     cut = {f"{base:020d}.segsum" for base in forecast.truncations}
     try:
         removed = [name for name in damaged if not name.endswith(".txnindex")]
-        kept = _remove(path, removed, unreadable, session)
+        kept = _remove(path, removed, session)
         with session.open(path, progress=progress) as log:
             report = log.report
             report.quarantined += kept
@@ -206,14 +204,14 @@ def _no_log(path: str) -> SegstoreError:
     )
 
 
-def _remove(path: str, names: list[str], unreadable: set[str], session: RepairSession) -> list[str]:
+def _remove(path: str, names: list[str], session: RepairSession) -> list[str]:
     """Remove derived files that an open does not look into: a missing one it builds [DUR-8].
 
-    What an index proves to be missing is noted before. An index that is *unreadable* may be the
-    only proof: it is kept under another name, and these names are returned [DUR-59].
+    What an index proves to be missing is noted before. Returned are the names under which indexes
+    are kept that cannot be read [DUR-59].
     """
     import segstore._core as _core
-    from segstore.log.files.kept_aside import keep_aside
+    from segstore.log.files.kept_aside import take_out
     from segstore.log.files.partition_lock import PartitionLock
     from segstore.log.files.partition_path import absolute_path, open_parent_directory
     from segstore.log.local.missing_records import note_missing
@@ -240,11 +238,7 @@ def _remove(path: str, names: list[str], unreadable: set[str], session: RepairSe
             for segment, following in pairwise(segments):
                 if any(name.startswith(f"{segment.base_offset:020d}.") for name in names):
                     note_missing(directory, segment, following)
-            for name in names:
-                if name in unreadable and name.endswith("index"):
-                    kept.append(keep_aside(directory, name))
-                else:
-                    directory.unlink(name, missing_ok=True)
+            kept = take_out(directory, names)
             directory.sync(_core.Barrier.LEFTOVERS_GONE)
         finally:
             lock.release()
@@ -263,7 +257,7 @@ def _exit_code(found: VerifyReport, left: Iterable[Finding], *, is_refused: bool
     changed = report.truncated_bytes > 0 or bool(report.set_aside or report.maybe_missing)
     is_cut = any(
         one.repaired
-        and one.file.endswith(".log")
+        and (one.file.endswith(".log") or (one.code is FindingCode.INDEX_CORRUPT and one.lost))
         and one.code is not FindingCode.SEGMENT_OVERFLOWS  # it is split, and loses nothing
         for one in found.findings
     )

@@ -73,6 +73,11 @@ def damaged() -> SimulatedDisk:
     return settled(disk)
 
 
+def with_a_lone_index() -> SimulatedDisk:
+    """Return one of whose second segment only an index is left."""
+    return settled(without(written(), LOG_STATE, name_of(3), name_of(3, "timeindex")))
+
+
 def noted_twice() -> SimulatedDisk:
     """Return one with another range in the note, behind the end of the log."""
     disk = noted()
@@ -171,6 +176,24 @@ def noting(disk: SimulatedDisk) -> Trial:
     return Trial(image, run, check)
 
 
+def opening_beside_a_lone_index() -> Trial:
+    """Without its ``.log`` it is noted what it proves, or it is kept; the log goes on."""
+    image = with_a_lone_index().crash_image(fate="lost")
+    logs: list[UnifiedLog] = []
+
+    def check(_: SegstoreError | None) -> str:
+        outcome = go_on(logs[0]) if logs else CLOSED
+        for log in logs:
+            log.close_quietly()
+        for fate in ("killed", "lost"):
+            with closing(DENSE.open(image.crash_image(fate=fate))) as again:
+                assert go_on(again) == GOES_ON
+                assert {0, 1, 2, 6, 7} < {*readable(again)}
+        return outcome
+
+    return Trial(image, lambda: logs.append(DENSE.open(image)), check)
+
+
 # ---- all of them ---------------------------------------------------------------------------------
 
 
@@ -223,5 +246,6 @@ MISSING_RECORD_SCENARIOS: dict[str, Callable[[], Trial]] = {
         for name, act in ACTS.items()
     },
     "scan over a gap that is noted": lambda: asking(noted(), DENSE, scan_over_the_gap, read_only),
+    "open a log with an index that has no .log": opening_beside_a_lone_index,
     "note missing records": lambda: noting(shortened()),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from contextlib import closing, suppress
@@ -19,12 +20,19 @@ from segstore.errors import (
     ReadIOError,
 )
 from segstore.log.check.partition_check import check_partition
-from segstore.log.files.checkpoints import MISSING_RECORDS
+from segstore.log.files.checkpoints import (
+    LOG_STATE,
+    MISSING_RECORDS,
+    RECOVERY_POINT_CHECKPOINT,
+)
 from segstore.log.files.missing_records_file import note_ranges
+from segstore.log.findings.finding_text import advice, meaning
 from segstore.log.local.local_log import LocalLog
+from segstore.log.recovery.forecast import forecast_open
 from segstore.records.memory_records import MemoryRecords
 from segstore.types import AppendOrigin
 from tests.crash.crash_script import PATH
+from tests.crash.failing_scenarios_of_damage import MARKER, changed
 from tests.crash.failing_scenarios_of_doors import read_only
 from tests.crash.failing_scenarios_of_missing_records import (
     DENSE,
@@ -32,7 +40,9 @@ from tests.crash.failing_scenarios_of_missing_records import (
     missing,
     noted,
     shortened,
+    written,
 )
+from tests.crash.failing_scenarios_of_opens import settled, without
 from tests.crash.failing_scenarios_of_ways_on import sealed
 from tests.kits.damaged_logs import batches_of
 from tests.kits.directory_kit import fail_reads_of, name_of
@@ -357,6 +367,103 @@ def test_each_damaged_note_has_its_own_name():
         note_ranges(directory, [(20, 30)])
 
     assert notes_that_are_findings(disk) == [KEPT, f"{MISSING_RECORDS}.quarantine-2"]
+
+
+# ---- indexes that cannot be read -----------------------------------------------------------------
+# An open for writing put another index in the place of one that the disk does not give out, and
+# removed one without a ``.log``. Either may be the only proof that records are missing.
+
+
+def fail_first_reads_of(disk: SimulatedDisk, name: str) -> None:
+    """Let each read of the file fail that has the name now; it may be renamed."""
+    renamed = []
+
+    def watch(call: str, file: str) -> None:
+        if call == "rename" and file.endswith(name):
+            renamed.append(file)
+        elif call == "read_at" and file.endswith(name) and not renamed:
+            disk.fail(call, 1, errno.EIO)
+
+    disk.watch(watch)
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+@pytest.mark.parametrize("kept_before", [0, 2])
+def test_an_open_keeps_an_index_that_cannot_be_read(kind, kept_before):
+    """[DUR-7, DUR-59] Only `segstore recover` did."""
+    disk, name = shortened(), name_of(3, kind)
+    kept = f"{name}.quarantine-{kept_before + 1}"
+    with closing(Directory(PATH, disk)) as directory:
+        content = directory.read_file(name)
+        for number in range(kept_before):
+            directory.make_file(f"{name}.quarantine-{number + 1}")
+    fail_first_reads_of(disk, name)
+
+    with closing(DENSE.open(disk)) as log:
+        assert log.report.quarantined == [kept]
+
+    disk.watch(None)
+    with closing(Directory(PATH, disk)) as directory:
+        assert directory.read_file(kept) == content
+        assert directory.exists(name)
+
+
+def with_a_lone_index(kind: str) -> tuple[SimulatedDisk, str]:
+    """Return a log whose middle segment has lost all but one index."""
+    lost = {"log", "index", "timeindex"} - {kind}
+    disk = without(written(), LOG_STATE, *(name_of(3, one) for one in lost))
+    return settled(disk), name_of(3, kind)
+
+
+def doubted(disk: SimulatedDisk) -> list[tuple[str, tuple[tuple[int, int | None], ...]]]:
+    found = [one for one in findings_of(disk) if one.code == "RECORDS_MAYBE_MISSING"]
+    return [(one.file, one.lost) for one in found if one.file.endswith(".log")]
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_an_open_keeps_an_index_without_a_log_that_cannot_be_read(kind):
+    """[DUR-7, DUR-59] It was removed, and no check said a word."""
+    disk, name = with_a_lone_index(kind)
+    kept = f"{name}.quarantine-1"
+    fail_first_reads_of(disk, name)
+    expected = [(name_of(3), ((3, 5),))]
+    assert doubted(disk) == expected
+    assert kept in forecast_open(PATH, environment=disk).report.quarantined
+
+    with closing(DENSE.open(disk)) as log:
+        assert kept in log.report.quarantined
+        assert name not in log.report.removed
+
+    disk.watch(None)
+    assert doubted(disk) == expected
+    with closing(Directory(PATH, disk)) as directory:
+        directory.unlink(kept)  # by an operator
+    assert doubted(disk) == []
+
+
+def test_the_last_index_is_ahead_of_its_log():
+    """[DUR-7] The open rebuilt it, and said nothing; verify said that no record is lost."""
+    disk = settled(without(written(), MARKER, RECOVERY_POINT_CHECKPOINT))
+    changed(disk, name_of(6), lambda content: content[: len(content) // 2])
+
+    found = {one.file: one for one in findings_of(disk)}[name_of(6, "index")]
+    assert (found.code, found.records, found.lost) == ("INDEX_CORRUPT", "MAYBE_MISSING", ((7, 7),))
+    assert "may be missing" in meaning(found)
+    with closing(DENSE.open(disk)) as log:
+        (warning,) = (one for one in log.report.warnings if "may be missing" in one)
+        assert warning.startswith("the log ends at offset 7, ")
+
+
+def test_a_kept_note_says_how_its_finding_ends():
+    """[DUR-59] It counted as damage for ever, and was to be restored from a copy."""
+    disk = with_note(shortened(name_of(3, "timeindex")), DAMAGED)
+    DENSE.open(disk).close()
+
+    (found,) = (one for one in findings_of(disk) if one.file == KEPT)
+    assert f"then remove {KEPT}" in advice(found, PATH)
+    with closing(Directory(PATH, disk)) as directory:
+        directory.unlink(KEPT)
+    assert notes_that_are_findings(disk) == []
 
 
 # ---- scan over missing records -------------------------------------------------------------------

@@ -1,22 +1,25 @@
 """The index files of one segment against the batches of its ``.log`` [DUR-53, format.md 13].
 
 Entries for offsets in the gap behind the segment are no damage of the index: they prove that
-records are missing, and `segstore.log.check.gap_check` reports that.
+records are missing, and `segstore.log.check.gap_check` reports that. Behind the last segment they
+show that records may be missing.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, unreadable_file
+from segstore.log.files.kept_aside import MAX_INDEX_BYTES
 from segstore.log.files.partition_directory import file_name
-from segstore.log.findings.finding import Action, Finding, FindingCode
+from segstore.log.findings.finding import Action, Finding, FindingCode, Records
 from segstore.log.local.missing_records import (
     INDEX_ENTRIES,
-    MAX_INDEX_BYTES,
     is_all_zero,
+    named_behind,
     used_entries,
 )
 
@@ -39,6 +42,7 @@ def index_findings(  # noqa: C901, PLR0913 - all that the verdict depends on
     next_base_offset: int | None,
     *,
     is_trimmed: bool,
+    is_end_known: bool,
 ) -> Iterator[Finding]:
     """Yield what is wrong with both indexes of a segment, at most one finding a file.
 
@@ -57,8 +61,15 @@ def index_findings(  # noqa: C901, PLR0913 - all that the verdict depends on
     is_trimmed : bool
         A broker believes that there is no room behind the last entry: the segment is sealed, or a
         broker's clean marker is there.
+    is_end_known : bool
+        The clean marker of the partition says where the log ends: no record was behind it.
     """
     is_sealed = next_base_offset is not None
+    behind = None
+    if not is_sealed and scan.stop == "complete" and not is_end_known:
+        end = max(scan.next_offset, base_offset)
+        last = named_behind(directory, base_offset, end, scan.valid_bytes)
+        behind = None if last is None else (end, last)
     for kind, layout in INDEX_ENTRIES.items():
         name = file_name(base_offset, kind)
         if not directory.exists(name):
@@ -85,7 +96,12 @@ def index_findings(  # noqa: C901, PLR0913 - all that the verdict depends on
             problem = _judge_last_time(used, scan)
         if problem is not None:
             number, found, offset = problem
-            yield _finding(name, number * layout.itemsize, f"entry {number}: {found}", None, offset)
+            wrong = _finding(
+                name, number * layout.itemsize, f"entry {number}: {found}", None, offset
+            )
+            if behind is not None:
+                wrong = replace(wrong, records=Records.MAYBE_MISSING, lost=(behind,))
+            yield wrong
         elif is_trimmed and len(used) < len(entries):
             position = len(used) * layout.itemsize
             yield Finding(

@@ -54,7 +54,7 @@ from segstore.log.files.checkpoints import (
     RESTART_MARKER,
 )
 from segstore.log.files.checksum_sidecar import sidecar_base_offset, sidecar_name
-from segstore.log.files.kept_aside import kept_indexes
+from segstore.log.files.kept_aside import is_unreadable_index, kept_indexes
 from segstore.log.files.partition_directory import (
     INDEX_ENTRY_BYTES,
     file_name,
@@ -362,6 +362,8 @@ class _Look:
         if handle is not None and base == handle.active_base_offset:
             return
         is_trimmed = following is not None or self._is_believed_by_a_broker
+        is_clean = self._report.forecast.report.clean
+        is_end_known = is_clean and self._directory.exists(CLEAN_SHUTDOWN_MARKER)
         found = [
             *index_findings(
                 self._directory,
@@ -370,6 +372,7 @@ class _Look:
                 checked.scan,
                 following,
                 is_trimmed=handle is None and is_trimmed,
+                is_end_known=is_end_known,
             )
         ]
         if handle is not None:
@@ -407,9 +410,42 @@ class _Look:
         self._add(*snapshot_findings(directory, offsets))
         with self._reading(MISSING_RECORDS):
             self._add(*missing_records_findings(directory))
+        self._check_lone_indexes()
         self._check_transaction_indexes()
         if report.forecast.report.doubtful_epochs is not None:
             report.notes.append(report.forecast.report.doubtful_epochs)
+
+    def _check_lone_indexes(self) -> None:
+        """Add that records may be missing where only an index is left that cannot be read.
+
+        An open for writing renames it; the finding stays until the ``.log`` or that file is gone.
+        """
+        directory, report = self._directory, self._report
+        names = directory.names()
+        logs = _core.SegmentListing(names).base_offsets("log")
+        known = {*logs, *(file.offset for file in segment_files(names) if file.suffix)}
+        alone = [file.name for file in self._files if file.offset not in known]
+        lone = [name for name in alone if is_unreadable_index(directory, name)]
+        found = {int(name[:20]): name for name in (*lone, *kept_indexes(names))}
+        told = {one.file for one in self._findings}
+        for base, name in found.items():
+            is_there = any(one.base_offset <= base < one.next_offset for one in report.segments)
+            file = file_name(base, "log")
+            if is_there or base in logs or base < report.log_start_offset or file in told:
+                continue
+            last = min((one - 1 for one in logs if one > base), default=None)
+            self._add(
+                Finding(
+                    code=FindingCode.RECORDS_MAYBE_MISSING,
+                    file=file,
+                    first_offset=base,
+                    last_offset=last,
+                    found=f"no such file; {name} cannot be read",
+                    records=Records.MAYBE_MISSING,
+                    lost=((base, last),),
+                    action=Action.RESTORE,
+                )
+            )
 
     def _check_transaction_indexes(self) -> None:
         """Compare the transaction indexes with all batches [DUR-7]."""

@@ -15,6 +15,7 @@ from segstore.log.files.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_STATE,
+    MISSING_RECORDS,
     RECOVERY_POINT_CHECKPOINT,
     RESTART_MARKER,
 )
@@ -88,7 +89,7 @@ def missing_records_findings(directory: Directory) -> Iterator[Finding]:
             found="a wrong checksum, version or line",
             expected="ranges of offsets whose records are missing",
             records=Records.MAYBE_MISSING,
-            action=Action.RESTORE,
+            action=Action.RESTORE if name == MISSING_RECORDS else Action.COMPARE,
         )
 
 

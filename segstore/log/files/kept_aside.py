@@ -10,6 +10,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from segstore.errors import (
+    LimitExceededError,
+    LogNotFoundError,
+    LogPermissionError,
+    NotALogError,
+    ReadIOError,
+    WriteError,
+)
+from segstore.log.files.partition_directory import INDEX_ENTRY_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -18,15 +28,45 @@ if TYPE_CHECKING:
 KEPT_ASIDE: Final = (
     r"(?:\.segstore\.missing|[0-9]{20}\.(?:time)?index)\.quarantine-[1-9][0-9]{0,17}"
 )
+MAX_INDEX_BYTES: Final = 2**31 - 1
 _NAME: Final = re.compile(KEPT_ASIDE, re.ASCII)
 
 
 def keep_aside(directory: Directory, name: str) -> str:
     """Rename the file *name*, and return its new name; the caller syncs the directory."""
+    directory.rename(name, kept := name_aside(directory, name))
+    return kept
+
+
+def name_aside(directory: Directory, name: str) -> str:
+    """Return the name that `keep_aside` gives to the file *name*."""
     number = 1
     while directory.exists(kept := f"{name}.quarantine-{number}"):
         number += 1
-    directory.rename(name, kept)
+    return kept
+
+
+def is_unreadable_index(directory: Directory, name: str) -> bool:
+    """Whether *name* is of an index that the disk does not give out, and it is there."""
+    if name.rpartition(".")[2] not in INDEX_ENTRY_BYTES:
+        return False
+    try:
+        directory.read_file(name, MAX_INDEX_BYTES)
+    except (ReadIOError, LogPermissionError):
+        return True
+    except (LogNotFoundError, LimitExceededError, NotALogError, WriteError):
+        pass
+    return False
+
+
+def take_out(directory: Directory, names: Iterable[str]) -> list[str]:
+    """Remove files; an index that the disk does not give out is kept, and its new name returned."""
+    kept = []
+    for name in names:
+        if is_unreadable_index(directory, name):
+            kept.append(keep_aside(directory, name))
+        else:
+            directory.unlink(name, missing_ok=True)
     return kept
 
 

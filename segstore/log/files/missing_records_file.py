@@ -109,9 +109,10 @@ def note_warnings(directory: Directory, names: Collection[str]) -> list[str]:
         damaged = damaged_notes(directory, notes)
     except (NotALogError, ReadIOError, LogPermissionError) as error:
         return [f"{MISSING_RECORDS} cannot be read: {error}"]
+    ways_out = {MISSING_RECORDS: "restore it from a copy"}
     return [
         f"{name} is damaged: which records it listed as missing is unknown, and a gap may be one"
-        f" of these; restore {MISSING_RECORDS} from a copy, and remove what is kept beside it"
+        f" of these; {ways_out.get(name, 'compare the log with another replica, then remove it')}"
         for name in damaged
     ]
 

@@ -96,6 +96,8 @@ class Action(StrEnum):
     """Rename files as `found` says, then check again."""
     WRITE_TOPIC_ID = "WRITE_TOPIC_ID"
     """Write the file with the topic's id, which the cluster knows."""
+    COMPARE = "COMPARE"
+    """Compare the log with another replica, then remove the file: it is no part of the log."""
     WRITE_LOG_START = "WRITE_LOG_START"
     """Write the right log start into the checkpoint, before the next open for writing."""
 

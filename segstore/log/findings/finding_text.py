@@ -135,6 +135,8 @@ def advice(finding: Finding, path: str) -> str:
         Action.RENAME: "do what is said above, then check again",
         Action.WRITE_TOPIC_ID: f"write {finding.file} again, with the topic id from"
         " `kafka-topics.sh --describe` or another partition of the topic; never delete it",
+        Action.COMPARE: "compare the gaps of the log with another replica, and write down which"
+        f" records are missing; then remove {finding.file}, which ends this finding",
         Action.WRITE_LOG_START: f"write the right log start into {finding.file} before the log is"
         " opened for writing",
     }[finding.action]
@@ -209,6 +211,10 @@ def _records_text(finding: Finding) -> str:
     named = ranges_text(finding.lost) if finding.lost else "records"
     if finding.records is Records.MAYBE_MISSING and finding.code in _TAILS:
         return f"{named} may have been acknowledged since the last recovery point"
+    if finding.records is Records.MAYBE_MISSING and finding.code is FindingCode.INDEX_CORRUPT:
+        return (
+            f"{named} may be missing: after a crash of the system an index can be ahead of its .log"
+        )
     text = {
         Records.NONE: "no record is lost",
         Records.MAYBE_MISSING: f"{named} may be missing, or were deleted: nothing tells which",

@@ -27,8 +27,14 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.files.checkpoints import LOG_STATE, MISSING_RECORDS
+from segstore.log.files.kept_aside import MAX_INDEX_BYTES
 from segstore.log.files.missing_records_file import note_ranges, read_ranges
-from segstore.log.files.partition_directory import DELETED_FILE_SUFFIX, LOG_FILE_SUFFIX, file_name
+from segstore.log.files.partition_directory import (
+    DELETED_FILE_SUFFIX,
+    LOG_FILE_SUFFIX,
+    SWAP_FILE_SUFFIX,
+    file_name,
+)
 from segstore.log.files.recovery_advice import missing_records
 from segstore.log.local.segment import Segment
 from segstore.records.compression import codec_table
@@ -40,7 +46,6 @@ if TYPE_CHECKING:
 
     from segstore._core import Directory, ScanResult
 
-MAX_INDEX_BYTES: Final = 2**31 - 1
 
 OFFSET_ENTRY: Final = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
 TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
@@ -94,12 +99,10 @@ def missing_between(  # noqa: PLR0913 - what two segments show
         return []
     if contiguous_from is not None and end_offset >= contiguous_from:
         return [MissingRecords(end_offset, next_base_offset, LOG_STATE)]
-    bases = [base_offset]
-    if not directory.exists(f"{file_name(end_offset, LOG_FILE_SUFFIX)}{DELETED_FILE_SUFFIX}"):
-        bases.append(end_offset)  # an index there has no ``.log`` any more; nobody deleted it
-    for base, kind in product(bases, INDEX_ENTRIES):
-        last = _last_offset(directory, base, kind, must_read=must_read)
-        if last is not None and end_offset <= last < next_base_offset:
+    for base, kind in product(_bases_of_proofs(directory, base_offset, end_offset), INDEX_ENTRIES):
+        last = _last_entry(directory, base, kind, must_read=must_read)
+        offset = -1 if last is None else base + int(last["relative_offset"])
+        if end_offset <= offset < next_base_offset:
             return [MissingRecords(end_offset, next_base_offset, file_name(base, kind))]
     noted = [
         (max(first, end_offset), min(behind, next_base_offset), epoch)
@@ -112,6 +115,45 @@ def missing_between(  # noqa: PLR0913 - what two segments show
         for first, behind, epoch in noted
         if not epoch or tuple(epoch) >= latest
     ]
+
+
+def _bases_of_proofs(directory: Directory, base_offset: int, end_offset: int) -> list[int]:
+    """Return whose indexes may prove that records are missing behind *end_offset*.
+
+    Those of a segment in whose place a ``.swap`` file comes prove nothing: a compaction or a split
+    has left records out. Nor does an index whose ``.log`` was deleted.
+    """
+    bases = []
+    for base, suffixes in (
+        (base_offset, [SWAP_FILE_SUFFIX]),
+        (end_offset, [SWAP_FILE_SUFFIX, DELETED_FILE_SUFFIX]),
+    ):
+        log_name = file_name(base, LOG_FILE_SUFFIX)
+        if any(directory.exists(f"{log_name}{suffix}") for suffix in suffixes):
+            break
+        bases.append(base)
+    return bases
+
+
+def named_behind(
+    directory: Directory, base_offset: int, end_offset: int, size_bytes: int
+) -> int | None:
+    """Return the last offset that the index of the last segment names behind its end, if any.
+
+    Its records may be missing: a ``.log`` that has lost its end looks so. A crash of the system
+    looks so too, where the index was on the disk first. Both the offset and the position of the
+    entry lie behind the end; of an index that a bit has changed only one does.
+
+    Parameters
+    ----------
+    end_offset, size_bytes : int
+        Where the segment ends; all of it is good batches.
+    """
+    last = _last_entry(directory, base_offset, "index", must_read=False)
+    if last is None or last["position"] < size_bytes:
+        return None
+    offset = base_offset + int(last["relative_offset"])
+    return offset if offset >= end_offset else None
 
 
 def missing_of(
@@ -216,10 +258,10 @@ def _scan_by_index(directory: Directory, segment: Segment) -> ScanResult | None:
     return scan if scan.batches_count else None
 
 
-def _last_offset(
+def _last_entry(
     directory: Directory, base_offset: int, kind: str, *, must_read: bool
-) -> int | None:
-    """Return the offset of the last entry of an index; None where it is missing or no index."""
+) -> np.void | None:
+    """Return the last entry of an index; None where it is missing or no index."""
     name, layout = file_name(base_offset, kind), INDEX_ENTRIES[kind]
     try:
         data = directory.read_file(name, MAX_INDEX_BYTES)
@@ -235,4 +277,5 @@ def _last_offset(
     relative = entries["relative_offset"][-2:].tolist()
     if is_all_zero(entries) or relative != sorted(set(relative)):
         return None
-    return base_offset + int(relative[-1])
+    last: np.void = entries[-1]
+    return last

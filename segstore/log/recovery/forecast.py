@@ -79,7 +79,7 @@ class OpenForecast:
 
     def keeps_tail_of(self, base_offset: int) -> bool:
         """Whether a copy of what is cut from that segment is kept: of zeros there is none."""
-        prefix = f"{base_offset:020d}."
+        prefix = f"{base_offset:020d}.quarantine-"
         return any(name.startswith(prefix) for name in self.report.quarantined)
 
     def sets_aside(self, base_offset: int) -> bool:

@@ -348,6 +348,8 @@ def _judge_end(
         return replace(found, log_end_offset=stored.log_start_offset)
     end = clean_end(survey, stored, live, report, is_as_marked=found.is_as_marked)
     if end is not None:
+        if not (stored.own_marker is not None and found.is_as_marked):  # else it knows the end
+            _note_named_behind(survey, live[-1], end, report)
         lost = _lost_indexes_of_clean_log(survey, live)
         missing = _missing_beside(survey, live, lost)
         return replace(
@@ -371,6 +373,8 @@ def _judge_end(
     tail = judge_tail(survey, live, stored, found.known, report, progress)
     if overflowed:  # behind all that refuses the log
         raise OverflowedSegmentError(overflowed[0])
+    if tail.reason is None and tail.cut is None:
+        _note_named_behind(survey, live[-1], tail.next_offset, report)
     repaired = {segment.base_offset for segment, _ in tail.repairs}
     lost = [(segment, names) for segment, names in lost if segment.base_offset not in repaired]
     return replace(
@@ -380,6 +384,18 @@ def _judge_end(
         lost_indexes=tuple(lost),
         missing=tuple(missing),
     )
+
+
+def _note_named_behind(
+    survey: Survey, last: Segment, end_offset: int, report: RecoveryReport
+) -> None:
+    """Report records of which only the index of the last segment knows: it is rebuilt [DUR-7]."""
+    offset = survey.named_behind(last, end_offset)
+    if offset is not None:
+        report.warnings.append(
+            f"the log ends at offset {end_offset}, and {index_names(last)[0]} names offset"
+            f" {offset}: records may be missing, or the index was on the disk before them"
+        )
 
 
 def _missing_beside(

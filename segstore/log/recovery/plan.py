@@ -228,6 +228,11 @@ def plan_of(
         lone += names.go(name for name in found if name not in survey.leftovers.incomplete)
     for _, lost in judgement.lost_indexes:
         report.rebuilt += lost
+    kept = survey.unreadable_indexes(lone)
+    report.removed = [name for name in report.removed if name not in kept]
+    if is_foretold:
+        kept += survey.unreadable_indexes(report.rebuilt)
+        report.quarantined += map(survey.name_aside, kept)
     live = judgement.live[: len(judgement.live) - len(tail.later)]
     begin = _plan_begin(survey, judgement, names, tail, live if restarts else ())
     _note_restart(survey, judgement, report, restarts=restarts)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from segstore._core import Barrier
 from segstore.errors import CorruptLogError
 from segstore.log.files.checkpoints import MISSING_RECORDS, SYNC_FAILED_MARK
+from segstore.log.files.kept_aside import kept_indexes, take_out
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.files.log_state_file import LogStateFile, allow_gaps_below, state_after_open
 from segstore.log.files.missing_records_file import forget_ranges_from
@@ -151,9 +152,12 @@ class Repair:
         self._unlink_durably(plan.tail.sidecars)
         if plan.judgement.tail is not None:
             self._repair_tail(plan, plan.judgement.tail)
-        self._unlink(plan.lone_indexes)
+        take_out(self._directory, plan.lone_indexes)
         self._rebuild_lost_indexes(plan)
         segments = self._end_deletions(survey, plan)
+        if plan.lone_indexes or self._report.rebuilt:  # else none was kept
+            before, now = survey.listing.others, self._directory.names()
+            self._report.quarantined += sorted({*kept_indexes(now)}.difference(before))
         if missing or MISSING_RECORDS in survey.listing.others:
             # a truncation removes records first, then the ranges among them: it may have died
             forget_ranges_from(self._directory, plan.log_end_offset)

@@ -22,6 +22,7 @@ from segstore.log.files.checkpoints import (
     LogState,
 )
 from segstore.log.files.checksum_sidecar import sidecar_base_offset
+from segstore.log.files.kept_aside import is_unreadable_index, name_aside
 from segstore.log.files.missing_records_file import note_warnings
 from segstore.log.files.partition_directory import (
     DELETED_FILE_SUFFIX,
@@ -33,7 +34,7 @@ from segstore.log.files.partition_directory import (
     segment_files,
 )
 from segstore.log.local.batch_search import may_hold_batch
-from segstore.log.local.missing_records import missing_between
+from segstore.log.local.missing_records import missing_between, named_behind
 from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index import TRANSACTION_INDEX_ENTRY_BYTES
 from segstore.log.recovery.epoch_changes import epoch_changes
@@ -45,7 +46,7 @@ from segstore.log.recovery.restart_marker import RestartMarker
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from segstore._core import BatchHeaders, Directory, ScanResult
     from segstore.log.files.stored_state import StoredState
@@ -300,6 +301,11 @@ class Survey:
             missing += missing_between(self._directory, base, max(end, base), following.base_offset)
         return missing
 
+    def named_behind(self, segment: Segment, end_offset: int) -> int | None:
+        """Return the last offset that the index of the last segment names behind its end."""
+        base = segment.base_offset
+        return named_behind(self._directory, base, end_offset, segment.size_bytes)
+
     # ---- epochs ----------------------------------------------------------------------------------
 
     def find_epochs(
@@ -449,6 +455,14 @@ class Survey:
     def names(self) -> list[str]:
         """Return all names in the directory as it is."""
         return self._directory.names(ordered=False)
+
+    def unreadable_indexes(self, names: Iterable[str]) -> list[str]:
+        """Return those of *names* that the disk does not give out: they may prove a loss."""
+        return [name for name in names if is_unreadable_index(self._directory, name)]
+
+    def name_aside(self, name: str) -> str:
+        """Return under which name an index that cannot be read would be kept."""
+        return name_aside(self._directory, name)
 
     def names_of_kept_tail(
         self, segment: Segment, position: int, *, holds_batches: bool

@@ -37,7 +37,9 @@ class Checks(NamedTuple):
 
     directory: Directory
 
-    def indexes(self, base: int, *, is_trimmed: bool | None = None) -> list[Finding]:
+    def indexes(
+        self, base: int, *, is_trimmed: bool | None = None, is_end_known: bool = False
+    ) -> list[Finding]:
         following = {0: 20, 20: 40}.get(base)
         segment = LogSegment(SegmentContext(self.directory, codec_table(), writable=False), base)
         try:
@@ -45,7 +47,11 @@ class Checks(NamedTuple):
         finally:
             segment.close()
         trimmed = following is not None if is_trimmed is None else is_trimmed
-        found = index_findings(self.directory, base, rows, scan, following, is_trimmed=trimmed)
+        found = index_findings(
+            *(self.directory, base, rows, scan, following),
+            is_trimmed=trimmed,
+            is_end_known=is_end_known,
+        )
         return [*found]
 
     def gap(self, base: int, state: LogState | None = None, log_start: int = 0) -> Finding | None:
@@ -212,3 +218,25 @@ def test_an_emptied_segment_without_proof(partition, check, state, code):
 
     assert (None if found is None else found.code.value) == code
     assert found is None or found.lost == ((20, 39),)
+
+
+@pytest.mark.parametrize("is_end_known", [True, False])
+def test_entries_behind_the_last_segment_may_be_of_lost_records(partition, check, is_end_known):
+    """[DUR-7] The finding said that no record is lost."""
+    path = file(partition, 40, "log")
+    end = 60
+    append(file(partition, 40, "index"), struct.pack(">ii", end + 5 - 40, path.stat().st_size))
+
+    (wrong,) = check.indexes(40, is_end_known=is_end_known)
+
+    lost = () if is_end_known else ((end, end + 5),)
+    assert wrong.records == (Records.NONE if is_end_known else Records.MAYBE_MISSING)
+    assert (wrong.code, wrong.lost) == ("INDEX_CORRUPT", lost)
+
+
+@pytest.mark.parametrize("entry", [(3, 1 << 20), (1 << 20, 0)])
+def test_an_entry_of_which_only_one_half_lies_behind_the_end_shows_no_loss(partition, check, entry):
+    """[DUR-8] A bit of the index may be wrong."""
+    append(file(partition, 40, "index"), struct.pack(">ii", *entry))
+
+    assert {one.records for one in check.indexes(40)} == {Records.NONE}

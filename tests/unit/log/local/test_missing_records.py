@@ -106,6 +106,19 @@ def test_an_index_that_cannot_be_read_proves_nothing(directory, tmp_path):
     assert found(directory) is None
 
 
+@pytest.mark.parametrize("swapped", [BASE, END])
+@pytest.mark.parametrize("base", [BASE, END])
+def test_an_index_beside_a_pending_swap_proves_nothing(directory, tmp_path, swapped, base):
+    """[LDR-3] It is that of a segment in whose place the ``.swap`` file comes."""
+    (tmp_path / f"{base:020d}.index").write_bytes(offsets((END + 5 - base, 1500)))
+    assert found(directory) is not None
+
+    (tmp_path / f"{swapped:020d}.log.swap").touch()
+
+    is_other = (swapped, base) == (END, BASE)
+    assert (found(directory) is not None) == is_other
+
+
 def test_a_whole_log_lacks_nothing(partition):
     with segstore.open(partition, read_only=True) as log:
         assert log.missing_records() == []

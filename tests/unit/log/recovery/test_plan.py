@@ -32,7 +32,7 @@ class Piece:
         return f"{self.base_offset:020d}.log"
 
 
-def survey(names=(), *, directories=(), sidecars=(), mark=NO_MARK):
+def survey(names=(), *, directories=(), sidecars=(), mark=NO_MARK, unreadable=()):
     return SimpleNamespace(
         names=lambda: [*names],
         listing=SegmentListing([*names]),
@@ -42,6 +42,8 @@ def survey(names=(), *, directories=(), sidecars=(), mark=NO_MARK):
         small=SmallFiles(has_state=True, state=None, has_recovery_point=True),
         had_failed_sync=False,
         is_directory=lambda name: name in directories,
+        unreadable_indexes=lambda indexes: [name for name in indexes if name in unreadable],
+        name_aside=lambda name: f"{name}.quarantine-1",
         names_of_kept_tail=lambda *_, **__: (["00000000000000000006.quarantine-1"], []),
     )
 
@@ -149,3 +151,16 @@ def test_index_files_without_a_log_go_and_directories_stay():
 
     assert found.lone_indexes == tuple(names[1:])
     assert report.warnings == [f"{names[0]} is no file, and was left where it is"]
+
+
+@pytest.mark.parametrize("is_foretold", [True, False])
+def test_an_index_without_a_log_that_cannot_be_read_is_kept(is_foretold):
+    """[DUR-7, DUR-59] It was removed without a word."""
+    names = [f"{base:020d}.index" for base in (3, 4)]
+
+    there = survey(names, unreadable=names[:1])
+    found, report = plan(there, judged(LOG, end=10), is_foretold=is_foretold)
+
+    assert found.lone_indexes == tuple(names)
+    assert report.removed == names[1:]
+    assert report.quarantined == ([f"{names[0]}.quarantine-1"] if is_foretold else [])
