@@ -293,7 +293,7 @@ class Directory:
     def create_file(self, name: str, data: Buffer, barrier: FileBarrier) -> None:
         """Create (or rewrite in place), fsync, fsync of the directory.
 
-        The clean-shutdown marker [DUR-24].
+        The clean shutdown marker [DUR-24].
         """
     def make_file(self, name: str) -> None:
         """Make an empty file where there is none; nothing is synced."""

@@ -31,7 +31,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "Print the records of a partition up to its end as of now. Nothing is written "
-        "to it and no lock is taken: it may be a broker's or another process's. PATH may be one "
+        "to it and no lock is taken: a broker or another process may use it. PATH may be one "
         ".log file alone, under any name. Exit code 1 when the log ends at damage and records may "
         "follow, or when something was left out."
     )
@@ -42,16 +42,16 @@ def register(parser: argparse.ArgumentParser) -> None:
         "-c", dest="count", type=record_count, metavar="N", help="stop after N records"
     )
     parser.add_argument(
-        "-e", dest="say_end", action="store_true", help="say where the end was, as kcat does"
+        "-e", dest="say_end", action="store_true", help="print where the end was, as kcat does"
     )
-    parser.add_argument("-q", dest="quiet", action="store_true", help="say nothing on stderr")
+    parser.add_argument("-q", dest="quiet", action="store_true", help="no messages on stderr")
     parser.add_argument(
         "--no-check-crcs", action="store_true", help="trust the bytes: read without checking CRCs"
     )
     parser.add_argument(
         "--skip-damaged",
         action="store_true",
-        help="go on behind damage; stderr says which offsets were left out",
+        help="read on after damage; stderr lists the offsets that were left out",
     )
     add_isolation_argument(parser)
     add_format_arguments(parser, "-f")
@@ -128,7 +128,7 @@ def say_what_is_hidden(
         return 1
     if damage is None or (span.end_timestamp is not None and shown.end_offset < log.log_end_offset):
         return 0
-    way_on = "" if shown.end_offset > log.log_end_offset else "; --skip-damaged goes on behind it"
+    way_on = "" if shown.end_offset > log.log_end_offset else "; --skip-damaged reads on after it"
     say(f"segstore: {log.path}: {damage}{way_on}")
     return 1
 

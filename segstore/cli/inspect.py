@@ -35,7 +35,7 @@ COLUMNS = ("BASE OFFSET", "LAST", "BATCHES", "RECORDS", "BYTES", "LATEST", "INDE
 def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
-        "Show what a partition is made of: segments with their indexes, batches by "
+        "Show the parts of a partition: segments with their indexes, batches by "
         "codec, checkpoints, leader epochs, markers, open transactions. Reads the headers of all "
         "batches."
     )
@@ -236,7 +236,7 @@ def _print(facts: dict[str, Any]) -> None:
         "topic id": facts["topic_id"],
         "size": f"{human_bytes(facts['size_bytes'])} in {segments}",
         "records": f"{facts['records']} in {count_of(facts['batches'], 'batch', 'batches')}",
-        "not counted": f"{uncounted}, cannot be opened" if facts["uncounted_batches"] else None,
+        "not counted": f"{uncounted}, cannot be decoded" if facts["uncounted_batches"] else None,
         "batches by codec": codecs,
         "transactional": facts["transactional_batches"] or None,
         "control batches": facts["control_batches"] or None,

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
-        "Open a partition for writing, as a program does after a crash: check what was "
-        "not yet safe, cut a torn tail (a copy is kept), rebuild indexes, close cleanly; then "
-        "check everything. Exit code 1 when bytes were cut or set aside, or something could not "
-        "be repaired (with --dry-run: would be). No log is made where none is."
+        "Open a partition for writing, as a program does after a crash: check what is not "
+        "proven durable, cut a torn tail and keep a copy, rebuild indexes, close cleanly. Then "
+        "check everything. Exit code 1 when bytes were cut or quarantined, or something could not "
+        "be repaired (with --dry-run: would be). A directory without a log gets none."
     )
     parser.add_argument("path", metavar="PATH", help="a partition's directory, or a log directory")
     parser.add_argument(
@@ -192,7 +192,7 @@ def _expected_left(repair: Repair) -> list[Finding]:
 
 
 def _in_the_way(name: str) -> str:
-    return f"{name} is no file: move what stands there out of the directory first"
+    return f"{name} is no regular file: move it out of the directory first"
 
 
 def _no_log(path: str) -> SegstoreError:

@@ -20,9 +20,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Check every batch (bounds, CRC, order), both indexes of each segment against "
         "its batches and, byte by byte, against its checksum sidecar (.segsum) where it has one, "
-        "and the small files beside them; name what opens for writing took out of "
-        "the log and kept in quarantine files. Nothing is written. Exit code 1 when something is "
-        "wrong with the log. docs/operations.md says what each code means, and what to do."
+        "and the small files. List the quarantine files, which keep what opens for writing took "
+        "out of the log. Nothing is written. Exit code 1 when something is wrong with the log. "
+        "docs/operations.md says what each code means, and what to do."
     )
     parser.add_argument(
         "paths", nargs="+", metavar="PATH", help="a partition's directory, or a log directory"

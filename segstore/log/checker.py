@@ -91,7 +91,7 @@ def _check(  # noqa: PLR0913 - the parts of a log
         as_=None if has_its_name else topic_partition,
     )
     if handle is not None and opened.lost_state is not None:
-        report.notes.append(f"{opened.lost_state}: nothing tells if records are missing")
+        report.notes.append(f"{opened.lost_state}: no file shows whether records are missing")
     return report
 
 

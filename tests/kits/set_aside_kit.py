@@ -109,10 +109,10 @@ def begin_and_end(path, end, monkeypatch) -> None:
 def follow(path, advice: str) -> list[str]:
     """Do what *advice* says; returns what was renamed."""
     renamed = re.findall(r"(\S+\.quarantine-\d+) to (\d{20}\.log)", advice)
-    if f"that {RESTART_MARKER} names" in advice:
+    if f"that {RESTART_MARKER} lists" in advice:
         text = (path / RESTART_MARKER).read_text()
         renamed = [(name, f"{name[:20]}.log") for name in re.findall(r"\S+\.quarantine-\d+", text)]
-    assert (not renamed) == ("No segment stands aside" in advice)
+    assert (not renamed) == ("No segment is in quarantine" in advice)
     for old, new in renamed:
         assert not (path / new).exists()
         (path / old).rename(path / new)

@@ -679,7 +679,7 @@ def test_a_reader_does_not_call_what_it_has_not_looked_at_missing(stopped):
     damage(path, batches[1], "take out of its middle")
     with segstore.open(path, read_only=True) as log:
         told = " ".join(log.report.warnings)
-        assert told == f"{SEALED_FILE} ends in bytes that are no batch, behind offset 5"
+        assert told == f"{SEALED_FILE} ends in bytes that are no batch, after offset 5"
         assert log.report.damage == told
 
 
@@ -1255,7 +1255,7 @@ def differing(path: Path) -> list[str]:
         return [] if is_same else [f"{forecast.error!r} became {error!r}"]
     foretold = forecast.report.to_dict()
     if forecast.split is not None:  # and nothing is said of what comes then
-        assert any("it would be split" in warning for warning in foretold["warnings"])
+        assert any("would split it" in warning for warning in foretold["warnings"])
         assert any("it was split into" in warning for warning in report["warnings"])
         report = {}
     problems = [

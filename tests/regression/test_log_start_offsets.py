@@ -58,9 +58,9 @@ RECORDS_BELOW_THE_START = 12
 HIGH_START = 1000
 CHECKPOINT = "log-start-offset-checkpoint"
 WAY_BACK = (
-    "to have them back copy these files, as <base offset>.log, into an empty directory of the"
-    " partition's name elsewhere, several of one base offset behind each other in the order of the"
-    " offsets that `segstore verify` names, and salvage that"
+    "to put them back, copy these files as <base offset>.log into an empty directory elsewhere"
+    " with the partition's name, and run `segstore salvage` on it; join files with the same base"
+    " offset into one .log, in the order of the offsets that `segstore verify` lists"
 )
 
 
@@ -154,7 +154,7 @@ def test_one_that_is_not_believed(new_log, tmp_path, place):
 def test_what_was_set_aside_is_told(contradicted, capsys, tmp_path):
     """[DUR-59] Each file with its offsets: no finding, but what could be had back is said."""
     with segstore.open(contradicted) as log:
-        assert f"if this is not the right number, {WAY_BACK}" in str(log.report)
+        assert f"if this log start is wrong, {WAY_BACK}" in str(log.report)
         checked = str(log.verify())
     code = cli.main(["verify", "-q", str(contradicted)])
     outputs = [checked, capsys.readouterr().out]
@@ -164,11 +164,11 @@ def test_what_was_set_aside_is_told(contradicted, capsys, tmp_path):
     outputs.append(str(segstore.salvage(contradicted, tmp_path / "saved-0")))
 
     for text in outputs:
-        assert "there is no whole batch in them" not in text
+        assert "they hold no whole batch" not in text
         for first in range(0, RECORDS_BELOW_THE_START, 4):
             assert (
                 f"4 batches with offsets {first} to {first + 3}, below the log start {HIGH_START}:"
-                " deleted, or set aside for a log start that was not what was written"
+                " deleted, or quarantined for a wrong log start"
             ) in text
 
 
@@ -255,7 +255,7 @@ def test_a_directory_without_a_segment(contradicted, capsys, command):
 def test_a_reader_is_told_that_nothing_is_shown(contradicted, command, capsys):
     """[DUR-7] It had shown no record, and said no word of the twelve that lie there."""
     with segstore.open(contradicted, read_only=True) as log:
-        told = [text for text in log.report.warnings if "lies above the end 12 of what" in text]
+        told = [text for text in log.report.warnings if "lies above the log end 12: reads" in text]
         assert (len(told), list(log)) == (1, [])
     assert cli.main([command, str(contradicted)]) == 0
 
@@ -617,7 +617,7 @@ def test_and_nothing_disproves_it(path):
     before = state_of(path)
     with segstore.open(path) as log:
         assert (log.log_start_offset, log.log_end_offset) == (1000, 1000)
-        assert any("is set aside" in warning for warning in log.report.warnings)
+        assert any("are in quarantine" in warning for warning in log.report.warnings)
 
     kept = {file.read_bytes() for file in path.glob("*.quarantine-*")}
     assert kept == {*before.values()}
@@ -734,7 +734,7 @@ def test_the_clean_marker_tells_where_the_log_starts(how, read_only):
         assert log.log_start_offset == DELETED
         assert offsets(log) == LEFT
         assert log.report.clean
-        (warning,) = (text for text in log.report.warnings if "clean-shutdown marker" in text)
+        (warning,) = (text for text in log.report.warnings if "clean shutdown marker" in text)
         assert LOG_START in warning
         assert str(DELETED) in warning
 
@@ -760,7 +760,7 @@ def test_a_checkpoint_that_says_more_is_believed():
     disk = without(closed(*SEGMENTS, ("delete_records", DELETED), settings=settings), LOG_START)
     with closing(settings.open(disk)) as log:
         assert log.log_start_offset == DELETED
-        assert not any("clean-shutdown marker" in text for text in log.report.warnings)
+        assert not any("clean shutdown marker" in text for text in log.report.warnings)
 
 
 def test_without_a_marker_the_log_starts_at_its_first_segment():

@@ -253,7 +253,7 @@ def test_a_log_renamed_to_deleted_is_kept_and_named(one_durable_segment):
     """[DUR-54, DUR-55] Renamed back it is opened again."""
     (one_durable_segment / LOG).rename(one_durable_segment / f"{LOG}.deleted")
     _check_refused(
-        one_durable_segment, rf"{LOG}\.deleted holds records.*Renamed to {LOG} it is opened again"
+        one_durable_segment, rf"{LOG}\.deleted holds records.*Rename it to {LOG} and open the log"
     )
     (one_durable_segment / f"{LOG}.deleted").rename(one_durable_segment / LOG)
     with segstore.open(one_durable_segment) as log:

@@ -291,7 +291,7 @@ def run(capsys, *arguments):
     return code, capsys.readouterr().out
 
 
-OF_DAMAGED = "; {} of them are no whole batch: records that had been acknowledged may be in these"
+OF_DAMAGED = "; {} of them are no whole batch, and may hold acknowledged records"
 
 
 def lines_expected(directory):
@@ -356,8 +356,8 @@ def test_bytes_without_a_batch(log_directory, capsys, tmp_path):
 
     code, out = run(capsys, "verify", "-q", log_directory.path)
     assert (code, out.splitlines()[0].split(": ")[1].split(";")[0]) == (0, "clean")
-    told = "12 bytes that an open for writing took out of the log: there is no whole batch in them"
-    assert f"{told} that the log does not have{OF_DAMAGED.format(12)}" in out
+    told = "12 bytes that an open for writing took out of the log: they hold no whole batch"
+    assert f"{told} that the log lacks{OF_DAMAGED.format(12)}" in out
     code, out = run(capsys, "salvage", "-q", log_directory.path, tmp_path / "saved" / "orders-0")
     assert code == 0
     assert "nothing was lost" not in out
@@ -429,7 +429,7 @@ def test_records_that_were_brought_back_behind_a_torn_batch(new_log, tmp_path):
     report = segstore.salvage(directory, tmp_path / "saved" / "topic-0")
 
     assert report.batches == 90
-    assert "there is no whole batch in them that the log does not have" in str(report)
+    assert "they hold no whole batch that the log lacks" in str(report)
 
 
 # ---- quarantine of opens that failed -------------------------------------------------------------
@@ -659,9 +659,9 @@ def test_the_next_open_tells_of_all_that_is_set_aside(log_to_set_aside, end, mon
         assert (log.log_start_offset, log.log_end_offset) == (1000, 1000)
         assert not log.report.created
         assert not log.report.clean
-        (warning,) = [text for text in log.report.warnings if "is set aside as" in text]
+        (warning,) = [text for text in log.report.warnings if "are in quarantine: " in text]
         assert sorted(log.report.set_aside) == [*NAMES]
-    assert f"is set aside as {NAMES[0]}, {NAMES[1]} and {NAMES[2]};" in warning
+    assert f"are in quarantine: {NAMES[0]}, {NAMES[1]} and {NAMES[2]};" in warning
     assert not (log_to_set_aside / RESTART_MARKER).exists()
     with segstore.open(log_to_set_aside) as log:
         assert log.report.clean
@@ -681,7 +681,7 @@ def test_another_log_start_does_not_count_what_was_set_aside_as_gone(
     before = {file.name: file.read_bytes() for file in log_to_set_aside.iterdir() if file.is_file()}
 
     for _ in range(2):
-        with pytest.raises(CorruptLogError, match="aside for the log start 1000") as refused:
+        with pytest.raises(CorruptLogError, match="whole log for the log start 1000") as refused:
             segstore.open(log_to_set_aside)
     after = {file.name: file.read_bytes() for file in log_to_set_aside.iterdir() if file.is_file()}
     assert before == after
@@ -732,17 +732,17 @@ def test_what_was_set_aside_and_taken_away_is_lost(
     assert main(["recover", "--dry-run", "-q", str(log_to_set_aside)]) == 1
     assert "records 0 to 8 are missing" in " ".join(capsys.readouterr().out.split())
     if log_start == 0:
-        assert "Nothing of it is here any more" in refusal(log_to_set_aside)
+        assert "All its quarantine files are gone" in refusal(log_to_set_aside)
         return
     with segstore.open(log_to_set_aside) as log:
         report = log.report
     assert not report.created
     assert not report.clean
     assert report.reason
-    (warning,) = [text for text in report.warnings if "not here any more" in text]
+    (warning,) = [text for text in report.warnings if "gone" in text]
     assert all(name in warning for name in NAMES)
     assert "records 0 to 8 are missing" in warning
-    assert "is set aside as" not in warning
+    assert "are in quarantine" not in warning
 
 
 @pytest.mark.parametrize("end", ENDS[1:])
@@ -758,15 +758,15 @@ def test_one_of_those_is_lost(log_to_set_aside, log_start, end, monkeypatch, cap
     assert NAMES[1] in out
     if log_start == 0:
         advice = refusal(log_to_set_aside)
-        assert f"{NAMES[-1]} is not here any more" in advice
+        assert f"{NAMES[-1]} is gone" in advice
         assert follow(log_to_set_aside, advice) == [*SET_ASIDE.get(end, NAMES)][:-1]
         with pytest.raises(CorruptLogError, match="9"):
             segstore.open(log_to_set_aside)
         return
     with segstore.open(log_to_set_aside) as log:
-        (warning,) = [text for text in log.report.warnings if "is set aside as" in text]
-    assert f"is set aside as {NAMES[0]} and {NAMES[1]};" in warning
-    assert f"{NAMES[-1]} is not here any more" in warning
+        (warning,) = [text for text in log.report.warnings if "are in quarantine: " in text]
+    assert f"are in quarantine: {NAMES[0]} and {NAMES[1]};" in warning
+    assert f"{NAMES[-1]} is gone" in warning
     assert "records 6 to 8 are missing" in warning
 
 
@@ -943,7 +943,7 @@ def test_a_mark_that_cannot_be_read_is_no_leave(log_to_set_aside, content, monke
     (log_to_set_aside / RESTART_MARKER).write_bytes(content)
 
     advice = refusal(log_to_set_aside)
-    assert "what it set aside cannot be told" in advice
+    assert "which files it lists is unknown" in advice
     assert NAMES[1] in advice
 
 
@@ -964,8 +964,8 @@ def test_a_torn_or_flipped_mark_is_not_believed(log_to_set_aside, monkeypatch, c
     assert RestartMarkerContent.parse(whole + b"\n") is None
     mark.write_bytes(whole.replace(b"quarantine-1", b"quarantine-2", 1))
 
-    assert "what it set aside cannot be told" in refusal(log_to_set_aside)
-    assert "what it set aside cannot be told" in verified(log_to_set_aside, capsys)
+    assert "which files it lists is unknown" in refusal(log_to_set_aside)
+    assert "which files it lists is unknown" in verified(log_to_set_aside, capsys)
 
 
 def test_a_mark_may_name_as_many_files_as_there_can_be(log_to_set_aside, monkeypatch):
@@ -982,4 +982,4 @@ def test_a_mark_may_name_as_many_files_as_there_can_be(log_to_set_aside, monkeyp
 
     with (log_to_set_aside / RESTART_MARKER).open("wb") as mark:
         mark.truncate(MAX_CHECKPOINT_BYTES + 1)
-    assert "what it set aside cannot be told" in refusal(log_to_set_aside)
+    assert "which files it lists is unknown" in refusal(log_to_set_aside)

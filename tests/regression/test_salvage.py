@@ -797,7 +797,7 @@ def test_a_lost_abort_is_told_with_what_the_index_says(write_log, tmp_path, act)
 
     assert [lost.first_offset for lost in report.lost] == [1]
     assert report.uncertain_transactions == [UncertainTransaction(5, 0, 1, end, aborted_at=1)]
-    assert any("aborted, at offset 1" in warning for warning in report.warnings)
+    assert any("it was aborted at offset 1" in warning for warning in report.warnings)
     assert committed(tmp_path / "b-0") == [0, *shown]
     values = report.to_dict()["uncertain_transactions"]
     assert [one["marker_offset"] for one in values] == [end]

@@ -92,7 +92,7 @@ def test_a_mark_outlives_a_clean_stop_of_who_does_not_know_it():
 
     with SETTINGS.open(disk) as log:
         assert not log.report.clean
-        assert any("is not believed" in warning for warning in log.report.warnings)
+        assert any("is ignored" in warning for warning in log.report.warnings)
         assert log.durable_offset == log.log_end_offset == 5
     assert not Directory(PATH, disk).exists(SYNC_FAILED_MARK)
     after = look(disk.crash_image(fate="lost"), SETTINGS)

@@ -501,7 +501,7 @@ def test_verify_says_what_is_true_and_recover_repairs(
     assert cli.main(["verify", "-q", str(partition_of_a_broker)]) == 1
     told = capsys.readouterr().out
     assert index.name in told
-    assert "reads of committed data ask the batches instead" in told
+    assert "committed reads use the batches instead" in told
     cli.main(
         ["cat", str(partition_of_a_broker), "--isolation", "read_committed", "--format", "jsonl"]
     )

@@ -121,7 +121,7 @@ def difference(case: Case, folder: Path) -> str | None:
     if start > kafka_start:  # no batch is missing: there is none between the two
         return GAP
     if start != kafka_start:
-        assert any("is not believed" in warning for warning in report.warnings)
+        assert any("is ignored" in warning for warning in report.warnings)
         return START
     return MORE if end > kafka_end else None
 

@@ -187,7 +187,7 @@ def _changed(
     ]
     if len(ranges) > _RANGES_TOLD:
         told.append(f"{len(ranges) - _RANGES_TOLD} ranges more")
-    what = f"{', '.join(told)} of the .log are not all as they were when it was sealed"
+    what = f"{', '.join(told)} of the .log changed after it was sealed"
     return ranges[0][0], _offsets_within(sidecar, headers, *ranges[0])[0], what
 
 

@@ -109,7 +109,7 @@ def index_findings(  # noqa: C901, PLR0913 - all that the verdict depends on
                 file=name,
                 position=position,
                 size_bytes=len(data) - position,
-                found=f"{len(entries) - len(used)} entries without a batch behind {len(used)}",
+                found=f"{len(entries) - len(used)} entries without a batch after {len(used)}",
                 action=Action.RECOVER,
                 repaired=True,
             )

@@ -253,7 +253,7 @@ class _Look:
             f"{name}: an index that could not be read; it may list records that are missing"
             for name in kept_indexes(names)
         ]
-        report.notes += [f"{name}: left over from an interrupted operation" for name in leftovers]
+        report.notes += [f"{name}: left by an interrupted operation" for name in leftovers]
         return report
 
     @staticmethod

@@ -126,7 +126,7 @@ def _log_start(
         found=f"the log start {told}",
         expected=f"at most the log end {log_end_offset}"
         if is_believed
-        else f"{start}, where the log starts: it is not believed",
+        else f"{start}, where the log starts",
         records=Records.UNREADABLE if is_believed else Records.NONE,
         action=Action.WRITE_LOG_START if is_believed else Action.RECOVER,
         repaired=not is_believed,
@@ -148,7 +148,7 @@ def _epochs(epochs: list[EpochEntry]) -> Iterator[Finding]:
             return
 
 
-# ---- an open that was setting a whole log aside [DUR-54] -----------------------------------------
+# ---- an open that quarantined a whole log [DUR-54] -----------------------------------------------
 
 
 def _restart_findings(mark: RestartMarker, forecast: OpenForecast) -> Iterator[Finding]:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 MAX_ATTEMPTS: Final = 5
 _PAUSE_SECONDS: Final = 0.01
 CHANGED: Final = (
-    f"the log was changed during each of {MAX_ATTEMPTS} looks at it: what was found may be of a"
-    " change that was under way"
+    f"the log was changed during each of {MAX_ATTEMPTS} checks: a finding may come from a change"
+    " that was under way"
 )
 _MADE_BY_CHANGES: Final = (
     CorruptIndexError,

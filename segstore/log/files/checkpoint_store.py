@@ -197,7 +197,7 @@ class CheckpointStore:
         warnings.append(
             f"{self.directory.path}/{LOG_START_OFFSET_CHECKPOINT} is"
             f" {'lost' if is_lost else f'not what was written: the log start {log_starts[0]}'};"
-            f" the log starts at {marked}, by its clean-shutdown marker"
+            f" the log starts at {marked}, by its clean shutdown marker"
         )
         log_starts[0] = marked
         return True

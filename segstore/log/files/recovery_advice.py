@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 WAY_BACK: Final = (
-    "to have them back copy these files, as <base offset>.log, into an empty directory of the"
-    " partition's name elsewhere, several of one base offset behind each other in the order of the"
-    " offsets that `segstore verify` names, and salvage that"
+    "to put them back, copy these files as <base offset>.log into an empty directory elsewhere"
+    " with the partition's name, and run `segstore salvage` on it; join files with the same base"
+    " offset into one .log, in the order of the offsets that `segstore verify` lists"
 )
-"""Not into the log: its log start and its clean marker speak of what came behind them."""
+"""Not into the log: its log start and its clean shutdown marker describe what came after them."""
 
 MOST_NAMES: Final = 5
 """So many files a sentence names; of more their rule."""
@@ -30,12 +30,12 @@ def salvage_hint(path: str) -> str:
 
 
 def recovery_advice(path: str) -> str:
-    """Say how to get at the records of a log that is refused to writers."""
+    """Say how to read the records of a log that an open for writing refuses."""
     return f"read_only=True opens the log as it is, and {salvage_hint(path)}"
 
 
 def way_on(path: str, offset: int | None, *, committed: bool = False) -> str:
-    """Say where a reader of the log or file at *path* goes on behind damage, and how.
+    """Say where a reader of the log or file at *path* goes on after damage, and how.
 
     Parameters
     ----------
@@ -81,14 +81,14 @@ def missing_runs(runs: Sequence[tuple[int, int]]) -> str:
 
 
 def restart_warning(log_start_offset: int, names: Sequence[str], lost: str = "") -> str:
-    """Say that a log begins anew, what has become of the old one, and how to have it back.
+    """Say that a log begins again, where the old one is, and how to put it back.
 
-    *lost* says what was set aside, and is not here any more.
+    *lost* says which quarantine files are gone.
     """
-    warning = f"the log start {log_start_offset} lies above the end: the log begins anew there"
+    warning = f"the log start {log_start_offset} lies above the end: the log begins again there"
     if names:
         warning += (
-            f", and what it held is set aside as {listed(names)}; if this is not the right number,"
+            f", and its old records are in quarantine: {listed(names)}; if this log start is wrong,"
             f" {WAY_BACK}"
         )
     return f"{warning}; {lost}" if lost else warning

@@ -25,19 +25,19 @@ WHAT: Final = {
     FindingCode.BATCH_INCOMPLETE: "the last batch is not whole, as after an interrupted write",
     FindingCode.BATCH_OUT_OF_ORDER: "a batch does not continue the one before it",
     FindingCode.RECORDS_CORRUPT: "the records of this batch cannot be decoded, its CRC is right",
-    FindingCode.ZEROS_AT_END: "there is nothing but zeros from here to the end of the file",
+    FindingCode.ZEROS_AT_END: "the file has only zeros from here to its end",
     FindingCode.SEGMENTS_OVERLAP: "two files hold the same offsets",
     FindingCode.SEGMENT_OVERFLOWS: "the segment of an old broker holds offsets that do not fit it",
-    FindingCode.SEGMENT_AFTER_DAMAGE: "the segment lies behind the end of the log",
+    FindingCode.SEGMENT_AFTER_DAMAGE: "the segment lies after the end of the log",
     FindingCode.RECORDS_MISSING: "records are missing",
     FindingCode.RECORDS_MAYBE_MISSING: "records may be missing",
-    FindingCode.QUARANTINE_LOST: "files that an open had set aside are gone",
+    FindingCode.QUARANTINE_LOST: "quarantine files are gone",
     FindingCode.FILE_UNREADABLE: "the file cannot be read",
-    FindingCode.FILE_IS_NO_FILE: "something else stands in the place of the file",
+    FindingCode.FILE_IS_NO_FILE: "this is no regular file",
     FindingCode.DIRECTORY_UNREADABLE: "the directory cannot be read",
     FindingCode.INDEX_MISSING: "the index file is missing",
     FindingCode.INDEX_CORRUPT: "the index is not that of the batches",
-    FindingCode.INDEX_PADDED: "there are zeros behind the last entry of a sealed segment's index",
+    FindingCode.INDEX_PADDED: "there are zeros after the last entry of a sealed segment's index",
     FindingCode.TRANSACTION_INDEX_CORRUPT: "the list of aborted transactions is wrong",
     FindingCode.SNAPSHOT_CORRUPT: "the producer snapshot cannot be used",
     FindingCode.SIDECAR_CORRUPT: "the checksum sidecar cannot be used",
@@ -49,45 +49,44 @@ WHAT: Final = {
     FindingCode.RECOVERY_POINT_ABOVE_END: "the recovery point lies above the log end",
     FindingCode.STATE_MISSING: "the file is missing or cannot be used",
     FindingCode.TOPIC_ID_MISSING: "the topic id is missing or cannot be read",
-    FindingCode.RESTART_UNFINISHED: "an open was setting the whole log aside, and was not done",
-    FindingCode.RESTART_REFUSED: "the log start is not the one with which an open began",
+    FindingCode.RESTART_UNFINISHED: "an open was interrupted while it quarantined the whole log",
+    FindingCode.RESTART_REFUSED: "the log start changed after an open began to quarantine the log",
     FindingCode.OPEN_REFUSED: "an open for writing refuses the log",
 }
 
-_LOOK_UPS: Final = "look-ups read the batches instead, which is slower"
+_LOOKUPS: Final = "lookups read the batches instead, which is slower"
 MEANING: Final = {
-    FindingCode.ZEROS_AT_END: "room that was allocated ahead, or a write that never reached the"
-    " disk",
+    FindingCode.ZEROS_AT_END: "preallocated space, or a write that never reached the disk",
     FindingCode.SEGMENTS_OVERLAP: "records are there twice; a read gives each offset once",
     FindingCode.SEGMENT_OVERFLOWS: "its index cannot name these offsets",
     FindingCode.SEGMENT_AFTER_DAMAGE: "what follows damage is not part of the log any more",
-    FindingCode.INDEX_MISSING: _LOOK_UPS,
-    FindingCode.INDEX_CORRUPT: _LOOK_UPS,
+    FindingCode.INDEX_MISSING: _LOOKUPS,
+    FindingCode.INDEX_CORRUPT: _LOOKUPS,
     FindingCode.INDEX_PADDED: "a broker takes the zeros for entries: zeros of a `.timeindex` may"
     " make it delete the segment as expired",
-    FindingCode.TRANSACTION_INDEX_CORRUPT: "reads of committed data ask the batches instead; a"
-    " broker would show aborted records",
+    FindingCode.TRANSACTION_INDEX_CORRUPT: "committed reads use the batches instead; a broker would"
+    " show aborted records",
     FindingCode.SNAPSHOT_CORRUPT: "the producers are read from the batches instead",
     FindingCode.SIDECAR_CORRUPT: "the segment is not compared byte by byte",
-    FindingCode.SIDECAR_DIFFERS: "bytes were changed by the disk or by another program after they"
-    " were safe",
+    FindingCode.SIDECAR_DIFFERS: "the disk or another program changed bytes after they were"
+    " durable",
     FindingCode.CHECKPOINT_CORRUPT: "what it says counts as missing",
     FindingCode.EPOCHS_WRONG: "the history of leaders is wrong",
     FindingCode.LOG_START_UNKNOWN: "deleted records may be read again",
     FindingCode.LOG_START_ABOVE_END: "all records count as deleted",
-    FindingCode.RECOVERY_POINT_ABOVE_END: "the log was longer when it was last safe on disk",
-    FindingCode.STATE_MISSING: "it says from where on no record may be missing: now nothing does",
+    FindingCode.RECOVERY_POINT_ABOVE_END: "the log was longer when it was last durable",
+    FindingCode.STATE_MISSING: "no other file shows whether records are missing",
     FindingCode.TOPIC_ID_MISSING: "a broker takes a log without topic id for a stray one and"
     " begins an empty partition",
-    FindingCode.RESTART_UNFINISHED: "the next open for writing ends it",
-    FindingCode.RESTART_REFUSED: "no open for writing goes on before this is settled",
+    FindingCode.RESTART_UNFINISHED: "the next open for writing finishes it",
+    FindingCode.RESTART_REFUSED: "every open for writing refuses the log until this is solved",
 }
-"""What a code means by itself; what it means for records is said behind that."""
+"""What a code means by itself; what it means for records comes after that."""
 
 _DONE_BY_RECOVER: Final = {
     FindingCode.ZEROS_AT_END: "cuts them",
     FindingCode.SEGMENT_OVERFLOWS: "splits it",
-    FindingCode.SEGMENT_AFTER_DAMAGE: "sets it aside, and keeps it",
+    FindingCode.SEGMENT_AFTER_DAMAGE: "quarantines it",
     FindingCode.SNAPSHOT_CORRUPT: "deletes it",
     FindingCode.TOPIC_ID_MISSING: "writes it again, with the id of the topic's other partitions",
 }
@@ -132,7 +131,7 @@ def advice(finding: Finding, path: str) -> str:
         Action.COPY_FROM_DISK: "the disk may be failing: copy the directory to another one;"
         f" {salvage}",
         Action.GRANT_ACCESS: f"repeat the command as a user who may read {finding.file}",
-        Action.RENAME: "do what is said above, then check again",
+        Action.RENAME: f"do what is said above, then run `segstore verify {where}`",
         Action.WRITE_TOPIC_ID: f"write {finding.file} again, with the topic id from"
         " `kafka-topics.sh --describe` or another partition of the topic; never delete it",
         Action.COMPARE: "compare the gaps of the log with another replica, and write down which"
@@ -142,12 +141,12 @@ def advice(finding: Finding, path: str) -> str:
     }[finding.action]
     if finding.code is FindingCode.SIDECAR_DIFFERS:
         sidecar = f"{finding.file.removesuffix('.log')}.segsum"
-        text += f"; if it is as it should be, remove {sidecar}, and `segstore recover {where}"
+        text += f"; if the .log is right, remove {sidecar}, and `segstore recover {where}"
         text += " --checksum-sidecars` writes it again"
     if finding.action is Action.RECOVER and not finding.repaired:
-        text += ", once what keeps it from opening the log is settled"
+        text += ", after the findings that stop it are solved"
     if finding.repaired and finding.action is not Action.RECOVER:
-        text += f"; {recover} goes on as it is"
+        text += f"; {recover} accepts the log as it is"
     return text
 
 
@@ -217,13 +216,13 @@ def _records_text(finding: Finding) -> str:
         )
     text = {
         Records.NONE: "no record is lost",
-        Records.MAYBE_MISSING: f"{named} may be missing, or were deleted: nothing tells which",
+        Records.MAYBE_MISSING: f"{named} may be missing, or were deleted: no file shows which",
         Records.MISSING: f"missing: {named}",
         Records.UNREADABLE: f"cannot be read: {named}",
         Records.WRONG: f"may be read wrong: {named}",
     }[finding.records]
     if finding.salvageable:
-        text += f"; behind the damage {ranges_text(finding.salvageable)} can be salvaged"
+        text += f"; after the damage {ranges_text(finding.salvageable)} can be salvaged"
     return text
 
 

@@ -162,8 +162,8 @@ def _forecast(
         judgement = judge(survey, start.stored, report, progress)
         if judgement.split is not None:
             report.warnings.append(
-                f"{judgement.split.name} holds offsets that do not fit its base offset: it would be"
-                " split, and what comes then cannot be told before"
+                f"{judgement.split.name} holds offsets that do not fit its base offset: recovery"
+                " would split it; what it would do after that is not known before"
             )
             return OpenForecast(report=report, split=judgement.split.base_offset)
         plan = plan_of(survey, judgement, report, RemoteRecords(), is_foretold=True)

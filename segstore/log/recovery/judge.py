@@ -191,7 +191,7 @@ def _settled(survey: Survey, report: RecoveryReport) -> StoredState:
         # the stop was one of a broker, or of Kafka's profile, which know no mark: they raised the
         # recovery point over pages that may not be on the disk
         report.warnings.append(
-            "a sync had failed before the stop that calls itself clean: it is not believed"
+            "a sync failed before the clean close: the clean shutdown marker is ignored"
         )
         stored = replace(stored, parent_is_clean=False, own_marker=None, recovery_point=None)
     marker, state = stored.own_marker, survey.small.state
@@ -254,8 +254,8 @@ def require_log_file(survey: Survey) -> None:
         raise _no_log_file(
             survey,
             f"{lost.deleted} holds records",
-            f"Renamed to {lost.deleted.removesuffix(DELETED_FILE_SUFFIX)} it is opened again;"
-            " else restore the directory from a copy",
+            f"Rename it to {lost.deleted.removesuffix(DELETED_FILE_SUFFIX)} and open the log"
+            " again, or restore the directory from a copy",
         )
     shown_by = lost.shown_by
     if state is not None and state.latest_epoch is not None:
@@ -436,21 +436,23 @@ def clean_end(
     report.clean = False
     marker = stored.own_marker
     if not stored.parent_is_clean and marker is None:
-        report.reason = "no clean-shutdown marker"
+        report.reason = "no clean shutdown marker"
         return None
     active = segments[-1]
     try:
         end, ends_clean = survey.end_of(active)
     except (CorruptRecordError, CorruptLogError) as error:
-        report.reason = f"marked clean, but {error}"
+        report.reason = f"there is a clean shutdown marker, but {error}"
         return None
     if not ends_clean:
-        report.reason = f"marked clean, but {active.name} ends in bytes that are no batch"
+        report.reason = (
+            f"there is a clean shutdown marker, but {active.name} ends in bytes that are no batch"
+        )
         return None
     if stored.lacks_records_from(end):
         report.reason = (
-            f"marked clean, but the log ends at offset {end}, below the recovery point"
-            f" {stored.recovery_point}"
+            f"there is a clean shutdown marker, but the log ends at offset {end}, below the"
+            f" recovery point {stored.recovery_point}"
         )
         return None
     if (

@@ -51,7 +51,7 @@ class Tail(NamedTuple):
     scanned: tuple[ScannedSegment, ...]
     """At least one; the last one's file may have to be cut."""
     later: tuple[Segment, ...]
-    """Segments behind the end, to be set aside."""
+    """Segments after the end, to be quarantined."""
     next_offset: int
     cut: Cut | None
     reason: str | None
@@ -156,7 +156,7 @@ def _end_to_repair(survey: Survey, segment: Segment, following: Segment, next_of
     if is_overflowed:
         raise OverflowedSegmentError(segment)
     if scan.next_offset < next_offset:
-        said = f"is damaged behind {scan.next_offset - 1}"
+        said = f"is damaged after offset {scan.next_offset - 1}"
         raise damage(survey.path, segment, said, scan.why)
     if scan.stop != "complete" and not (
         following.base_offset == scan.next_offset and ends_in_zeros
@@ -164,7 +164,7 @@ def _end_to_repair(survey: Survey, segment: Segment, following: Segment, next_of
         raise damage(
             survey.path,
             segment,
-            f"ends in bytes that are no batch, behind {scan.next_offset - 1}",
+            f"ends in bytes that are no batch, after offset {scan.next_offset - 1}",
         )
     return scan.valid_bytes
 

@@ -57,7 +57,7 @@ def with_possible_log_start(
         first = max(first, own.log_start_offset or 0)
     report.warnings.append(
         f"the log start {found.log_start_offset} lies above the end {end} of a log that was"
-        f" closed cleanly: it is not believed, the log starts at {first}"
+        f" closed cleanly: it is ignored, the log starts at {first}"
     )
     return replace(found, log_start_offset=first)
 
@@ -218,7 +218,7 @@ def kept_remote_part(state: LogState | None, first: int, found: StoredState) -> 
     if state is None or min(state.local_log_start_offset, first) <= start:
         return None
     return (
-        f"records {start} to {first - 1} are in remote storage alone: they stay the log's, and"
-        " nothing counts as uploaded. Open it with remote_offset_reader and"
-        " remote_storage_enable=True, or give them up by remote_log_delete_on_disable=True"
+        f"records {start} to {first - 1} are in remote storage alone: they stay part of the log,"
+        " and no later record counts as uploaded. Open the log with remote_offset_reader and"
+        " remote_storage_enable=True, or delete them with remote_log_delete_on_disable=True"
     )

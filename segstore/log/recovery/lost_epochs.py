@@ -94,7 +94,7 @@ def note_maybe_missing(  # noqa: PLR0913 - what an open knows
     if runs:
         report.maybe_missing = f"{missing_runs(runs)}, unless {doubt.others}"
         report.maybe_missing_ranges = runs
-        why += f": {report.maybe_missing}; no open behind one for writing tells that again"
+        why += f": {report.maybe_missing}; after an open for writing no open reports this again"
     if runs or is_reported:
         report.warnings.append(why)
 
@@ -119,7 +119,7 @@ def _without_state(
     if lost is None:
         return None
     report.lost_state = f"{LOG_STATE} {lost}"
-    why = f"{report.lost_state}: from where on no record may be missing nothing tells any more"
+    why = f"{report.lost_state}: no file shows any more from which offset on the log is complete"
     others = "deleted, compacted away by a broker, or in remote storage alone"
     return _Doubt(
         why, begin_without_state(found, epochs.told_entries), MAX_LONG, [], others, is_reported=True
@@ -139,7 +139,7 @@ def _without_epochs(
         only_crashes_from = MAX_LONG  # nothing of the file is believed
     elif segments and state.fits(epochs.noted_entry):
         only_crashes_from = segments[0].base_offset  # what is missing behind it is an error
-    why = f"{LEADER_EPOCH_CHECKPOINT} was lost, and by {LOG_STATE} batches with it"
+    why = f"{LEADER_EPOCH_CHECKPOINT} was lost, and {LOG_STATE} shows that batches were too"
     begin = max(known_log_start(state, found), state.contiguous_from)
     more = 0 if epochs.lost is None else epochs.lost.gaps_count - len(gaps)
     gaps = [(max(first, begin), end) for first, end in gaps if end > begin]
@@ -154,7 +154,7 @@ def _with_other_epochs(state: LogState, found: StoredState, epochs: FoundEpochs)
     if epochs.contradiction is None:
         return None
     begin = max(known_log_start(state, found), state.contiguous_from)
-    why = f"{LEADER_EPOCH_CHECKPOINT} is not what was written, or a broker was here"
+    why = f"{LEADER_EPOCH_CHECKPOINT} is not what was written, or a broker wrote to the log"
     return _Doubt(why, begin, MAX_LONG, [], _BY_A_BROKER, is_reported=False)
 
 

@@ -194,7 +194,7 @@ def plan_leftovers(survey: Survey, report: RecoveryReport) -> LeftoversPlan:
     first = names.go(found.incomplete)
     others = names.go(found.worthless)
     damaged = tuple((base, names.set_aside(base)) for base in found.damaged)
-    report.warnings += [f"a damaged .swap segment at {base} was set aside" for base, _ in damaged]
+    report.warnings += [f"a damaged .swap segment at {base} was quarantined" for base, _ in damaged]
     gone = {sidecar_name(file.offset) for file in found.replaced}
     replaced = names.go(sorted(gone.intersection(survey.names())) if gone else ())
     replaced += names.go(file.name for file in found.replaced)
@@ -387,7 +387,7 @@ def _note_restart(
         is_told = bool(report.set_aside or lost)
         report.created = report.clean = False
         if report.reason is None:
-            report.reason = "an open before was setting all there is aside, and was not done"
+            report.reason = "an earlier open was interrupted while it quarantined the whole log"
     if is_told:
         start = judgement.stored.log_start_offset
         report.warnings.append(restart_warning(start, sorted(report.set_aside), lost))

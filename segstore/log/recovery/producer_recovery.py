@@ -69,12 +69,15 @@ def recover_producers(
             from_clean_shutdown=report.clean and is_empty,
         )
     except (CorruptRecordError, InvalidTxnStateError) as error:  # or its transactions have holes
-        what = f"no producer snapshot spares a look at it. {recovery_advice(directory.path)}"
+        what = (
+            "recovery must read it, for no producer snapshot covers it."
+            f" {recovery_advice(directory.path)}"
+        )
         raise corrupt_log(error, what) from error
     if not report.clean:
         producers.snapshots.distrust_latest()
     report.warnings += [
-        f"{error}: the snapshot was deleted, the producers were read from the log"
+        f"{error}: the snapshot was deleted, and the producers were read from the batches"
         for error in (*before.snapshots.refused, *producers.snapshots.refused)
     ]
     return producers

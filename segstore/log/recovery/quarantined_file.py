@@ -1,7 +1,7 @@
 """What quarantine files hold: records that an open for writing took out of a log [DUR-59].
 
-It keeps what it cuts, and whole segments that it sets aside, as ``<base offset>.quarantine-<n>``.
-No open reads these files again; who checks or saves a log has to know of the records in them.
+It keeps what it cuts, and whole segments that it takes out, as ``<base offset>.quarantine-<n>``.
+No open reads these files again; a check, and a salvage, has to know of the records in them.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ class QuarantinedFile(NamedTuple):
             )
             where += (
                 f"{'; and ' if self.batches else ': '}{there}, below the log start"
-                f" {self.log_start_offset}: deleted, or set aside for a log start that was not what"
-                f" was written; {WAY_BACK}"
+                f" {self.log_start_offset}: deleted, or quarantined for a wrong log start;"
+                f" {WAY_BACK}"
             )
         elif not self.batches:
-            where += ": there is no whole batch in them that the log does not have"
+            where += ": they hold no whole batch that the log lacks"
         if self.damaged_bytes:
             where += (
-                f"; {self.damaged_bytes} of them are no whole batch: records that had been"
-                " acknowledged may be in these"
+                f"; {self.damaged_bytes} of them are no whole batch, and may hold acknowledged"
+                " records"
             )
         return where
 

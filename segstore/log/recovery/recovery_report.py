@@ -30,19 +30,19 @@ class RecoveryReport:
     scanned_bytes : int
         Bytes of ``.log`` files that were checked.
     truncated_bytes : int
-        Bytes cut behind the last good batch, or set aside in whole segments.
+        Bytes cut after the last good batch, or quarantined in whole segments.
     truncated_from_offset : int or None
         The log end after the cut, None when nothing was cut.
     reason : str or None
-        Why it was cut, or why the stop counts as unclean.
+        Why it was cut, or why the last close counts as unclean.
     set_aside : list of str
-        Files of whole segments that were taken out of the log, under their new names: these end in
-        ``.quarantine-<n>``, as those of `quarantined` do. Those of an open that was not done with
-        setting all aside too.
+        Whole segments that were quarantined, under their new names: these end in
+        ``.quarantine-<n>``, as those of `quarantined` do. Also those of an open that was
+        interrupted while it quarantined the whole log.
     removed : list of str
         Leftovers of interrupted operations that were removed.
     rebuilt : list of str
-        Derived files that were written anew.
+        Derived files that were written again.
     rewritten_bytes : int
         Bytes above the recovery point, which this open has synced: they are written again in place
         before the first change, a flush or the close [DUR-36].
@@ -56,9 +56,9 @@ class RecoveryReport:
         A write that was not finished is none.
     maybe_missing : str or None
         Which records were lost together with the leader epochs or ``.segstore``, or deleted by a
-        broker: nothing tells which, and the next open knows of neither.
+        broker: no file shows which, and the next open does not report it again.
     maybe_missing_ranges : list of (int, int)
-        The same as ranges, ascending: the first offset, and the one behind the last.
+        The same as ranges, ascending: the first offset, and the one after the last.
     lost_state : str or None
         ``.segstore`` is missing, or cannot be read: a gap of the log counts as no loss.
     doubtful_epochs : str or None
@@ -110,7 +110,7 @@ class RecoveryReport:
             setattr(self, known.name, getattr(other, known.name))
 
     def add_notes_to(self, error: BaseException) -> None:
-        """Add what *error*, which ends the open, would keep from being told for ever."""
+        """Add what no later open reports to *error*, which ends the open."""
         if self.maybe_missing is not None:
             error.add_note(self.maybe_missing)
 
@@ -150,7 +150,7 @@ class RecoveryReport:
         if self.reason:
             lines.append(f"reason: {self.reason}")
         for title, names in (
-            ("set aside", self.set_aside),
+            ("quarantined segments", self.set_aside),
             ("kept in quarantine", self.quarantined),
             ("removed", self.removed),
             ("rebuilt", self.rebuilt),

@@ -1,7 +1,7 @@
-"""The marker file of an open that sets a whole log aside: its log start is above its end.
+"""The marker file of an open that quarantines a whole log: its log start is above its end.
 
 Source: [DUR-54, DUR-59]. It has the log start: with a lower one nothing of that holds. And it names
-what is set aside, before the first rename: quarantine files of other incidents may stand beside it.
+the quarantine files, before the first rename: those of other incidents may be beside them.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class RestartMarkerContent(NamedTuple):
 
     log_start_offset: int
     log_end_offset: int
-    """Of the log that is set aside."""
+    """Of the log that is quarantined."""
     names: tuple[str, ...]
-    """Under which its segments are set aside, ascending; empty ones are not."""
+    """Under which its segments are quarantined, ascending; empty ones are not."""
 
     def format(self) -> bytes:
         """Return the file's text, and a CRC-32C of it at the end."""
@@ -63,7 +63,7 @@ def _with_crc(text: bytes) -> bytes:
 
 
 class RestartMarker:
-    """That of one directory, as somebody finds it.
+    """The marker of one directory, as it is found.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class RestartMarker:
     content : RestartMarkerContent or None
         What the mark says, None where it is not there or cannot be read.
     beside : tuple of str
-        Of what it names, that which stands aside.
+        Of what it names, the files that are in quarantine.
     missing : tuple of str
         And what is neither there nor in the log.
     """
@@ -109,18 +109,18 @@ class RestartMarker:
 
     @property
     def has_names(self) -> bool:
-        """Whether anything was to be set aside; where the mark cannot tell, whether it may be."""
+        """Whether anything was to be quarantined; with a damaged marker, whether it may be."""
         return bool(self._unnamed if self.content is None else self.content.names)
 
     def set(self, content: RestartMarkerContent) -> None:
-        """Leave the mark, on the disk at once."""
+        """Write the marker; it is durable at return."""
         self._directory.write_file_atomically(
             RESTART_MARKER, content.format(), FileBarrier.LOG_START
         )
         self.stands, self.content = True, content
 
     def remove(self) -> None:
-        """Take it away: the last step of the open, which tells of it [DUR-7]."""
+        """Take it away: the last step of the open, which reports it [DUR-7]."""
         self._directory.unlink(RESTART_MARKER)
         self._directory.sync(Barrier.LEFTOVERS_GONE)
         self.stands, self.content = False, None
@@ -128,12 +128,13 @@ class RestartMarker:
     def require_same_log(self, log_start_offset: int) -> None:
         """Refuse an open that finds a log start below that of the mark.
 
-        Without a record in the log nothing was set aside: it begins at any log start from its end.
+        Without a record in the log nothing was quarantined: it begins at any log start from its
+        end on.
 
         Raises
         ------
         CorruptLogError
-            What was set aside for the mark's log start is missing now.
+            What was quarantined for the marker's log start is missing now.
         """
         content = self.content
         if content is not None:
@@ -148,7 +149,7 @@ class RestartMarker:
             else "a log start that cannot be read"
         )
         raise CorruptLogError(
-            f"an open was setting the whole log aside for {then}, and now it is"
+            f"an open began to quarantine the whole log for {then}, and now the log start is"
             f" {log_start_offset}. No record was changed. {self.hint()}",
             file=f"{self._directory.path}/{RESTART_MARKER}",
             found=repr(self._content[:20]),
@@ -156,24 +157,24 @@ class RestartMarker:
         )
 
     def hint(self) -> str:
-        """Say how what was set aside becomes part of the log again, a sentence or more."""
+        """Say how what was quarantined becomes part of the log again, a sentence or more."""
         mark = RESTART_MARKER
         restore = f"restore the directory from a copy without {mark}"
         if self.content is None:
             return self._hint_for_unnamed()
         if not self.content.names:
             return (
-                f"Nothing was set aside: write a log start from {self.content.log_end_offset} on"
+                f"Nothing was quarantined: write a log start from {self.content.log_end_offset} on"
                 f" into {LOG_START_OFFSET_CHECKPOINT}"
             )
         if len(self.missing) == len(self.content.names):
-            return f"Nothing of it is here any more: {restore}"
+            return f"All its quarantine files are gone: {restore}"
         if not self.beside:
-            way = f"No segment stands aside: remove {mark}"
+            way = f"No segment is in quarantine: remove {mark}"
         elif len(self.beside) > MOST_NAMES:
             way = (
-                f"Rename those files that {mark} names and that are here, each to <its first 20"
-                f" digits>.log where that is not here, and then remove {mark}"
+                f"Rename each file that {mark} lists, and that is here, to <its first 20"
+                f" digits>.log, unless that .log is here, and then remove {mark}"
             )
         else:
             pairs = [f"{name} to {_log_of(name)}" for name in self.beside]
@@ -184,13 +185,13 @@ class RestartMarker:
 
     def _hint_for_unnamed(self) -> str:
         mark = RESTART_MARKER
-        told = f"{mark} is damaged, and what it set aside cannot be told"
+        said = f"{mark} is damaged: which files it lists is unknown"
         if not self._unnamed:
-            return f"{told}; no segment stands aside: remove {mark}"
+            return f"{said}; no segment is in quarantine: remove {mark}"
         return (
-            f"{told}: {listed(self._unnamed)} may be of it, or older. `segstore verify` says which"
-            " offsets are in them: rename to <base offset>.log what belongs into the log, and"
-            f" nothing else, and then remove {mark}"
+            f"{said}. {listed(self._unnamed)} may be among them, or older. `segstore verify` lists"
+            " the offsets in these files. Rename only those that belong to the log, to <base"
+            f" offset>.log, and then remove {mark}"
         )
 
     def missing_records(self) -> str:
@@ -209,9 +210,9 @@ class RestartMarker:
 
 
 def missing_files_text(names: Iterable[str]) -> str:
-    """Say that files that were set aside are lost."""
+    """Say that quarantine files are lost."""
     lost = [*names]
-    return f"{listed(lost)} {'is' if len(lost) == 1 else 'are'} not here any more"
+    return f"{listed(lost)} {'is' if len(lost) == 1 else 'are'} gone"
 
 
 def _log_of(name: str) -> str:

@@ -64,13 +64,13 @@ class UncertainTransaction(NamedTuple):
 
     def __str__(self) -> str:
         text = (
-            f"the end of the transaction of producer {self.producer_id} from offset"
-            f" {self.first_offset} on may be among what was lost from offset {self.lost_from} on:"
-            f" its records count as what the marker at offset {self.marker_offset} says, committed"
-            " or aborted, and may have been the other"
+            f"the end marker of the transaction of producer {self.producer_id} from offset"
+            f" {self.first_offset} on may be lost, from offset {self.lost_from} on; its records"
+            f" count as committed or aborted by the marker at offset {self.marker_offset}, which"
+            " may be wrong"
         )
         if self.aborted_at is not None:
-            text += f"; the transaction index says: aborted, at offset {self.aborted_at}"
+            text += f"; by the transaction index it was aborted at offset {self.aborted_at}"
         return text
 
 
@@ -95,13 +95,13 @@ class SalvageReport:
         What the source has twice, as where files of another replica were copied over it; each
         batch was copied once, so that nothing of this is lost.
     unproven : list of tuple
-        First and last offset of batches that were copied behind damage, and whose offsets nothing
+        First and last offset of batches that were copied after damage, and whose offsets no batch
         next to them confirms: no checksum covers these.
     uncertain_transactions : list of UncertainTransaction
         Of which aborted records may count as committed, since a marker may be lost.
     maybe_lost : list of tuple
-        First offset and the next one of gaps of which nothing tells whether a file was lost or the
-        records were deleted, compacted away, or at the end not yet synced when a process died.
+        First offset and the next one of gaps. A file was lost, or the records were deleted,
+        compacted away, or, at the end, not yet synced when a process died: no file shows which.
     quarantined : list of str
         Quarantine files of the source without a whole batch that the log lacks; nothing of them is
         copied. Those with such batches are among what is lost.
@@ -164,15 +164,15 @@ class SalvageReport:
         texts += [str(one) for one in self.uncertain_transactions[:_SHOWN_RANGES]]
         more = len(self.uncertain_transactions) - _SHOWN_RANGES
         if more > 0:
-            texts.append(f"and so may the ends of {more} more transactions be")
+            texts.append(f"the end markers of {more} more transactions may be lost too")
         if self.maybe_lost:
-            first, behind = self.maybe_lost[0]
+            first, end = self.maybe_lost[0]
             others = len(self.maybe_lost) - 1
             more_ranges = f", and of {others} more ranges" if others else ""
             texts.append(
-                f"no file holds the offsets {first} to {behind - 1}{more_ranges}: compaction leaves"
-                " such gaps, so does a file that was lost, and at the end of the log a crash before"
-                " a sync; nothing tells which it was"
+                f"no file holds the offsets {first} to {end - 1}{more_ranges}: compaction leaves"
+                " such gaps, and so does a lost file, or, at the log end, a crash before a sync; no"
+                " file shows which"
             )
         return texts
 
@@ -190,7 +190,7 @@ class SalvageReport:
         offsets = f"offsets {self.log_start_offset} to {self.log_end_offset}"
         lines = [f"{kept}; {offsets}; {self.seconds:.3f} s"]
         if self.complete and self.maybe_lost:
-            lines.append("no byte of the .log files was lost; whether a file was, nothing tells")
+            lines.append("no byte of the .log files was lost; whole files may be missing")
         elif self.complete and self.quarantined:
             lines.append("nothing of the .log files was lost")
         elif self.complete:
@@ -224,5 +224,5 @@ def other_epochs(name: str, row: np.void, expected: int, count: int) -> str:
     return (
         f"{name}, position {row['position']}: the batch of {offsets} has the leader epoch"
         f" {row['epoch']}, and leader-epoch-checkpoint or .segstore say {expected}{more}: no"
-        " checksum covers an epoch; batches are copied as they stand"
+        " checksum covers an epoch; batches are copied as they are"
     )

@@ -132,8 +132,8 @@ class LogView:
                 return loaded
         raise ResourceError(
             "the log's writer deletes its segments faster than they can be opened:"
-            f" {_ATTEMPTS} times in a row one was gone that had just been listed; opening the log"
-            " again may work",
+            f" {_ATTEMPTS} times in a row a segment that had just been listed was gone; open the"
+            " log again",
             file=self._directory.path,
         ) from gone
 
@@ -141,7 +141,7 @@ class LogView:
         """Raise LogTruncatedError when a file that was read is not the one of its name any more."""
         if is_any_replaced(segments):
             raise LogTruncatedError(
-                "the log is cut by its writer, and written again, while it is opened",
+                "the log's writer truncates it, and appends again, while it is opened",
                 file=self._directory.path,
                 found="other files of the same names",
                 expected="those that were read",
@@ -273,8 +273,8 @@ class LogView:
             time.sleep(min(_PAUSE_SECONDS * (attempt + 1), _LONGEST_PAUSE_SECONDS))
         else:
             raise ResourceError(
-                "the log's writer has emptied it, and has not made the new segment yet; opening the"
-                " log again may work",
+                "the log's writer has removed all records, and has not made the new segment yet;"
+                " open the log again",
                 file=directory.path,
                 found="no .log file, and a writer",
                 expected="the segment that it is about to make",
@@ -292,8 +292,8 @@ class LogView:
         now = self._checkpoint_store.read()
         if (now.own_marker, now.parent_is_clean) == (found.own_marker, found.parent_is_clean):
             self._note_damage(
-                f"the log start {found.log_start_offset} and the end of the log contradict its"
-                " clean stop: one of the two is not what was written"
+                f"the log was closed cleanly, and its log start {found.log_start_offset} does not"
+                " fit its end: one of the two is not what was written"
             )
 
     def _has_state(self) -> bool:
@@ -366,7 +366,7 @@ class LogView:
         if loss != self._seen_loss:
             self._seen_loss = loss
             raise LogTruncatedError(
-                "the log is cut by its writer while it is opened",
+                "the log's writer truncates it while it is opened",
                 file=self._directory.path,
                 found=f"end offset {end}",
                 expected=f"{found.safe_below} at least",
@@ -395,7 +395,7 @@ class LogView:
                 self._note_damage(f"{what} before {following.name}")
             else:
                 self._note_damage(
-                    f"{segment.name} ends in bytes that are no batch, behind offset {end - 1}"
+                    f"{segment.name} ends in bytes that are no batch, after offset {end - 1}"
                 )
 
     def _hides_records(
@@ -469,7 +469,7 @@ def _is_being_emptied(directory: Directory) -> bool:
 def _below_log_start(
     segments: Sequence[Segment], end: int, found: StoredState, state: LogState | None
 ) -> list[str]:
-    """Return what a reader is told of records that all lie below the log start, nothing without.
+    """Return what a reader is warned of: records that all lie below the log start; else nothing.
 
     Unless ``.segstore`` says that they are to go. A crash may have left the log so, within a
     deletion; a log start that is not what was written looks the same, and hides them all.
@@ -479,5 +479,5 @@ def _below_log_start(
         return []
     if state is not None and state.is_being_emptied:
         return []
-    told = f"the log start {start} lies above the end {end} of what is there: no record is shown"
-    return [f"{told}; `segstore verify` says what the next open for writing makes of it"]
+    warning = f"the log start {start} lies above the log end {end}: reads return no record"
+    return [f"{warning}; `segstore verify` shows what the next open for writing does"]

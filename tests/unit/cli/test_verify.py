@@ -222,7 +222,7 @@ def test_leftovers_are_notes(partition: Path):
     check = check_partition(str(partition))
 
     assert check.findings == []
-    assert check.notes == [f"{name(0, 'log')}.deleted: left over from an interrupted operation"]
+    assert check.notes == [f"{name(0, 'log')}.deleted: left by an interrupted operation"]
 
 
 def test_json_has_everything(partition: Path, capsys: pytest.CaptureFixture[str]):
@@ -316,4 +316,4 @@ def test_a_count_that_no_batch_holds_is_a_finding(tmp_path, capsys):
     assert cli.main(["inspect", "-q", str(tmp_path / "a-0")]) == 1  # its only batch cannot be read
     said = capsys.readouterr().out
     assert "records: 0 in 1 batch" in said
-    assert "not counted: 1 batch, cannot be opened" in said
+    assert "not counted: 1 batch, cannot be decoded" in said

@@ -52,7 +52,7 @@ def test_a_changed_leader_epoch_is_found_and_its_bytes_and_offsets_named(
         f"bytes {begin} to {begin + BLOCK_BYTES - 1}"
         f" (offsets {base + begin // (batch.size)} to"
         f" {min(following - 1, base + (begin + BLOCK_BYTES - 1) // batch.size)})"
-        " of the .log are not all as they were when it was sealed"
+        " of the .log changed after it was sealed"
     )
     order, changed = report.findings
     assert order.code == FindingCode.BATCH_OUT_OF_ORDER

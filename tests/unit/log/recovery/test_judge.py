@@ -78,7 +78,7 @@ def test_a_clean_stop_behind_a_failed_sync_is_not_believed(clean):
 
     assert believed == StoredState(2, None, parent_is_clean=False, own_marker=None)
     assert report.warnings[0] == "before"
-    assert "is not believed" in report.warnings[1]
+    assert "is ignored" in report.warnings[1]
     assert judge_start(survey(found), report).stored == found
 
 
@@ -190,9 +190,14 @@ BROKERS = StoredState(0, None, parent_is_clean=True, own_marker=None)
     [
         (MARKED, Piece(6, 10), True, None),
         (BROKERS, Piece(6, 10), False, None),
-        (UNCLEAN, Piece(6, 10), True, "no clean-shutdown marker"),
+        (UNCLEAN, Piece(6, 10), True, "no clean shutdown marker"),
         (MARKED, Piece(6, 10, ends_clean=False), True, "ends in bytes that are no batch"),
-        (MARKED, Piece(6, CorruptRecordError("bad")), True, "marked clean, but bad"),
+        (
+            MARKED,
+            Piece(6, CorruptRecordError("bad")),
+            True,
+            "there is a clean shutdown marker, but bad",
+        ),
         (MARKED, Piece(6, 9), True, "below the recovery point 10"),
         (MARKED, Piece(6, 11), True, "another program wrote"),
         (MARKED, Piece(6, 10), False, "another program wrote"),

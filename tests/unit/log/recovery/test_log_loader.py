@@ -81,7 +81,7 @@ def test_without_the_marker_everything_above_the_recovery_point_is_checked(log_d
 
     with log_directory.open() as log:
         assert not log.report.clean
-        assert log.report.reason == "no clean-shutdown marker"
+        assert log.report.reason == "no clean shutdown marker"
         assert log.report.scanned_bytes == log_directory.last.stat().st_size
         check_content(log)
 

@@ -178,6 +178,6 @@ def test_a_swap_segment_that_is_not_wholly_good_is_told_and_not_used(log_directo
         assert len(values_of(log)) == RECORDS_COUNT
     assert swap.exists()
     with log_directory.open() as log:
-        assert f"a damaged .swap segment at {base} was set aside" in log.report.warnings
+        assert f"a damaged .swap segment at {base} was quarantined" in log.report.warnings
         assert len(values_of(log)) == RECORDS_COUNT
     assert not swap.exists()
