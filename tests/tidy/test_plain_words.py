@@ -33,7 +33,7 @@ def sentences(text: str) -> list[str]:
     return [each for piece in pieces for each in END.split(" ".join(piece.split())) if each]
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", [*PLAIN, *DECISIONS])
 def test_sentences_are_short(name):
     """A code span, and a link, counts as one word."""
     found = sentences((ROOT / "docs" / name).read_text(encoding="utf-8"))
