@@ -111,12 +111,12 @@ coverage: install
 fuzz:
 	+$(C_TESTS) fuzz-explore
 
-# The source archive has all that a wheel is made of, and the installed command needs no checkout.
+# The source archive has all that a wheel is made of, and the installed command needs no checkout. -O1 compiles in half the time.
 archive: install
 	rm -rf $(ARCHIVE)
 	$(PYTHON) -m venv $(ARCHIVE)/venv
 	$(BIN)/python setup.py --quiet sdist --dist-dir $(ARCHIVE)
-	$(ARCHIVE)/venv/bin/pip install --quiet $(ARCHIVE)/segstore-*.tar.gz
+	CFLAGS=-O1 $(ARCHIVE)/venv/bin/pip install --quiet $(ARCHIVE)/segstore-*.tar.gz
 	cd / && $(abspath $(ARCHIVE))/venv/bin/segstore --help >/dev/null
 	cd / && $(abspath $(ARCHIVE))/venv/bin/python -c 'import segstore, segstore._core'
 

@@ -4,7 +4,8 @@ The C core (csrc/) and the Cython wrapper (segstore/_core.pyx with its .pxi and 
 ``segstore._core``. Objects are compiled in parallel and only when their source, a header they
 include or the flags changed: the compiler itself writes the list of headers (``-MMD``).
 
-Environment: ``SEGSTORE_WARNINGS=error`` makes every warning in csrc/ an error (CI does).
+Environment: ``SEGSTORE_WARNINGS=error`` makes every warning in csrc/ an error (CI does);
+``CFLAGS=-O1`` or another level is used in place of ``-O3``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ if sys.platform in {"win32", "cygwin", "darwin"}:
     sys.exit("segstore runs on Linux only: use a Linux machine, a container, or WSL on Windows")
 
 CORE_FOLDERS = ("base", "io", "record", "index", "segment")  # csrc/fuzz: tests/c/Makefile
-CORE_FLAGS = ["-std=c11", "-O3", "-fvisibility=hidden"]
+OPTIMIZATION = [] if "-O" in os.environ.get("CFLAGS", "") else ["-O3"]  # a level in CFLAGS wins
+CORE_FLAGS = ["-std=c11", *OPTIMIZATION, "-fvisibility=hidden"]
 CORE_WARNINGS = [
     "-Wall",
     "-Wextra",
@@ -34,7 +36,7 @@ CORE_WARNINGS = [
     "-Wmissing-prototypes",
     "-Wstrict-prototypes",
 ]
-WRAPPER_FLAGS = ["-O3", "-fvisibility=hidden"]  # C that Cython wrote: its warnings are not ours
+WRAPPER_FLAGS = [*OPTIMIZATION, "-fvisibility=hidden"]  # Cython's C: its warnings are not ours
 CYTHON_OUTPUT = Path("build", "cython")
 
 HOW_TO_INSTALL = "`apt-get install gcc python3-dev` or `dnf install gcc python3-devel`"
