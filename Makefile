@@ -61,7 +61,7 @@ test-c:
 	+$(C_TESTS) crash
 
 test-python: install
-	$(BIN)/pytest $(IN_JOBS) tests
+	$(BIN)/pytest $(IN_JOBS) $(LEFT_OUT) tests
 
 # What CI does a part of: hours, once before a release.
 long: crash
