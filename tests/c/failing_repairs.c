@@ -50,10 +50,11 @@ static void with_wrong_indexes(failing_run *run)
     EXPECT_OK(segment_kit_segment(&run->kit, 0, false), &run->kit.err);
 }
 
-/* An index file of more than 2^31 - 1 bytes, without having them: the disk says so until the name is gone [DUR-97]. */
+/* An index file of more than 2^31 - 1 bytes, without having them, or one that cannot be read: the disk says so until the name
+ * is gone [DUR-97, DUR-59]. */
 static sgs_env claiming;
 static const sgs_env *claiming_base;
-static bool is_too_large[SGS_FILE_COUNT];
+static bool is_too_large[SGS_FILE_COUNT], is_unreadable[SGS_FILE_COUNT];
 
 static sgs_segment_file kind_of(const char *name)
 {
@@ -65,6 +66,8 @@ static sgs_segment_file kind_of(const char *name)
 static sgs_status claim_size(const sgs_env *env, int fd, const char *name, sgs_file_info *info, sgs_error *err)
 {
     (void)env;
+    if (is_unreadable[kind_of(name)])
+        return sgs_fail(err, SGS_READ_IO, "%s: the disk cannot read it", name);
     const sgs_status status = claiming_base->file_info(claiming_base, fd, name, info, err);
     if (status == SGS_OK && is_too_large[kind_of(name)])
         info->size = (int64_t)INT32_MAX + 1;
@@ -78,15 +81,35 @@ static sgs_status claim_no_more(const sgs_env *env, int directory_fd, const char
     return claiming_base->unlink(claiming_base, directory_fd, name, err);
 }
 
-static void with_large_indexes(failing_run *run)
+static sgs_status rename_readable(const sgs_env *env, int directory_fd, const char *name, const char *to,
+                                  sgs_error *err)
+{
+    (void)env;
+    is_unreadable[kind_of(name)] = false;
+    return claiming_base->rename(claiming_base, directory_fd, name, to, err);
+}
+
+static void claim(failing_run *run)
 {
     crashed(run);
     claiming_base = run->kit.memory.base;
     claiming = *claiming_base;
     claiming.file_info = claim_size;
     claiming.unlink = claim_no_more;
-    is_too_large[SGS_FILE_INDEX] = is_too_large[SGS_FILE_TIMEINDEX] = true;
+    claiming.rename = rename_readable;
     run->kit.memory.base = &claiming;
+}
+
+static void with_large_indexes(failing_run *run)
+{
+    claim(run);
+    is_too_large[SGS_FILE_INDEX] = is_too_large[SGS_FILE_TIMEINDEX] = true;
+}
+
+static void with_unreadable_indexes(failing_run *run)
+{
+    claim(run);
+    is_unreadable[SGS_FILE_INDEX] = is_unreadable[SGS_FILE_TIMEINDEX] = true;
 }
 
 /* A look-up notices, the seal makes them anew. */
@@ -162,6 +185,7 @@ const failing_scenario failing_repairs[] = {
     { "recover without indexes", false, without_indexes, recover, NULL, true },
     { "recover with wrong indexes", false, with_wrong_indexes, recover, NULL, true },
     { "recover with indexes that are too large", false, with_large_indexes, recover, NULL, true },
+    { "recover with indexes that cannot be read", false, with_unreadable_indexes, recover, NULL, true },
     { "recover as Kafka does", true, torn_for_kafka, recover_as_kafka, NULL, true },
     { "look up in wrong indexes and seal", false, with_wrong_indexes, look_up_and_seal, NULL, false },
     { "look up in wrong indexes and close", false, with_wrong_indexes, look_up_and_close, NULL, false },

@@ -347,4 +347,53 @@ TEST(an_index_file_that_is_none_is_replaced_and_made_anew)
     }
 }
 
+/* [DUR-7, DUR-59] it may be the only proof that records are missing; the second time under the next number */
+TEST(an_index_that_cannot_be_read_is_kept_and_made_anew)
+{
+    segment_kit kit;
+    segment_kit_open(&kit);
+    kit.context.heap_indexes = true;
+    kit.context.index_interval_bytes = 1;
+    segment_kit_fill(&kit, 20, 0);
+    EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+    for (int time = 1; time <= 2; ++time) {
+        char kept[SGS_SEGMENT_NAME_BYTES + 20];
+        uint8_t first[8] = { 0 };
+        REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+        memory_env_fail(&kit.memory, "read_at", 1, EIO);
+        EXPECT_EQ_I64(segment_kit_read_offset(&kit, 15), 15);
+        EXPECT_OK(sgs_log_segment_prepare_for_appends(kit.segment, &kit.err), &kit.err);
+        EXPECT_OK(segment_kit_append(&kit, 19 + time, 1, 200, 0), &kit.err);
+        EXPECT_TRUE(sgs_log_segment_index_damaged(kit.segment));
+        EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+        (void)snprintf(kept, sizeof kept, "00000000000000000000.index.quarantine-%d", time);
+        EXPECT_EQ_I64(temporary_read(&kit.directory, kept, first, sizeof first), (18 + time) * 8);
+        REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+        EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_INDEX), (19 + time) * 8);
+        EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+    }
+    kit.segment = NULL;
+    segment_kit_close(&kit);
+}
+
+/* [DUR-59] Nothing is replaced where it cannot be kept: the error of the read comes out. */
+TEST(an_index_that_cannot_be_kept_stays)
+{
+    segment_kit kit;
+    segment_kit_open(&kit);
+    kit.context.heap_indexes = true;
+    segment_kit_fill(&kit, 20, 0);
+    EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+    for (int number = 1; number <= 999; ++number) {
+        char kept[SGS_SEGMENT_NAME_BYTES + 20];
+        (void)snprintf(kept, sizeof kept, "00000000000000000000.index.quarantine-%d", number);
+        temporary_write(&kit.directory, kept, "", 0);
+    }
+    REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+    memory_env_fail(&kit.memory, "read_at", 1, EIO);
+    EXPECT_EQ_I64(segment_kit_read_offset(&kit, 15), -2);
+    EXPECT_TRUE(temporary_has(&kit.directory, "00000000000000000000.index"));
+    segment_kit_close(&kit);
+}
+
 TEST_MAIN()
