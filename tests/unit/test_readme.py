@@ -1,7 +1,8 @@
 """Every piece of README and of the guide runs as it stands.
 
-In a folder that holds a broker's directory as ``data``. What a piece of the guide prints is in the
-comments behind its calls of ``print``.
+README's pieces run in an empty folder, in order, as a newcomer copies them. The guide's run in a
+folder that holds a broker's directory as ``data``; what they print is in the comments behind their
+calls of ``print``.
 """
 
 from __future__ import annotations
@@ -71,30 +72,46 @@ def test_readme_has_all_its_pieces():
     assert len(COMMANDS) >= 9
 
 
-def test_the_first_screen_ends_with_a_query(broker_folder: Path):
+@pytest.fixture
+def newcomers_folder(tmp_path: Path) -> Path:
+    """What README's first piece leaves in an empty folder."""
+    run([sys.executable, "-c", PYTHON_BLOCKS[0]], tmp_path)
+    return tmp_path
+
+
+def test_the_first_screen_ends_with_a_query(tmp_path: Path):
     """A newcomer types both pieces into one program."""
-    printed = run([sys.executable, "-c", "".join(PYTHON_BLOCKS[:2])], broker_folder).splitlines()
+    printed = run([sys.executable, "-c", "".join(PYTHON_BLOCKS[:2])], tmp_path).splitlines()
 
     assert printed[:3] == ["0 b'ada' b'1'", "1 b'bob' b'2'", "2 b'ada' b'3'"]
     assert printed[3] == "{'key': [b'ada', b'bob'], 'value_count': [2, 1]}"
 
 
 @pytest.mark.parametrize("block", PYTHON_BLOCKS[2:4], ids=["read", "append"])
-def test_python_pieces_run(block: str, broker_folder: Path):
+def test_python_pieces_run(block: str, newcomers_folder: Path):
     """As typed, by a fresh interpreter."""
-    assert "Error" not in run([sys.executable, "-c", block], broker_folder)
+    assert "Error" not in run([sys.executable, "-c", block], newcomers_folder)
 
 
-def test_spark_piece_runs(broker_folder: Path):
-    """As typed; the table that it prints has the broker's partition."""
+def test_the_read_piece_has_the_records_of_the_first(newcomers_folder: Path):
+    block = PYTHON_BLOCKS[2] + "print(frame.height, *pandas_frame.key)"
+
+    assert run([sys.executable, "-c", block], newcomers_folder) == "3 b'bob' b'ada'\n"
+
+
+def test_spark_piece_runs(newcomers_folder: Path):
+    """As typed; the table that it prints counts the records of the first piece."""
     pytest.importorskip("pyspark")
-    assert "|partition|count|" in run([sys.executable, "-c", PYTHON_BLOCKS[4]], broker_folder)
+    printed = run([sys.executable, "-c", PYTHON_BLOCKS[4]], newcomers_folder)
+
+    assert "|partition|count|" in printed
+    assert re.search(r"\| +0\| +3\|", printed), printed
 
 
-def test_command_lines_run(broker_folder: Path):
+def test_command_lines_run(newcomers_folder: Path):
     """One after the other, in README's order: later lines read what earlier ones wrote."""
     for line in COMMANDS:
-        output = run(["bash", "-o", "pipefail", "-c", line], broker_folder)
+        output = run(["bash", "-o", "pipefail", "-c", line], newcomers_folder)
         assert output or " append " in line, line
 
 
