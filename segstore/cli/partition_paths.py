@@ -145,7 +145,7 @@ def partitions_of(path: str) -> list[tuple[str, int, str]]:
         with closing(Directory(path)) as directory:
             names, hidden = read_with_topics(directory, look)
     except (LogNotFoundError, FileNotFoundError) as error:
-        raise LogNotFoundError("there is no such directory", file=path) from error
+        raise _no_directory(path) from error
     except (NotALogError, NotADirectoryError) as error:
         raise NotALogError("this is a file, not a directory of logs", file=path) from error
     found = [(*parse_directory_name(name), name) for name in names]
@@ -186,7 +186,7 @@ def is_partition(path: str) -> bool:
     try:
         listing = SegmentListing(entry.name for entry in Path(path).iterdir())
     except FileNotFoundError as error:
-        raise LogNotFoundError("there is no such directory", file=path) from error
+        raise _no_directory(path) from error
     except NotADirectoryError as error:
         raise NotALogError(
             "this is a file: give the directory <topic>-<partition> that holds it; `segstore cat`"
@@ -230,3 +230,11 @@ def check_is_partition(path: str) -> None:
             f"{path.rstrip('/')}/{names[0]}, or a topic with -t {topic}"
         )
     raise NotALogError("this directory holds no .log file", file=path)
+
+
+def _no_directory(path: str) -> LogNotFoundError:
+    """Return the error of a path where nothing is; it names the partitions beside it."""
+    from segstore.log.files.partition_path import absolute_path, hint_beside
+
+    hint = hint_beside(absolute_path(path), None)
+    return LogNotFoundError(f"there is no such directory{hint}", file=path)

@@ -97,7 +97,7 @@ def open_partition_directory(  # noqa: PLR0913 - each by its name
     except LogNotFoundError as error:
         if read_only:
             raise LogNotFoundError(
-                f"there is no such directory{_hint_beside(path, environment)}", file=path
+                f"there is no such directory{hint_beside(path, environment)}", file=path
             ) from error
         topic_partition = _parse_name(name, path)
         if before_making is not None:
@@ -182,7 +182,7 @@ def _check_is_live(name: str, path: str) -> None:
         )
 
 
-def _hint_beside(path: str, environment: _core.Environment | None) -> str:
+def hint_beside(path: str, environment: _core.Environment | None) -> str:
     """Name what is beside a path that does not exist."""
     try:
         parent = _core.Directory(_above(path), environment)

@@ -51,6 +51,16 @@ def test_cat_says_that_an_offset_was_deleted(data: Path, capfdbinary):
     assert b"offset 1 is out of range, the log starts at 2" in err
 
 
+@pytest.mark.parametrize("command", ["verify", "cat", "ls", "recover"])
+def test_a_path_where_nothing_is_names_what_is_beside_it(data: Path, command: str, capfdbinary):
+    """As `segstore.open` does: a newcomer types the name of an example."""
+    assert cli.main([command, str(data / "orders-0")]) == 2
+
+    out, err = capfdbinary.readouterr()
+    assert out == b""
+    assert err.endswith(b"orders-0: there is no such directory; beside it are notes-0\n")
+
+
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
