@@ -57,7 +57,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "List the partitions of a log directory: offsets, time span, bytes. OFFSETS "
         "counts offsets, compaction and transactions leave some of them without a record. An END "
-        "with a ! belongs to a log that is damaged, or lacks records; stderr says which. "
+        "has a ! where the open to read sees damage or missing records; stderr says which. Not "
+        "all records are read: `segstore verify` does that. "
         "STABLE is the last stable offset, where committed records end, HELD-BY the producer id of "
         "the open transaction that holds it there; stderr names the transactions that hang."
     )

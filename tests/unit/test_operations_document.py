@@ -19,6 +19,7 @@ import pytest
 import segstore
 from segstore.cli.broker_sample import extract_broker_sample
 from segstore.errors import DiskFullError
+from segstore.log.findings.finding import FindingCode
 from tests.kits.preloaded_library import compiled, environment_with
 from tests.kits.small_disk import SmallDisk, small_disk
 from tests.tidy.project_files import ROOT
@@ -81,10 +82,11 @@ def torn_tail(folder: Path) -> None:
 
 
 def lost_files(folder: Path) -> None:
-    """The newest segment is gone; there is a copy."""
-    shutil.copytree(folder / "data", folder / "copy")
-    for path in (folder / "data/orders-0").glob("00000000000000000615.*"):
-        path.unlink()
+    """The newest segments of two partitions are gone; there is a copy of one."""
+    shutil.copytree(folder / "data/orders-0", folder / "copy/orders-0")
+    for name in ("orders-0/00000000000000000615", "orders-1/00000000000000000696"):
+        for suffix in ("log", "index", "timeindex", "snapshot"):
+            (folder / f"data/{name}.{suffix}").unlink()
 
 
 def short_log(folder: Path) -> None:
@@ -97,6 +99,13 @@ def padded_index(folder: Path) -> None:
     with (folder / "data/orders-0/00000000000000000000.timeindex").open("ab") as file:
         file.write(bytes(240))
     (folder / "data/orders-0/partition.metadata").unlink()
+
+
+def blocked_file(folder: Path) -> None:
+    """A directory in the place of a snapshot."""
+    path = folder / "data/orders-0/00000000000000000615.snapshot"
+    path.unlink()
+    path.mkdir()
 
 
 def hanging_transaction(folder: Path) -> None:
@@ -129,6 +138,7 @@ FAULTS: dict[str, Callable[[Path], dict[str, str] | None]] = {
     "Lost files": lost_files,
     "Missing records: a `.log` that is too short": short_log,
     "Wrong index, lost small file": padded_index,
+    "A file that blocks the open": blocked_file,
     "A transaction that hangs": hanging_transaction,
     "Backup and restore": as_it_is,
     "Take a partition over from a broker": as_it_is,
@@ -193,3 +203,21 @@ def test_a_writer_goes_on_after_a_full_disk(small_disk, tmp_path: Path, *, is_de
         assert log.report.clean
         assert log.log_start_offset == (311 if is_deleted else 0)
         assert log.scan().count() == 701 - log.log_start_offset
+
+
+def test_each_code_leads_to_a_section():
+    """From the table at the top, which sends an operator to the steps; none is there twice."""
+    table = OPERATIONS.partition("| what you see | go to |")[2].partition("\n\n")[0]
+    named = [code for code in re.findall(r"`(\w+)`", table) if code in FindingCode.__members__]
+
+    assert sorted(named) == sorted(FindingCode.__members__)
+
+
+def test_links_lead_to_sections():
+    """As GitHub makes an anchor of a heading."""
+    anchors = {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"^## (.*)$", OPERATIONS, re.MULTILINE)
+    }
+
+    assert set(re.findall(r"\]\(#([^)]+)\)", OPERATIONS)) - anchors == set()

@@ -1,8 +1,8 @@
 """A finding: something that is not as it should be in a partition's directory, as a value.
 
-Every door gives the same findings for the same directory: an open, `verify`, `scrub`, `recover`,
-`salvage`, `ls`. Programs compare codes, files, positions and offsets; people read the sentences
-that `finding_text` makes of them.
+`verify`, `scrub` and `recover` give the same findings for the same directory; an open and `ls`
+report those of them that they see. Programs compare codes, files, positions and offsets; people
+read the sentences that `finding_text` makes of them.
 """
 
 from __future__ import annotations
