@@ -94,9 +94,9 @@ def run(arguments: argparse.Namespace) -> int:
     left_out = [] if is_partition(arguments.path) else unlisted_directories(arguments.path)
     if left_out:
         say(
-            f"segstore: {arguments.path}: not listed, for their names are of no partition:"
-            f" {', '.join(left_out)}; `segstore cat` and `salvage` read each by its path, a copy"
-            " with --as"
+            f"segstore: {arguments.path}: skipped, these are no partition names:"
+            f" {', '.join(left_out)}; `segstore cat {arguments.path}/{left_out[0]} --as TOPIC-N`"
+            " reads such a directory"
         )
     if arguments.json:
         for summary in summaries:

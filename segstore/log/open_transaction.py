@@ -49,6 +49,6 @@ def no_open_transaction(path: str, which: str, epoch: int | None) -> InvalidTxnS
         f"there is no open transaction {which}{with_epoch}: `segstore inspect` lists those that are"
         " open",
         file=path,
-        found="no such transaction",
-        expected="the producer id, or the first offset, of one that is open",
+        found="no open transaction",
+        expected="those that are open",
     )

@@ -291,7 +291,7 @@ def run(capsys, *arguments):
     return code, capsys.readouterr().out
 
 
-OF_DAMAGED = "; {} of them are no whole batch, and may hold acknowledged records"
+OF_DAMAGED = "; {} bytes of incomplete batches may hold acknowledged records"
 
 
 def lines_expected(directory):

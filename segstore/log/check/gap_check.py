@@ -58,10 +58,8 @@ def gap_finding(  # noqa: PLR0913 - two segments, and what is known of the log
             position=None if is_gone else size_bytes,
             first_offset=missing[0].first_offset,
             last_offset=last.next_offset - 1,
-            found="no such file"
-            if is_gone
-            else f"{size_bytes} bytes, with records below offset {end_offset}",
-            expected=f"records below offset {last.next_offset}, as {last.shown_by} shows",
+            found="no such file" if is_gone else f"a file that ends after offset {end_offset - 1}",
+            expected=f"records up to offset {last.next_offset - 1}, as {last.shown_by} shows",
             records=Records.MISSING,
             lost=tuple((one.first_offset, one.next_offset - 1) for one in missing),
             action=Action.RESTORE,

@@ -593,8 +593,9 @@ def _headers(context: _core.SegmentContext, base: int) -> BatchHeaders:
 def _refusal(error: CorruptLogError) -> Finding:
     """Return the finding of a log that an open refuses, and no batch shows why."""
     file = parse_file_name(os.path.basename(error.file or ""))  # noqa: PTH119 - a name
-    facts = {**facts_of(error), "found": error.message}
+    facts = facts_of(error)
     if error.missing is None:
+        facts["found"] = error.message
         return Finding(
             code=FindingCode.OPEN_REFUSED,
             file="." if file is None else file.name,

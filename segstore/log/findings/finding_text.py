@@ -57,7 +57,7 @@ WHAT: Final = {
 _LOOKUPS: Final = "lookups read the batches instead, which is slower"
 MEANING: Final = {
     FindingCode.ZEROS_AT_END: "preallocated space, or a write that never reached the disk",
-    FindingCode.SEGMENTS_OVERLAP: "records are there twice; a read gives each offset once",
+    FindingCode.SEGMENTS_OVERLAP: "two files hold the same records; a read gives each offset once",
     FindingCode.SEGMENT_OVERFLOWS: "its index cannot name these offsets",
     FindingCode.SEGMENT_AFTER_DAMAGE: "what follows damage is not part of the log any more",
     FindingCode.INDEX_MISSING: _LOOKUPS,
@@ -87,7 +87,6 @@ _DONE_BY_RECOVER: Final = {
     FindingCode.ZEROS_AT_END: "cuts them",
     FindingCode.SEGMENT_OVERFLOWS: "splits it",
     FindingCode.SEGMENT_AFTER_DAMAGE: "quarantines it",
-    FindingCode.SNAPSHOT_CORRUPT: "deletes it",
     FindingCode.TOPIC_ID_MISSING: "writes it again, with the id of the topic's other partitions",
 }
 _TAILS: Final = {FindingCode.ZEROS_AT_END, FindingCode.BATCH_INCOMPLETE}
@@ -209,7 +208,7 @@ def _records_text(finding: Finding) -> str:
     """Say what a finding means for the records."""
     named = ranges_text(finding.lost) if finding.lost else "records"
     if finding.records is Records.MAYBE_MISSING and finding.code in _TAILS:
-        return f"{named} may have been acknowledged since the last recovery point"
+        return f"{named} may be lost, even if a producer got an acknowledgement"
     if finding.records is Records.MAYBE_MISSING and finding.code is FindingCode.INDEX_CORRUPT:
         return (
             f"{named} may be missing: after a crash of the system an index can be ahead of its .log"

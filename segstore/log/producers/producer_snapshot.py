@@ -82,8 +82,8 @@ def parse_snapshot(
             f"Snapshot contained an unknown file version {version}",
             file=name,
             position=0,
-            found=str(version),
-            expected=str(VERSION),
+            found=f"version {version}",
+            expected=f"version {VERSION}",
         )
     end = _HEADER.size + count * _ENTRY.size
     if count < 0 or end > size or (exact_size and end < size):
@@ -101,8 +101,8 @@ def parse_snapshot(
             f"Stored crc: {crc}. Computed crc: {computed}",
             file=name,
             position=_CRC_POSITION,
-            found=str(crc),
-            expected=str(computed),
+            found=f"the stored CRC {crc}",
+            expected=f"{computed}, the CRC of the bytes",
         )
     rows = _ENTRY.iter_unpack(memoryview(data)[_HEADER.size : end])
     return [_parse_entry(*row) for row in rows]

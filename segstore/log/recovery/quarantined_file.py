@@ -64,8 +64,7 @@ class QuarantinedFile(NamedTuple):
             where += ": they hold no whole batch that the log lacks"
         if self.damaged_bytes:
             where += (
-                f"; {self.damaged_bytes} of them are no whole batch, and may hold acknowledged"
-                " records"
+                f"; {self.damaged_bytes} bytes of incomplete batches may hold acknowledged records"
             )
         return where
 

@@ -124,7 +124,9 @@ class RecoveryReport:
         return values if self.salvage is None else {**values, "salvage": self.salvage.to_dict()}
 
     def __str__(self) -> str:
-        how = "new log" if self.created else "clean" if self.clean else "not closed cleanly"
+        how = (
+            "new log" if self.created else "closed cleanly" if self.clean else "not closed cleanly"
+        )
         first_line = (
             f"{how}; offsets {self.log_start_offset} to {self.log_end_offset} in {self.segments}"
             f" segment{'' if self.segments == 1 else 's'}"

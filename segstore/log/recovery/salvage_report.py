@@ -186,7 +186,8 @@ class SalvageReport:
 
     def __str__(self) -> str:
         segments = "1 segment" if self.segments == 1 else f"{self.segments} segments"
-        kept = f"kept {self.batches} batches, {self.kept_bytes} bytes, in {segments}"
+        batches = "1 batch" if self.batches == 1 else f"{self.batches} batches"
+        kept = f"kept {batches}, {self.kept_bytes} bytes, in {segments}"
         offsets = f"offsets {self.log_start_offset} to {self.log_end_offset}"
         lines = [f"{kept}; {offsets}; {self.seconds:.3f} s"]
         if self.complete and self.maybe_lost:
@@ -195,7 +196,7 @@ class SalvageReport:
             lines.append("nothing of the .log files was lost")
         elif self.complete:
             lines.append("nothing was lost")
-        else:
+        elif self.lost_bytes:
             ranges = "1 range" if self.lost_ranges == 1 else f"{self.lost_ranges} ranges"
             lines.append(f"lost {self.lost_bytes} bytes in {ranges}")
         lines += [f"lost {lost}" for lost in self.lost[:_SHOWN_RANGES]]

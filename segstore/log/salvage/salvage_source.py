@@ -235,7 +235,9 @@ class SalvageSource:
         return (state if why is None and doubt is None else None), epochs, doubt
 
     def _believe_gaps(self, why: str) -> None:
-        self._report.warnings.append(f"{why}: a gap counts as deleted or compacted away")
+        self._report.warnings.append(
+            f"{why}: missing offsets count as deleted, and may be lost records"
+        )
 
     def _latest_epoch_of_batches(self) -> int:
         latest = -1

@@ -235,7 +235,7 @@ class SalvageTarget:
             if missing is None:
                 report.maybe_lost.append((first, next_offset))
             elif missing < next_offset:
-                why = "these offsets had been given out, and no file holds their records"
+                why = "no file holds these records"
                 report.lose(
                     LostRange("", 0, 0, missing, next_offset, why, FindingCode.RECORDS_MISSING)
                 )

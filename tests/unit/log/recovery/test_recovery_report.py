@@ -45,7 +45,7 @@ def test_little_is_said_of_what_is_in_order(tmp_path):
         assert str(log.report).startswith("new log; offsets 0 to 0 in 1 segment;")
         assert len(str(log.report).splitlines()) == 1
     with segstore.open(tmp_path / "orders-0") as log:
-        assert str(log.report).startswith("clean; ")
+        assert str(log.report).startswith("closed cleanly; ")
         assert len(str(log.report).splitlines()) == 1
 
 
