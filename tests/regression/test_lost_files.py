@@ -18,10 +18,16 @@ from segstore._core import Directory
 from segstore.cli import main
 from segstore.errors import CorruptLogError, LogNotFoundError, LogReadOnlyError, WriteError
 from segstore.log.check.partition_check import check_partition
-from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE, LogState
+from segstore.log.files.checkpoints import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_STATE,
+    RECOVERY_POINT_CHECKPOINT,
+    LogState,
+)
 from segstore.log.files.missing_records_file import read_ranges
 from segstore.log.files.partition_directory import file_name
 from segstore.log.findings.finding import FindingCode
+from segstore.log.findings.finding_text import advice
 from segstore.log.recovery.forecast import forecast_open
 from segstore.types import EpochEntry
 from tests.crash.barrier_scene import new_disk, open_log
@@ -1333,3 +1339,77 @@ def test_one_that_cannot_be_renamed_keeps_no_other(aged_path: Path):
         assert (log.log_start_offset, bases_of(log)) == (30, [30])
         assert log.delete_old_segments() == 0
     assert logs_in(aged_path) == [4, 30]
+
+
+# ---- what is advised about lost segments ---------------------------------------------------------
+# The advice named a file that was sound: the segment beside the gap, or the recovery point.
+#
+# An operator restored that file, and found the same again.
+
+
+@pytest.fixture
+def with_ten_segments(tmp_path: Path) -> Path:
+    """Records 0 to 19, two in a segment; each segment has its producers' snapshot beside it."""
+    path = tmp_path / "ten" / "a-0"
+    with segstore.open(path, segment_ms=None) as log:
+        for number in range(20):
+            log.append([(b"k", b"%d" % number)])
+            if number % 2:
+                log.roll()
+    return path
+
+
+@pytest.mark.parametrize("base_offset", [0, 8, 18])
+@pytest.mark.parametrize("has_recovery_point", [True, False])
+def test_the_advice_names_the_offsets_that_are_lost(
+    with_ten_segments: Path, base_offset: int, *, has_recovery_point: bool
+):
+    """[DUR-51, DUR-54] With the segment from a copy the log is clean; without one salvage works."""
+    path = with_ten_segments
+    copy = shutil.copytree(path, path.parent / "copy")
+    remove_segment(path, base_offset)
+    remove_segment(path, 20)  # it is empty
+    if not has_recovery_point:
+        (path / RECOVERY_POINT_CHECKPOINT).unlink()
+
+    findings = check_partition(str(path)).findings
+
+    expected = f"restore the segment files that hold offsets {base_offset} to {base_offset + 1} "
+    assert findings
+    assert all(advice(one, "a-0").startswith(expected) for one in findings)
+    assert {first for first, _ in lost(path)} == {base_offset}
+    for file in copy.iterdir():
+        if file.name.startswith((f"{base_offset:020d}.", f"{20:020d}.")):
+            shutil.copy(file, path)
+    assert check_partition(str(path)).ok
+    open_and_close(path)
+
+
+def test_the_advice_about_a_broker_s_last_segment(partition_of_a_broker: Path):
+    """[DUR-51] An open for writing does not go on without the recovery point."""
+    path = partition_of_a_broker
+    has_point = (path.parent / RECOVERY_POINT_CHECKPOINT).exists()
+    bases = sorted(int(file.stem) for file in path.glob("*.log"))
+    remove_segment(path, bases[-1])
+
+    findings = check_partition(str(path)).findings
+
+    for one in findings:
+        assert one.file != RECOVERY_POINT_CHECKPOINT or has_point
+        assert f"the segment files that hold offsets {bases[-1]} to " in advice(one, "a-0")
+    assert findings or not has_point
+    if findings:
+        with pytest.raises(CorruptLogError):
+            segstore.open(path)
+
+
+def test_a_noted_loss_names_no_sound_file(partition_of_a_broker: Path):
+    """[DUR-7] The note has the offsets; which file held them nothing shows."""
+    (partition_of_a_broker / f"{20:020d}.log").unlink()
+    open_and_close(partition_of_a_broker)
+
+    findings = check_partition(str(partition_of_a_broker)).findings
+
+    assert [advice(one, "a-0").partition(" from ")[0] for one in findings] == [
+        "restore the segment files that hold offsets 20 to 39"
+    ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from segstore.log.files.checkpoints import MISSING_RECORDS
 from segstore.log.files.partition_directory import file_name
 from segstore.log.findings.finding import Action, Finding, FindingCode, Records
 from segstore.log.local.missing_records import missing_between
@@ -52,6 +53,7 @@ def gap_finding(  # noqa: PLR0913 - two segments, and what is known of the log
     if missing:
         last, lost_file = missing[-1], file_name(first, "log")
         is_gone = last.shown_by.startswith(f"{first:020d}.") and first != base_offset
+        is_noted = last.shown_by == MISSING_RECORDS
         return Finding(
             code=FindingCode.RECORDS_MISSING,
             file=lost_file if is_gone else file_name(base_offset, "log"),
@@ -62,7 +64,8 @@ def gap_finding(  # noqa: PLR0913 - two segments, and what is known of the log
             expected=f"records up to offset {last.next_offset - 1}, as {last.shown_by} shows",
             records=Records.MISSING,
             lost=tuple((one.first_offset, one.next_offset - 1) for one in missing),
-            action=Action.RESTORE,
+            # a note has the offsets, and not which file held them
+            action=Action.RESTORE_SEGMENTS if is_noted else Action.RESTORE,
         )
     if size_bytes == 0 and state is None:
         return Finding(

@@ -612,7 +612,7 @@ def _refusal(error: CorruptLogError) -> Finding:
         last_offset=last,
         records=Records.MISSING,
         lost=((first, last),),
-        action=Action.RESTORE,
+        action=Action.RESTORE_SEGMENTS,
         **facts,
     )
 

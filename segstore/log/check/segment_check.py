@@ -5,6 +5,7 @@ Source: [DUR-50, DUR-51, DUR-54, DUR-64].
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -171,7 +172,8 @@ class SegmentExamination:
         """Yield what is wrong with offsets and epochs of good batches, which no CRC covers."""
         expected = place.expected_offset
         if place.is_contiguous and base > expected:
-            yield self._missing(base, 0, expected, base)
+            missing = self._missing(base, 0, expected, base)
+            yield replace(missing, action=Action.RESTORE_SEGMENTS)
         if self._state is None:
             return
         falling = _falling_epoch(headers, place.last_epoch, self._state.epochs_ordered_from)

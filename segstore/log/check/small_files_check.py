@@ -107,7 +107,7 @@ def _recovery_point(
             expected=f"at most the log end {log_end_offset}",
             records=Records.NONE if is_end_damaged else Records.MISSING,
             lost=() if is_end_damaged else ((log_end_offset, point - 1),),
-            action=Action.RESTORE_FIRST,
+            action=Action.RESTORE_SEGMENTS,
         )
 
 

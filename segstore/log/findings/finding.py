@@ -82,6 +82,8 @@ class Action(StrEnum):
     """`segstore recover DIR` makes it good."""
     RESTORE = "RESTORE"
     """Restore the file from a copy; without one `segstore salvage` copies what can be proven."""
+    RESTORE_SEGMENTS = "RESTORE_SEGMENTS"
+    """Restore the segments that hold the missing offsets; without a copy `segstore salvage`."""
     RESTORE_FIRST = "RESTORE_FIRST"
     """Restore the file before the next open for writing, which goes on without it for good."""
     SALVAGE = "SALVAGE"

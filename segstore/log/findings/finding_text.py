@@ -123,6 +123,8 @@ def advice(finding: Finding, path: str) -> str:
         Action.NOTHING: "nothing",
         Action.RECOVER: f"{recover} {_done_by_recover(finding)}",
         Action.RESTORE: f"restore {finding.file} from a copy; without one {salvage}",
+        Action.RESTORE_SEGMENTS: "restore the segment files that hold"
+        f" {_offsets_text(finding)} from a copy; without one {salvage}",
         Action.RESTORE_FIRST: f"restore {finding.file} from a copy before the next open for"
         " writing, which goes on without it",
         Action.SALVAGE: salvage,
@@ -193,6 +195,12 @@ def ranges_text(ranges: Sequence[OffsetRange]) -> str:
     is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
     listed = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
     return f"{'record' if is_one else 'records'} {listed}"
+
+
+def _offsets_text(finding: Finding) -> str:
+    """Name the offsets that a finding concerns."""
+    first, last = finding.first_offset, finding.last_offset
+    return f"offset {first}" if first == last else f"offsets {first} to {last}"
 
 
 def _done_by_recover(finding: Finding) -> str:
