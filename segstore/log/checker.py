@@ -92,6 +92,8 @@ def _check(  # noqa: PLR0913 - the parts of a log
     )
     if handle is not None and opened.lost_state is not None:
         report.notes.append(f"{opened.lost_state}: no file shows whether records are missing")
+    if handle is not None and opened.doubtful_epochs is not None:
+        report.notes.append(f"{opened.doubtful_epochs}: the open rebuilt the epochs")
     return report
 
 
@@ -110,6 +112,7 @@ def _open_log(local_log: LocalLog, offsets: LogOffsets, opened: RecoveryReport) 
         log_end_offset=end.message_offset,
         set_aside=[],
         lost_state=None,
+        doubtful_epochs=None,
         maybe_missing=None if is_gone else opened.maybe_missing,
     )
     return OpenLog(

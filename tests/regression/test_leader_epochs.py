@@ -350,18 +350,27 @@ def test_a_lost_segment_is_missed_whichever_bit_has_flipped(log_of_four_segments
 @CLOSES
 @pytest.mark.parametrize("epochs", [1])
 def test_the_flip_alone_is_no_loss(log_of_four_segments: Path, capsys: pytest.CaptureFixture[str]):
-    """[DUR-7, DUR-21, DUR-64] No record is missing; the epochs are those of the batches again."""
+    """[DUR-7, DUR-21, DUR-64] No record is missing; the epochs are those of the batches again.
+
+    What `recover` writes again is a finding: `verify` had only a note, and said "clean".
+    """
     (log_of_four_segments / LEADER_EPOCH_CHECKPOINT).write_text("0\n1\n1 0\n")
     said = f"by {LEADER_EPOCH_CHECKPOINT} offset 15 is of epoch 1, and the batch at 15 has epoch 0"
-    assert main(["verify", str(log_of_four_segments)]) == 0
-    assert f"note: {said}" in " ".join(capsys.readouterr().out.split())
+    for command in (["verify"], ["scrub"], ["recover", "--dry-run"]):
+        code = main([*command, str(log_of_four_segments)])
+        assert code == (0 if command[0] == "recover" else 1)
+        out = " ".join(capsys.readouterr().out.split())
+        assert f"{LEADER_EPOCH_CHECKPOINT}: the leader epochs are not those" in out
+        assert f"{said} [EPOCHS_WRONG]" in out
+        assert "repairs this" in out
     for read_only in (True, False):
         with segstore.open(log_of_four_segments, read_only=read_only) as log:
             assert log.report.maybe_missing is None
             assert [text for text in log.report.warnings if text.startswith(said)]
             found = log.verify()
-            assert found.ok
-            assert found.notes == [log.report.doubtful_epochs]
+            assert log.report.doubtful_epochs == said
+            assert [one.code for one in found.findings] == ["EPOCHS_WRONG"] * read_only
+            assert [note.startswith(said) for note in found.notes] == [True] * (not read_only)
             assert len(list(log)) == RECORDS_OF_FOUR_SEGMENTS
     with segstore.open(log_of_four_segments) as log:
         assert log.report.doubtful_epochs is None

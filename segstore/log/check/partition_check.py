@@ -412,8 +412,6 @@ class _Look:
             self._add(*missing_records_findings(directory))
         self._check_lone_indexes()
         self._check_transaction_indexes()
-        if report.forecast.report.doubtful_epochs is not None:
-            report.notes.append(report.forecast.report.doubtful_epochs)
 
     def _check_lone_indexes(self) -> None:
         """Add that records may be missing where only an index is left that cannot be read.

@@ -58,6 +58,7 @@ def small_file_findings(
         yield from _recovery_point(state, log_end_offset, is_end_damaged=is_end_damaged)
         yield from _log_start(state, forecast, log_end_offset)
     yield from _epochs(state.epochs)
+    yield from _doubtful_epochs(forecast)
     yield from _lost_small_files(forecast)
 
 
@@ -146,6 +147,18 @@ def _epochs(epochs: list[EpochEntry]) -> Iterator[Finding]:
                 repaired=True,
             )
             return
+
+
+def _doubtful_epochs(forecast: OpenForecast) -> Iterator[Finding]:
+    """Yield that the batches contradict a checkpoint that is in order itself."""
+    if forecast.report.doubtful_epochs is not None:
+        yield Finding(
+            code=FindingCode.EPOCHS_WRONG,
+            file=LEADER_EPOCH_CHECKPOINT,
+            found=forecast.report.doubtful_epochs,
+            action=Action.RECOVER,
+            repaired=True,
+        )
 
 
 # ---- an open that quarantined a whole log [DUR-54] -----------------------------------------------

@@ -316,8 +316,8 @@ def note_epochs_found(epochs: FoundEpochs, report: RecoveryReport) -> None:
     if epochs.unreadable is not None:
         report.warnings.append(epochs.unreadable)
     if epochs.contradiction is not None:
-        report.doubtful_epochs = f"{epochs.contradiction}: the epochs are rebuilt from the batches"
-        report.warnings.append(report.doubtful_epochs)
+        report.doubtful_epochs = epochs.contradiction
+        report.warnings.append(f"{epochs.contradiction}: the epochs are rebuilt from the batches")
     if epochs.is_rebuilt:
         report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
 

@@ -62,7 +62,7 @@ class RecoveryReport:
     lost_state : str or None
         ``.segstore`` is missing, or cannot be read: a gap of the log counts as no loss.
     doubtful_epochs : str or None
-        What contradicts the leader-epoch checkpoint; an open for writing believes it all the same.
+        What contradicts the leader-epoch checkpoint; an open for writing rebuilds that.
     warnings : list of str
         What else a person should know; the damage too.
     seconds : float
