@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import time
 import uuid
 from contextlib import closing
@@ -34,7 +35,7 @@ from segstore.log.files import checkpoints, log_directory_checkpoints
 from segstore.log.files.background import BackgroundWorker
 from segstore.log.files.checkpoints import parse_offset_checkpoint
 from segstore.log.files.parsed_file import SETTLED_NS
-from segstore.log.files.partition_metadata_file import format_partition_metadata
+from segstore.log.files.partition_metadata_file import format_partition_metadata, topic_id_text
 from segstore.log.files.topics_file import (
     TOPICS_FILE,
     TopicEntry,
@@ -870,6 +871,53 @@ def test_recover_guesses_nothing(data: Path, content: bytes | None):
     assert cli.main(["recover", "-q", str(path)]) == 1
     assert found(path) == expected
     assert (path / METADATA).exists() == (content is not None)
+
+
+@lost
+@pytest.mark.parametrize("is_of_broker", [True, False])
+def test_a_broker_s_partition_has_a_topic_id(
+    tmp_path: Path, content: bytes | None, capsys: pytest.CaptureFixture[str], *, is_of_broker: bool
+):
+    """[UNI-5] Without it the broker calls the log a stray one, also one that segstore made.
+
+    The topic's only other partition has lost its file too. What the advice says to type works.
+    """
+    if is_of_broker:
+        (tmp_path / "meta.properties").write_text("version=1\n")
+    for number in range(2):
+        with segstore.open(tmp_path / f"orders-{number}") as log:
+            log.append([(None, b"value")])
+    path, other = tmp_path / "orders-0", tmp_path / "orders-1"
+    if content is not None:
+        lose(path, content)
+    expected = [(FindingCode.TOPIC_ID_MISSING, Action.WRITE_TOPIC_ID, False)]
+
+    assert found(path) == (expected if is_of_broker or content is not None else [])
+    assert found(other) == (expected if is_of_broker else [])
+    if is_of_broker:
+        assert cli.main(["scrub", "-q", str(tmp_path)]) == 1
+        assert cli.main(["recover", "-q", "--dry-run", str(tmp_path)]) == 1
+        assert cli.main(["recover", "-q", str(tmp_path)]) == 1
+        capsys.readouterr()
+        assert cli.main(["verify", "-q", str(tmp_path)]) == 1
+        printed = capsys.readouterr().out
+        assert printed.count("no record is lost") == 2
+        commands = re.findall("`(printf .*)`, with", printed)
+        for command in commands:
+            typed = command.replace(": ID", f": {topic_id_text(ID_OF_THE_LOST_TOPIC)}")
+            subprocess.run(["sh", "-c", typed], check=True)
+        assert cli.main(["verify", "-q", str(tmp_path)]) == 0
+        with segstore.open(path, topic_id=ID_OF_THE_LOST_TOPIC) as log:
+            log.append([(None, b"more")])
+
+
+def test_the_log_of_the_quorum_has_no_topic_id(tmp_path: Path):
+    """[UNI-5] A broker keeps no such file in it."""
+    (tmp_path / "meta.properties").write_text("version=1\n")
+    with segstore.open(tmp_path / "__cluster_metadata-0") as log:
+        log.append([(None, b"value")])
+
+    assert found(tmp_path / "__cluster_metadata-0") == []
 
 
 def test_a_topic_without_an_id_has_no_finding(tmp_path: Path):

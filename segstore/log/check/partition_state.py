@@ -26,6 +26,7 @@ from segstore.log.files.partition_directory import parse_directory_name
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.files.partition_path import absolute_path, open_parent_directory
 from segstore.log.files.sibling_topic_ids import topic_id_in_topics_file, topic_id_of_siblings
+from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC
 from segstore.log.findings.finding import Action, Finding, FindingCode, facts_of
 
 if TYPE_CHECKING:
@@ -177,9 +178,12 @@ class _StateReading:
             except InconsistentTopicIdError as error:
                 contradiction = error
         cause = lost or contradiction
-        if cause is None and known is None and unsure is None:
+        is_of_broker = self._is_of_broker()
+        if cause is None and known is None and unsure is None and not is_of_broker:
             return  # a log without a topic id: the others have none either
         facts = {"found": "no such file"} if cause is None else facts_of(cause)
+        if is_of_broker and cause is None:
+            facts["expected"] = f"a topic id: {checkpoints.META_PROPERTIES} shows a broker's disk"
         if known is not None:
             facts["expected"] = f"topic id {topic_id_text(known)}"
         elif unsure is not None:
@@ -196,6 +200,13 @@ class _StateReading:
                 **facts,
             )
         )
+
+    def _is_of_broker(self) -> bool:
+        """Whether a broker is to serve the partition: each that it serves has a topic id."""
+        parent, own = self._parent, self._state.topic_partition
+        if parent is None or own is None or own.topic == CLUSTER_METADATA_TOPIC:
+            return False
+        return parent.exists(checkpoints.META_PROPERTIES)
 
     def _read_recovery_point(self, topic_partition: TopicPartition) -> None:
         name, state = checkpoints.RECOVERY_POINT_CHECKPOINT, self._state

@@ -133,8 +133,10 @@ def advice(finding: Finding, path: str) -> str:
         f" {salvage}",
         Action.GRANT_ACCESS: f"repeat the command as a user who may read {finding.file}",
         Action.RENAME: f"do what is said above, then run `segstore verify {where}`",
-        Action.WRITE_TOPIC_ID: f"write {finding.file} again, with the topic id from"
-        " `kafka-topics.sh --describe` or another partition of the topic; never delete it",
+        Action.WRITE_TOPIC_ID: f"write {finding.file} again:"
+        f" `printf 'version: 0\\ntopic_id: ID\\n' > {where}/{finding.file}`,"
+        " with the ID that another broker has in this file of the topic,"
+        " or `kafka-topics.sh --describe`; never delete it",
         Action.COMPARE: "compare the gaps of the log with another replica, and write down which"
         f" records are missing; then remove {finding.file}, which ends this finding",
         Action.WRITE_LOG_START: f"write the right log start into {finding.file} before the log is"
