@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,7 @@ def damaged_log(folder: Path) -> None:
 
 def torn_tail(folder: Path) -> None:
     """A killed process, and half a batch."""
-    log = segstore.open(folder / "data/notes-0")
+    log = segstore.open(folder / "data/notes-0", topic_id=uuid.uuid4())
     log.append([(None, b"kept")])
     log.close_quietly()
     with (folder / "data/notes-0/00000000000000000000.log").open("ab") as file:
