@@ -15,6 +15,7 @@ from segstore.errors import (
     InconsistentTopicIdError,
     LogLockedError,
     NotALogError,
+    ReadIOError,
     SegstoreError,
 )
 
@@ -149,15 +150,18 @@ def _repaired(
         return Repair(found, error=forecast.error)
     if forecast.report.created:
         return Repair(found, error=_no_log(path))
-    damaged = [one.file for one in found.findings if one.repaired and is_derived(one.file)]
+    damaged = [name for name in found.repair.rebuilt if is_derived(name)]
+    of_open = {*forecast.report.removed, *forecast.report.rebuilt}
     cut = {f"{base:020d}.segsum" for base in forecast.truncations}
     try:
-        removed = [name for name in damaged if not name.endswith(".txnindex")]
+        removed = [
+            name for name in damaged if name not in of_open and not name.endswith(".txnindex")
+        ]
         kept = _remove(path, removed, session)
         with session.open(path, progress=progress) as log:
             report = log.report
             report.quarantined += kept
-            with suppress(CorruptLogError):  # records of transactions are missing: a finding
+            with suppress(CorruptLogError, ReadIOError):  # of a .log: that is a finding
                 report.rebuilt += log.rebuild_transaction_indexes()
             with suppress(InconsistentTopicIdError, *UNREADABLE_ERRORS):  # which is a finding
                 report.rebuilt += [PARTITION_METADATA] if log.restore_topic_id() else []
@@ -170,7 +174,7 @@ def _repaired(
         raise
     except SegstoreError as error:  # the partitions beside it are recovered all the same
         return Repair(found, error=error)
-    report.rebuilt += [name for name in damaged if name not in report.rebuilt]
+    report.rebuilt = sorted({*report.rebuilt, *damaged})
     return Repair(found, report, sidecars=sidecars)
 
 
@@ -360,10 +364,10 @@ def _outlook(found: VerifyReport, left: int) -> str:
         return f"nothing was written; recover would refuse this log: {forecast.error}"
     if forecast.report.created:
         return "nothing was written; there is no .log file, and recover makes none"
-    done = (forecast.report.removed, forecast.report.rebuilt, forecast.report.warnings)
-    if found.ok and forecast.report.clean and not any(done):
+    report = found.repair
+    if found.ok and report.clean and not any((report.removed, report.rebuilt, report.warnings)):
         return "there is nothing to repair"
-    lines = ["nothing was written; recover would report", *str(forecast.report).splitlines()]
+    lines = ["nothing was written; recover would report", *str(report).splitlines()]
     if repaired := len(found.findings) - left:
         lines.append(f"and repair {count_of(repaired, 'finding')}")
     text = "\n  ".join(lines)

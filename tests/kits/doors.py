@@ -95,6 +95,7 @@ class Doors:
 
     def __init__(self, original: Original, path: Path, place: Path) -> None:
         self._records, self._is_exact = original.offsets, original.is_exact
+        self._files = original.files
         self._path = path
         self._place = place
         self.said: list[str] = []
@@ -114,7 +115,10 @@ class Doors:
         self._compare_salvage(before, verified, read)
         foretold = asked("recover", "--dry-run", "-q", "--json", path)
         self._expect(foretold.findings == expected, "dry run:", _differing(foretold, verified))
+        self._compare_advice(expected)
+        files = _bytes_in(self._path)
         done = asked("recover", "-q", "--json", path)
+        self._compare_names(foretold, done, files)
         codes = {(foretold.code, done.code)}
         self._expect(
             foretold.code == done.code or (codes == {(1, 0)} and _is_forgotten(expected)),
@@ -216,6 +220,39 @@ class Doors:
         if read is not None and found.kept:
             self._expect(read <= found.kept, "read, and not salvaged:", _ranges(read - found.kept))
 
+    def _compare_advice(self, findings: list[dict[str, Any]]) -> None:
+        """No file that is to be restored from a copy is as it was."""
+        for one in findings:
+            name = one["file"]
+            path = self._path / name
+            is_as_it_was = path.is_file() and self._files.get(name) == _content(path)
+            told = one["advice"]
+            self._expect(
+                not (is_as_it_was and f"restore {name} " in told), "to restore, and sound:", told
+            )
+
+    def _compare_names(self, foretold: Answer, done: Answer, before: dict[str, bytes]) -> None:
+        """What a repair has changed is what its report names, and what the dry run has named."""
+        if "error" in done.values or done.code == EXIT_USAGE:
+            is_refused = foretold.values["forecast"]["error"] is not None or foretold.code == 1
+            self._expect(is_refused, "dry run foretells no refusal:", done.values, done.errors)
+            return
+        would = foretold.values["repair"]
+        for kind in ("rebuilt", "removed", "set_aside", "quarantined"):
+            names = sorted(would[kind]), sorted(done.values[kind])
+            self._expect(names[0] == names[1], f"dry run has {kind}", *names)
+        after = _bytes_in(self._path)
+        changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+        named = {name for kind in ("rebuilt", "removed") for name in done.values[kind]}
+        named |= {name for kind in ("set_aside", "quarantined") for name in done.values[kind]}
+        named |= {one["file"] for one in done.values["repaired"]}
+        gone = [name[:20] for name in named if name.endswith(".log") or ".quarantine-" in name]
+        named |= {name for name in changed if name[:20] in gone}  # with a segment go its indexes
+        own = {name for name in changed if name not in named and _is_of_every_open(name)}
+        self._expect(
+            changed <= named | own, "changed, and not named:", sorted(changed - named - own)
+        )
+
     def _look_again(self, path: str, verified: Answer, done: Answer, before: Salvaged) -> None:
         """After `recover`: what it promised is good, and what was missing is missing."""
         after = asked("verify", "-q", "--json", path)
@@ -243,6 +280,24 @@ def _is_forgotten(findings: list[dict[str, Any]]) -> bool:
     """Whether a doubt about an empty segment is all that is left: `.segstore` takes it away."""
     left = [one["code"] for one in findings if not one["repaired"]]
     return {*left} == {"RECORDS_MAYBE_MISSING"}
+
+
+def _bytes_in(path: Path) -> dict[str, bytes]:
+    """Return what the files of a partition hold."""
+    return {one.name: _content(one) for one in path.iterdir() if one.is_file()}
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:  # the disk does not give it out
+        return str(error.errno).encode()
+
+
+def _is_of_every_open(name: str) -> bool:
+    """Whether an open for writing and its close write the file of any log."""
+    is_checkpoint = name.endswith("-checkpoint")
+    return is_checkpoint or name.startswith(".") or name.endswith(".snapshot")
 
 
 def _before(offset: int | None) -> int | None:

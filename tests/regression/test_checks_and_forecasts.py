@@ -1409,3 +1409,87 @@ def test_a_log_that_stays_as_it_is(three_segments, capsys):
     """[DUR-65] Nothing is said where nothing is done."""
     assert cli.main(["recover", "--dry-run", "-q", str(three_segments)]) == 0
     assert capsys.readouterr().out.endswith("there is nothing to repair\n")
+
+
+# ---- files that a repair changes -----------------------------------------------------------------
+# `recover` rewrote files that neither its report nor the dry run named (operator cases 01, 04, 31).
+#
+# Where one index is taken out, the open builds both again. An index that shows what is missing was
+# built again at the close. The index of a segment that reaches into the next one was built by the
+# open, and the dry run said that it would not.
+
+
+def repaired(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], set[str]]:
+    """Run the dry run and the repair; return the report, and which indexes have changed."""
+    before = files(path)
+    _, foretold = said(capsys, "recover", "-q", "--dry-run", str(path))
+    assert files(path) == before
+    _, done = said(capsys, "recover", "-q", str(path))
+    after = files(path)
+    changed = {name for name in after if after[name] != before.get(name)}
+    promised = [one for one in foretold["findings"] if one["repaired"]]
+
+    assert sorted(foretold["repair"]["rebuilt"]) == sorted(done["rebuilt"])
+    assert [one["what"] for one in promised] == [one["what"] for one in done["repaired"]]
+    return done, {name for name in changed if name.endswith("index")}
+
+
+def index_names_of(*bases: int) -> set[str]:
+    return {f"{base:020d}.{kind}" for base in bases for kind in ("index", "timeindex")}
+
+
+def test_both_indexes_of_a_padded_one_are_named(data_of_one_partition: Path, capsys):
+    """[DUR-8, DUR-58, DUR-80] Also the one that was in order, which the open builds again."""
+    path = data_of_one_partition / "orders-0"
+    padded = path / f"{311:020d}.timeindex"
+    os.truncate(padded, padded.stat().st_size + 240)
+
+    done, changed = repaired(path, capsys)
+
+    assert {*done["rebuilt"]} == changed == index_names_of(311)
+
+
+def test_an_index_that_shows_missing_records_is_named(data_of_one_partition: Path, capsys):
+    """[DUR-7, DUR-58] It is noted first what the index shows."""
+    path = data_of_one_partition / "orders-0"
+    log = path / f"{311:020d}.log"
+    os.truncate(log, batches_of(log)[15].position)
+
+    done, changed = repaired(path, capsys)
+
+    assert {*done["rebuilt"]} == changed == index_names_of(311)
+    (left,) = done["not_repaired"]
+    assert left["code"] == "RECORDS_MISSING"
+
+
+def test_the_index_of_a_segment_that_overlaps_is_built_again(data_of_one_partition: Path, capsys):
+    """[DUR-8, DUR-58] Nothing keeps the open from it, and the advice does not say so."""
+    path = data_of_one_partition / "orders-0"
+    with (path / f"{0:020d}.log").open("ab") as file:
+        file.write((path / f"{311:020d}.log").read_bytes())
+    for name in index_names_of(0):
+        (path / name).unlink()
+    _, found = said(capsys, "verify", "-q", str(path))
+
+    done, changed = repaired(path, capsys)
+
+    assert not [one for one in found["findings"] if "once what keeps it" in one["advice"]]
+    assert {*done["rebuilt"]} == changed == index_names_of(0)
+    assert [one["code"] for one in done["not_repaired"]] == ["SEGMENTS_OVERLAP"]
+
+
+def test_a_page_of_a_log_that_cannot_be_read_keeps_no_repair(
+    data_with_a_broken_partition: Path, library: Path
+):
+    """[DUR-33, DUR-58] The dry run said "clean", and `recover` that it cannot be repaired."""
+    name = "00000000000000000311.log"
+    settings = {"EIO_FILE": f"orders-0/{name}", "EIO_FROM": "20480", "EIO_TO": "24576"}
+    path = data_with_a_broken_partition
+
+    _, foretold = run(library, path, "recover", "--dry-run", **settings)
+    code, done = run(library, path, "recover", **settings)
+
+    assert code == 1
+    assert not [one for one in foretold if one["forecast"]["error"] is not None]
+    assert not [one for one in done if "error" in one]
+    assert name in [one["file"] for each in done for one in each["not_repaired"]]

@@ -39,6 +39,7 @@ from segstore.log.check.transaction_index_verifier import wrong_transaction_inde
 from segstore.log.check.unreadable_file import (
     UNREADABLE_ERRORS,
     files_that_are_none,
+    is_derived,
     unreadable_directory,
     unreadable_file,
 )
@@ -54,7 +55,7 @@ from segstore.log.files.checkpoints import (
     RESTART_MARKER,
 )
 from segstore.log.files.checksum_sidecar import sidecar_base_offset, sidecar_name
-from segstore.log.files.kept_aside import is_unreadable_index, kept_indexes
+from segstore.log.files.kept_aside import is_unreadable_index, kept_indexes, name_aside
 from segstore.log.files.partition_directory import (
     INDEX_ENTRY_BYTES,
     file_name,
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from segstore.log.check.partition_state import PartitionState
     from segstore.log.check.segment_check import CheckedSegment, SegmentScan
     from segstore.log.local.transaction_index_check import WrongIndex
+    from segstore.log.recovery.recovery_report import RecoveryReport
     from segstore.types import TopicPartition
 
     Progress = Callable[[str, int, int], None]
@@ -209,6 +211,10 @@ class _Look:
         self._report = VerifyReport(path=directory.path)
         self._findings = self._report.findings
         self._is_believed_by_a_broker = False
+        self._written: list[str] = []
+        """Transaction indexes that `recover` writes again."""
+        self._proofs: list[int] = []
+        """Base offsets of segments whose index shows what is missing behind them."""
         self._files = [file for file in segment_files(directory.names()) if not file.suffix]
 
     def report(self) -> VerifyReport:
@@ -242,6 +248,8 @@ class _Look:
             report.notes.append(f"`segstore recover` needs the directory's name to be {self._as}")
         if report.is_refused or is_misnamed:
             self._findings[:] = [replace(one, repaired=False) for one in self._findings]
+        else:
+            report.repair = self._repair()
         self._findings.sort(key=_severity)
         with self._reading("."):
             report.quarantined = quarantined_files(
@@ -329,6 +337,8 @@ class _Look:
                     read = checked.check.size_bytes
                     gap = gap_finding(directory, base, read, end, following, known, start)
                     self._add(*() if gap is None else (gap,))
+                    if gap is not None and gap.file == name and gap.action is Action.RESTORE:
+                        self._proofs.append(base)
             is_contiguous = (
                 checked.is_whole
                 and state.log_state is not None
@@ -380,7 +390,8 @@ class _Look:
         is_growing = (self._size(file_name(base, "log")) or 0) > checked.check.size_bytes
         if following is None and is_growing:
             return  # entries of batches that came since are among them
-        repaired = checked.is_whole or self._report.forecast.changes_log(base)
+        forecast = self._report.forecast
+        repaired = checked.is_whole or base in forecast.reindexed or forecast.changes_log(base)
         self._add(*(replace(one, repaired=repaired and one.repaired) for one in found))
 
     def _set_log_end(self, bases: array[int], start: int) -> None:
@@ -477,6 +488,8 @@ class _Look:
         is_whole = not any(one.records is Records.MISSING for one in self._findings)
         for base, (problem, is_known) in sorted(problems.items()):
             is_made = is_known and is_whole
+            if is_known:
+                self._written.append(file_name(base, "txnindex"))
             repaired = is_made or report.forecast.replaces_transaction_index(base)
             self._add(
                 Finding(
@@ -525,6 +538,26 @@ class _Look:
                     action=Action.RECOVER,
                     repaired=True,
                 )
+
+    def _repair(self) -> RecoveryReport:
+        """Return what `recover` would report: it takes out derived files before it opens the log.
+
+        The open builds them again, and of an index the other one of its segment too.
+        """
+        report = self._report.forecast.report.copy()
+        repaired = {one.file for one in self._findings if one.repaired}
+        rebuilt = {name for name in repaired if is_derived(name) or name == PARTITION_METADATA}
+        files = [parse_file_name(name) for name in rebuilt]
+        bases = [one.offset for one in files if one is not None and one.kind in INDEX_ENTRY_BYTES]
+        bases += self._proofs
+        rebuilt |= {file_name(base, kind) for base in bases for kind in INDEX_ENTRY_BYTES}
+        report.quarantined += [
+            name_aside(self._directory, name)
+            for name in sorted(rebuilt.difference(report.rebuilt))
+            if is_unreadable_index(self._directory, name)
+        ]
+        report.rebuilt = sorted(rebuilt.union(report.rebuilt, self._written))
+        return report
 
     # ---- checksum sidecars [DUR-60] --------------------------------------------------------------
 

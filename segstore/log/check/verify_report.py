@@ -52,6 +52,8 @@ class VerifyReport:
     seconds: float = 0.0
     forecast: OpenForecast = field(default_factory=lambda: OpenForecast(report=RecoveryReport()))
     """What an open for writing would do."""
+    repair: RecoveryReport = field(default_factory=RecoveryReport)
+    """What `segstore recover` would report: what the open does, and the rest that it repairs."""
 
     @property
     def ok(self) -> bool:
@@ -120,6 +122,7 @@ class VerifyReport:
             "quarantined": [file._asdict() for file in self.quarantined],
             "notes": self.notes,
             "forecast": self.forecast.to_dict(),
+            "repair": self.repair.to_dict(),
         }
 
     def __str__(self) -> str:

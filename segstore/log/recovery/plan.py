@@ -226,8 +226,8 @@ def plan_of(
         alone = survey.listing.base_offsets(kind, lacking=LOG_FILE_SUFFIX)
         found = (file_name(base_offset, kind) for base_offset in alone)
         lone += names.go(name for name in found if name not in survey.leftovers.incomplete)
-    for _, lost in judgement.lost_indexes:
-        report.rebuilt += lost
+    for segment, _ in judgement.lost_indexes:
+        report.rebuilt += index_names(segment)
     kept = survey.unreadable_indexes(lone)
     report.removed = [name for name in report.removed if name not in kept]
     if is_foretold:
@@ -297,6 +297,10 @@ def _plan_tail(
             report.removed.append(segment.name)
     for segment in [segment for segment, _ in tail.repairs] + [one.segment for one in tail.scanned]:
         report.rebuilt += index_names(segment)
+    if not restarts:  # the producers are read from these again, and with them their transactions
+        listed = {*survey.listing.base_offsets("txnindex")}
+        bases = (one.segment.base_offset for one in tail.scanned)
+        report.rebuilt += [file_name(base, "txnindex") for base in bases if base in listed]
     return TailPlan(deleted, changed, tuple(later))
 
 
