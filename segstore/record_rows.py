@@ -142,7 +142,7 @@ def check_row_type(kind: type, index: int) -> None:
         if name in expected and expected.index(name) != place:
             raise RecordTypeError(
                 f"record {index} has the fields {', '.join(fields)}:"
-                " the places count, not the names",
+                " their order counts, not their names",
                 found=", ".join(fields),
                 expected=", ".join(expected),
             )

@@ -150,7 +150,7 @@ static sgs_status set_length(sgs_abstract_index *index, const sgs_env *env, cons
     SGS_EXPECT(!index->grow_in_steps || length / index->entry_size >= entries);
     /* in memory nothing is taken from under a look-up */
     if (!index->file.heap && (cuts || moves) && !left_alone(index)) {
-        sgs_fail(err, SGS_RESOURCE, "look-ups do not leave the index");
+        sgs_fail(err, SGS_RESOURCE, "lookups do not leave the index");
         return sgs_fail_in_file(err, name);
     }
     take_file(index);

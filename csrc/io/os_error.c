@@ -47,7 +47,7 @@ static const char *reason(int os_error, sgs_status status)
     case EROFS:
         return "the file system is read-only";
     case EFBIG:
-        return "the file would be larger than this process, or the file system, may have it";
+        return "the file would be larger than this process, or the file system, allows";
     case EDQUOT:
         return "the disk quota is used up";
     case EISDIR:

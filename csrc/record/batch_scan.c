@@ -177,7 +177,7 @@ static verdict judge_order(sgs_batch_scan *scan, const sgs_batch_header *header)
     if (fault == SGS_OK && options->check_epochs && header->partition_leader_epoch >= 0 &&
         header->partition_leader_epoch < result->last_epoch)
         fault = sgs_fail_at(&scan->result.why, SGS_INVALID_RECORD, header->position,
-                            "a leader epoch not below the one before", "%" PRId32 " behind %" PRId32,
+                            "a leader epoch not below the one before", "%" PRId32 " after %" PRId32,
                             header->partition_leader_epoch, result->last_epoch);
     return fault == SGS_OK ? BATCH : stop(scan, SGS_SCAN_ORDER);
 }

@@ -223,7 +223,7 @@ static sgs_record_fault walk_chunk(walk *walk_, const sgs_columns_options *optio
         ++rows;
     }
     if (state.remaining_count == 0 && state.at != state.end)
-        return "bytes are left behind the last record";
+        return "bytes are left after the last record";
     *walk_ = state;
     chunk->rows = rows;
     chunk->key_bytes = (size_t)(key_bytes + key_nulls); /* a null added -1 */

@@ -50,7 +50,7 @@ static sgs_status refuse_column(const char *name, sgs_error *err)
 {
     (void)sgs_fail(err, SGS_ILLEGAL_ARGUMENT,
                    "no record has a column '%.80s': the columns are " RECORD_COLUMNS
-                   " (topic, partition, offset, timestampType and leaderEpoch are given anew)",
+                   " (the log sets topic, partition, offset, timestampType and leaderEpoch)",
                    name);
     (void)snprintf(err->found, sizeof err->found, "%s", name);
     (void)snprintf(err->expected, sizeof err->expected, RECORD_COLUMNS);

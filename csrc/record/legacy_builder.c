@@ -58,7 +58,7 @@ sgs_status sgs_legacy_builder_append(sgs_legacy_builder *builder, int64_t offset
     /* the first may be below the base, as in Kafka */
     const bool ascends = builder->records_count == 0 || offset > builder->last_offset;
     if (offset < 0 || !ascends || offset > SGS_MAX_OFFSET || offset - options->base_offset > INT32_MAX)
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "offset %" PRId64 " behind %" PRId64 " and base %" PRId64, offset,
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "offset %" PRId64 " after %" PRId64 " and base %" PRId64, offset,
                         builder->last_offset, options->base_offset);
     if (timestamp < SGS_NO_TIMESTAMP)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "timestamp %" PRId64 " of offset %" PRId64, timestamp, offset);

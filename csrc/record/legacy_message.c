@@ -18,8 +18,8 @@ enum {
     V1_KEY_SIZE_AT = TIMESTAMP_AT + 8,
 };
 _Static_assert(MAGIC_AT + 1 == (int)SGS_BATCH_PREFIX_BYTES, "the prefix ends with the magic");
-_Static_assert(V0_KEY_SIZE_AT + 8 == (int)SGS_LEGACY_V0_OVERHEAD, "two sizes behind the attributes");
-_Static_assert(V1_KEY_SIZE_AT + 8 == (int)SGS_LEGACY_V1_OVERHEAD, "two sizes behind the timestamp");
+_Static_assert(V0_KEY_SIZE_AT + 8 == (int)SGS_LEGACY_V0_OVERHEAD, "two sizes after the attributes");
+_Static_assert(V1_KEY_SIZE_AT + 8 == (int)SGS_LEGACY_V1_OVERHEAD, "two sizes after the timestamp");
 
 /* A size and as many bytes, all before `end`. */
 static bool take_bytes(const uint8_t **at, const uint8_t *end, sgs_bytes *bytes)

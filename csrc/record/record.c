@@ -45,7 +45,7 @@ sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record,
         __builtin_add_overflow(reader->batch.base_timestamp, fields.timestamp_delta, &timestamp)) /* [DUR-90] */
         return fail(reader, "its timestamp does not fit 64 bits", err);
     if (reader->remaining_count == 1 && fields.next != reader->end)
-        return fail(reader, "bytes are left behind the last record", err);
+        return fail(reader, "bytes are left after the last record", err);
     if (fields.next - reader->next > reader->max_record_bytes) {
         (void)sgs_record_fail_size(fields.next - reader->next, reader->max_record_bytes, err);
         return sgs_say(err,

@@ -27,7 +27,7 @@ enum {
 };
 _Static_assert(LENGTH_AT + 4 == (int)SGS_LOG_OVERHEAD, "the length counts what follows it");
 _Static_assert(MAGIC_AT + 1 == (int)SGS_BATCH_PREFIX_BYTES, "the prefix ends with the magic");
-_Static_assert(ATTRIBUTES_AT == (int)SGS_BATCH_CRC_START, "the CRC covers the attributes and all behind them");
+_Static_assert(ATTRIBUTES_AT == (int)SGS_BATCH_CRC_START, "the CRC covers the attributes and all after them");
 _Static_assert(RECORDS_AT == (int)SGS_BATCH_HEADER_BYTES, "Kafka RECORD_BATCH_OVERHEAD");
 _Static_assert(sizeof(sgs_batch_header) == 80, "Python reads the rows as a structured array");
 _Static_assert(offsetof(sgs_batch_header, padding) + 7 == sizeof(sgs_batch_header), "no holes");

@@ -207,7 +207,7 @@ static sgs_status next_v2(sgs_record_iterator *iterator, sgs_record *record, sgs
     if (status != SGS_OK)
         return status;
     if (iterator->remaining_count == 1 && fields.next != iterator->end)
-        return fail(iterator, "bytes are left behind the last record", err);
+        return fail(iterator, "bytes are left after the last record", err);
     if (iterator->remaining_count == 1 && iterator->break_.status != SGS_OK)
         return fail_at_end(iterator, err); /* whether the batch ends here cannot be known */
     const bool log_append_time = (batch->attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) != 0;

@@ -28,7 +28,7 @@ sgs_status sgs_append_stamp(const sgs_append_batch *batch, int64_t records_count
     sgs_validation *const result = &batch->validator->result;
     int64_t next_offset;
     if (__builtin_add_overflow(result->next_offset, records_count, &next_offset))
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "batch %zu: no offsets are left behind %" PRId64, batch->index,
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "batch %zu: no offsets are left after %" PRId64, batch->index,
                         result->next_offset);
     if (batch->header.magic == 0)
         max_timestamp = SGS_NO_TIMESTAMP;

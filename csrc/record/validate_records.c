@@ -261,7 +261,7 @@ static sgs_status walk_current(const sgs_append_batch *batch, const sgs_append_s
             SGS_TRY(look_closer(batch, index, fields.offset_delta, fields.key_size >= 0, timestamp, walk, err));
     }
     if (next != end)
-        return fail(batch, count - 1, "bytes are left behind the last record", err);
+        return fail(batch, count - 1, "bytes are left after the last record", err);
     walk->records_count = count;
     walk->max_timestamp = max_timestamp;
     return SGS_OK;

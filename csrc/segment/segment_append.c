@@ -41,7 +41,7 @@ static sgs_status know_next_offset(sgs_log_segment *segment, sgs_error *err)
     if (status != SGS_OK)
         return status;
     if (!ends_clean)
-        return sgs_fail(err, SGS_CORRUPT_LOG, "bytes that are no batch lie behind offset %" PRId64, next_offset - 1);
+        return sgs_fail(err, SGS_CORRUPT_LOG, "bytes that are no batch follow offset %" PRId64, next_offset - 1);
     SGS_EXPECT(next_offset >= segment->base_offset);
     segment->next_offset = next_offset;
     return SGS_OK;
@@ -60,7 +60,7 @@ static sgs_status check_offsets(const sgs_log_segment *segment, const sgs_batch_
         const int64_t base_offset = rows[i].base_offset;
         const int64_t last_offset = rows[i].last_offset;
         if (last_offset > SGS_MAX_OFFSET) /* whoever assigned it; not even Kafka's log goes on behind it [DUR-89] */
-            return sgs_fail(err, SGS_INVALID_OFFSET, "no offset is left behind %" PRId64, last_offset);
+            return sgs_fail(err, SGS_INVALID_OFFSET, "no offset is left after %" PRId64, last_offset);
         if (!sgs_relative_offset(segment->base_offset, last_offset, &relative_offset))
             return sgs_fail(err, SGS_SEGMENT_OFFSET_OVERFLOW,
                             "offset %" PRId64 " does not fit a segment with base offset %" PRId64, last_offset,
@@ -85,7 +85,7 @@ static sgs_status check_append(sgs_log_segment *segment, const sgs_slice *slices
         status = sum_sizes(slices, slices_count, rows, rows_count, bytes, err);
     const int64_t size = sgs_log_segment_size(segment);
     if (status == SGS_OK && size + *bytes > INT32_MAX)
-        status = sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "%" PRId64 " bytes do not fit behind %" PRId64, *bytes, size);
+        status = sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "%" PRId64 " bytes do not fit after %" PRId64, *bytes, size);
     /* Loaded before anything is written: a failure here rejects the append and changes nothing [DUR-30, DUR-31]. */
     if (status == SGS_OK)
         status = sgs_segment_load_indexes(segment, err);

@@ -55,7 +55,7 @@ cdef int check_signals() except -1:
     """Between two moments of a wait: handlers run, and nobody waits for a thread that the interpreter's end stopped."""
     PyErr_CheckSignals()
     if Py_IsFinalizing():
-        raise RuntimeError("the interpreter ends: what another thread was doing with the log will never be done")
+        raise RuntimeError("the interpreter is shutting down: the call of another thread on the log cannot finish")
     return 0
 
 
@@ -115,7 +115,7 @@ cdef class AppendLock:
         self.require_outside(thread)
         while not self.take():
             if self.owner == thread:
-                raise RuntimeError("this thread holds the lock already: it would wait for ever")
+                raise RuntimeError("this thread holds the lock already: to wait for it is a deadlock")
             with nogil:
                 taken = self.wait_for()
             if taken:
@@ -168,12 +168,12 @@ cdef class AppendLock:
     def require_another_owner(self):
         """Raise RuntimeError where this thread has it already: whoever waits for the lock waits for this call."""
         if self.owner == PyThread_get_thread_ident():
-            raise RuntimeError("this thread holds the lock already: it would wait for ever")
+            raise RuntimeError("this thread holds the lock already: to wait for it is a deadlock")
 
     cdef int require_outside(self, unsigned long thread) except -1:
         """Raise before anything changes: further on, such a handler would wait for itself, perhaps halfway."""
         if self.is_within(thread):
-            raise RuntimeError("this thread is writing a file of the log already: it would wait for itself for ever")
+            raise RuntimeError("this thread is writing a file of the log already: to wait for that is a deadlock")
         return 0
 
     def comes_before(self, AppendLock inner not None):

@@ -26,7 +26,7 @@ cdef class Environment:
 
     cdef int set_wall_clock(self, int64_t value) except -1:
         raise IllegalStateError(
-            "the system's clock is not set from here: Environment.with_wall_clock gives one that is"
+            "the system's clock cannot be set: Environment.with_wall_clock gives one that can"
         )
 
     def monotonic_ns(self):

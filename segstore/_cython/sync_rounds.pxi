@@ -65,7 +65,7 @@ cdef class SyncRounds:
         """
         cdef unsigned long thread = PyThread_get_thread_ident()
         if self.append_lock.leader == thread:
-            raise RuntimeError("this thread leads a round of syncs already: it would wait for itself for ever")
+            raise RuntimeError("this thread leads a round of syncs already: to wait for it is a deadlock")
         return self.append_lock.require_outside(thread)
 
     def join(self, sync_round not None):

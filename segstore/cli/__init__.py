@@ -44,11 +44,11 @@ COMMANDS = {
     "ls": "list topics and partitions",
     "inspect": "show segments, indexes, codecs, checkpoints",
     "verify": "check every batch, index and checkpoint",
-    "scrub": "check the sealed segments as they are on the disk, slowly",
-    "recover": "repair what a crash left, tell what was done",
+    "scrub": "check the sealed segments from the disk itself, slowly",
+    "recover": "repair what a crash left, report what was done",
     "abort-transaction": "end an open transaction that hangs",
     "salvage": "copy what is left of a damaged log into a new one",
-    "pipeline": "real data through logs on Spark, the driver killed, the totals compared",
+    "pipeline": "run real data through logs on Spark, kill the driver, compare the totals",
     "demo": "write, kill, recover and query a log of real data",
 }
 """Name and summary; the module of that name (``_`` for ``-``) has ``register`` and ``run``."""
@@ -68,7 +68,7 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     """Build the parser; of the commands, only the one that *argv* names is imported."""
     parser = argparse.ArgumentParser(
         prog="segstore",
-        description="Apache Kafka's partition logs, without Kafka: write, read, look in, repair.",
+        description="Apache Kafka's partition logs, without Kafka: write, read, inspect, repair.",
         epilog="Exit codes: 0 clean, 1 findings or an error, 2 usage, 130 after Ctrl-C, 141 when "
         "the reader of the output went away.",
     )

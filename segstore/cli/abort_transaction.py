@@ -19,20 +19,20 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "End an open transaction that its producer and its coordinator will not end: append an "
-        "ABORT marker to each partition that PATH, -t and -p name. Records of the transaction are "
-        "never seen by readers of committed data; those that follow it are. `segstore inspect` "
-        "lists the open transactions. Nothing may have the log open for writing meanwhile. Exit "
-        "code 1 when there is no such open transaction."
+        "ABORT marker to each partition that PATH, -t and -p name. Committed reads then never "
+        "return the records of the transaction, and go on after it. `segstore inspect` lists the "
+        "open transactions. Stop the writer of the log first. Exit code 1 when there is no such "
+        "open transaction."
     )
     add_partition_arguments(parser)
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--producer-id", type=int, metavar="N", help="of the transaction")
     which.add_argument("--start-offset", type=int, metavar="N", help="where the transaction begins")
     parser.add_argument(
-        "--producer-epoch", type=int, metavar="N", help="refuse when the epoch is another one"
+        "--producer-epoch", type=int, metavar="N", help="refuse when the epoch differs"
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="only say what would be done; nothing is written"
+        "--dry-run", action="store_true", help="write nothing, say what would be done"
     )
 
 

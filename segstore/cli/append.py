@@ -35,7 +35,7 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 
 JSON_FIELDS = ("key", "value", "timestamp", "headers")
 OTHER_JSON_FIELDS = ("topic", "partition", "offset", "timestampType", "leaderEpoch")
-"""Printed by ``cat``, given anew by an append."""
+"""Printed by ``cat``; an append sets them again."""
 
 CODECS = {"none": "producer", "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}
 
@@ -43,8 +43,8 @@ CODECS = {"none": "producer", "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", 
 def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
-        "Append each line of stdin as a record. PATH is a partition's directory, made "
-        "when it is not there, or a log directory with -t: then keys choose the partition as "
+        "Append each line of stdin as a record. PATH is a partition's directory, which is made "
+        "if it does not exist, or a log directory with -t: then keys choose the partition as "
         "Kafka's clients do. A topic is made only with --partitions."
     )
     parser.add_argument("path", metavar="PATH", help="data/notes-0, or a log directory with -t")
@@ -54,10 +54,10 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--partitions",
         type=partition_number,
         metavar="N",
-        help="make TOPIC, with N partitions, when it is not there",
+        help="make TOPIC, with N partitions, if it does not exist",
     )
     parser.add_argument(
-        "-K", dest="key_delimiter", metavar="DELIM", help="the key stands before DELIM"
+        "-K", dest="key_delimiter", metavar="DELIM", help="the key comes before DELIM"
     )
     parser.add_argument("-k", dest="key", help="key of every record")
     parser.add_argument(
@@ -79,7 +79,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=("lines", "jsonl"),
         default="lines",
-        help="jsonl: what `cat --format jsonl` prints (offsets are given anew)",
+        help="jsonl: what `cat --format jsonl` prints (the log gives new offsets)",
     )
     parser.add_argument(
         "--durability",
@@ -192,7 +192,7 @@ def _check_fields(fields: Collection[str]) -> None:
         if name not in JSON_FIELDS and name not in OTHER_JSON_FIELDS:
             raise IllegalArgumentError(
                 f"no record has a field {name[:80]!r}: the fields are {expected}"
-                f" ({', '.join(OTHER_JSON_FIELDS)} are given anew)",
+                f" (the log sets {', '.join(OTHER_JSON_FIELDS)})",
                 found=name,
                 expected=expected,
             )
@@ -243,7 +243,7 @@ def open_target(arguments: argparse.Namespace) -> Iterator[Append]:
             manager.create_topic(topic, arguments.partitions)
         elif arguments.partitions not in {None, len(manager.topics()[topic])}:
             raise UsageError(
-                f"--partitions: topic {topic!r} is there, with {len(manager.topics()[topic])}"
+                f"--partitions: topic {topic!r} exists, with {len(manager.topics()[topic])}"
             )
 
         def append(records: list[Record]) -> list[tuple[str, LogAppendInfo]]:

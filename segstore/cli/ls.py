@@ -56,11 +56,11 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "List the partitions of a log directory: offsets, time span, bytes. OFFSETS "
-        "counts offsets, compaction and transactions leave some of them without a record. An END "
-        "has a ! where the open to read sees damage or missing records; stderr says which. Not "
-        "all records are read: `segstore verify` does that. "
-        "STABLE is the last stable offset, where committed records end, HELD-BY the producer id of "
-        "the open transaction that holds it there; stderr names the transactions that hang."
+        "counts offsets; compaction and transactions leave some of them without a record. A ! "
+        "after END marks a log in which the open to read sees damage or missing records; stderr "
+        "says which. Not all records are read: `segstore verify` does that. STABLE is the last "
+        "stable offset, where committed reads end. HELD-BY is the producer id of the open "
+        "transaction that holds it there; stderr lists the transactions that hang."
     )
     parser.add_argument("path", metavar="DIR", help="a log directory, or one partition's")
     add_as_argument(parser)

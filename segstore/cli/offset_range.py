@@ -119,7 +119,7 @@ def _time(text: str) -> int:
         return timestamp("the time", time)
     except ArgumentTypeError:
         raise argparse.ArgumentTypeError(
-            f"the time {text!r} has no zone: put Z behind it for UTC, or an offset as +02:00"
+            f"the time {text!r} has no zone: add Z for UTC, or an offset such as +02:00"
         ) from None
 
 

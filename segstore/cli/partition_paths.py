@@ -36,7 +36,7 @@ def add_as_argument(parser: Any) -> None:
         "--as",
         dest="as_",
         metavar="TOPIC-N",
-        help="read PATH as this partition, whatever its own name is, as of a copy orders-0.bak",
+        help="read PATH, which may be a copy such as orders-0.bak, as this partition",
     )
 
 
@@ -117,7 +117,9 @@ def all_partitions(path: str, as_: str | None = None) -> list[str]:
         raise UsageError("--as is for one partition: PATH is a directory of several")
     found = sorted(part for part in partitions_of(path) if holds_log(f"{path}/{part[2]}"))
     if not found:
-        raise NotALogError("neither a partition's directory nor one that holds some", file=path)
+        raise NotALogError(
+            "neither a partition's directory nor one that holds partitions", file=path
+        )
     return [f"{path}/{name}" for _, _, name in found]
 
 

@@ -174,10 +174,10 @@ class Pipeline:
                 scan = logs.log(TOTALS, number).scan(isolation="read_committed")
                 written += [json.loads(record.value or b"") for record in scan]
         self.report.check(
-            "the log of totals is what the source adds up to", by_day(written) == expected
+            "the log of totals equals the sums of the source", by_day(written) == expected
         )
         kept = json.loads(totals_found(self.work).read_text())
-        self.report.check("the Parquet files are, too", by_day(kept) == expected)
+        self.report.check("the Parquet files do, too", by_day(kept) == expected)
         records = sum(one[0] for one in expected.values())
         checks = self.report.checks
         self.report.write_table(

@@ -18,10 +18,9 @@ MEBIBYTE = 1024 * 1024
 def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
-        "Check all that verify checks, and read the .log files from the disk itself, past what the "
-        "system has in memory, not faster than allowed: to find out that "
-        "a disk loses bits while another copy is there. A log may be in use. Nothing is written. "
-        "Exit code 1 when something is wrong."
+        "Check all that verify checks, and read the .log files from the disk itself, not from the "
+        "page cache, no faster than --rate. So you find a disk that loses bits while another copy "
+        "exists. A log may be in use. Nothing is written. Exit code 1 when something is wrong."
     )
     parser.add_argument(
         "paths", nargs="+", metavar="PATH", help="a partition's directory, or a log directory"

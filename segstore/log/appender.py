@@ -203,7 +203,7 @@ class Appender:
             return self._nothing_appended()
         if analysis.last_offset == MAX_LONG:
             raise InvalidOffsetError(
-                "no offset is left behind the last batch", found=str(MAX_LONG), expected="below it"
+                "no offset is left after the last batch", found=str(MAX_LONG), expected="below it"
             )
         size = len(memoryview(data))
         is_safe = self._log.profile is Profile.SAFE

@@ -344,7 +344,7 @@ class ChunkReader:
         data = memoryview(fetched)[: result.valid_bytes]
         if base[0] < segment.base_offset or last[0] < offset:
             row, found = 0, f"offsets {base[0]} to {last[0]}"
-            expected = f"offsets from {segment.base_offset} on, up to {offset} at least"
+            expected = f"offsets from {segment.base_offset} on, to {offset} at least"
         else:
             is_wrong = last < base  # it ends before it begins, or the next one begins in it
             is_wrong[:-1] |= base[1:] <= last[:-1]

@@ -86,7 +86,7 @@ class Closing:
         self._access.require_writable()
         self.require_not_awaited()
         if not self.shutdown.run(lambda: self._end_alone(changing, remove)):
-            raise RuntimeError("the log is being closed, by who waits for this call")
+            raise RuntimeError("the log is being closed, and that close waits for this call")
 
     def _end_alone(
         self, lock: AppendLock | ChangeLock, last_step: Callable[[], None] | None

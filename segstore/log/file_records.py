@@ -70,7 +70,7 @@ class FileRecords(SlicedRecords, TransferableRecords):
         start, length = natural("position", position), natural("size", size)
         if start > self.size_bytes:
             raise IllegalArgumentError(
-                f"position {start} is behind the end of {self.size_bytes} bytes",
+                f"position {start} is after the end of {self.size_bytes} bytes",
                 found=str(start),
                 expected=f"0 to {self.size_bytes}",
             )

@@ -160,7 +160,7 @@ class Flusher:
         if now - oldest > 2 * seconds * _NS:
             raise WriteError(
                 f"the sync that should run every {seconds:g} s is {(now - oldest) / _NS:.3g} s"
-                " behind; the append was refused, it can be tried again",
+                " late; the append was refused, it can be tried again",
                 file=self._local_log.directory.path,
             )
 

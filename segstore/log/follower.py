@@ -195,10 +195,10 @@ class LogFollower:
         if isinstance(why, _DAMAGE) and self._observed_end.end_state() is not EndState.TRUNCATED:
             raise why
         raise LogTruncatedError(
-            "the log is cut, or deleted from, again and again while it is looked at",
+            "the log's writer truncates it, or deletes from it, again and again while it is read",
             file=directory.path,
             found=f"another change in each of {_LOOKS} looks",
-            expected="a moment without one",
+            expected="a look without a change",
         ) from why
 
     def _look(self, found: StoredState, bases: array[int]) -> _View | None:
@@ -312,8 +312,8 @@ class LogFollower:
             )
         if is_cut:
             raise LogTruncatedError(
-                f"the log was cut below {seen.message_offset}, to which it was read, and written"
-                f" again: it ends at {end.message_offset} now",
+                f"the log was read to {seen.message_offset}, then truncated below that, and"
+                f" appended to: it ends at {end.message_offset} now",
                 file=self._checkpoint_store.directory.path,
                 found="another last batch",
                 expected="the one that was read",

@@ -137,8 +137,8 @@ def salvage_and_open(
         stack.callback(parent.close)
         if parent.exists(name):
             raise AlreadyExistsError(
-                "a salvage makes a new log, and there is something here already: give a path where"
-                " there is nothing",
+                "a salvage makes a new log, and this path exists already: give a path where there"
+                " is nothing",
                 file=target_path,
                 found="a file or directory",
                 expected="nothing",
@@ -199,7 +199,7 @@ def _check_target(source: str, target: str) -> TopicPartition:
         ) from error
     if has_unique_id(name):
         raise NotALogError(
-            f"{name} is no name for a log that stays: its ending says what is done with it",
+            f"{name} is the name of a directory that is being deleted or moved",
             file=target,
             found=name,
             expected="<topic>-<partition>",
@@ -207,7 +207,7 @@ def _check_target(source: str, target: str) -> TopicPartition:
     real_source, real_above = os.path.realpath(source), os.path.realpath(above)
     if os.path.commonpath([real_source, real_above]) == real_source:
         raise IllegalArgumentError(
-            "a salvage changes nothing in the damaged log: the new one goes elsewhere",
+            "a salvage changes nothing in the damaged log: give a path outside of it",
             file=target,
             found=target,
             expected=f"a directory outside of {source}",
@@ -261,8 +261,8 @@ def _complete(report: SalvageReport, log: UnifiedLog) -> None:
     if stable < log.log_end_offset:  # a marker may be lost
         command = f"segstore abort-transaction {shlex.quote(report.target)} --start-offset {stable}"
         report.warnings.append(
-            f"a transaction is open from offset {stable} on, and its end may be among what was"
-            " lost: isolation='read_committed' reads no further. Where its producer will not end"
-            f" it, `{command}` does"
+            f"a transaction is open from offset {stable} on, and its end marker may be lost:"
+            " isolation='read_committed' reads no further. If its producer will not end it, run"
+            f" `{command}`"
         )
     log.report.salvage = report

@@ -129,7 +129,7 @@ def open(  # noqa: PLR0913 - the front door
     is_salvage = recovery == SALVAGE
     if (target is not None) != is_salvage or (is_salvage and read_only):
         raise IllegalArgumentError(
-            "recovery='salvage' makes a new log at target=, and nothing else does",
+            "recovery='salvage' makes a new log at target=: give both, or neither",
             found=f"recovery={recovery!r}, target={target!r}, read_only={read_only!r}",
             expected="recovery='salvage' with a target",
         )

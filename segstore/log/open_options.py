@@ -142,7 +142,7 @@ def _check_remote_storage(
     instance("remote_offset_reader", reader, RemoteOffsetReader, expected)
     if read_only:
         raise IllegalArgumentError(
-            "remote_offset_reader is for the handle that writes: one that reads shows what is here",
+            "remote_offset_reader is for a handle that writes: one that reads has local records",
             found="read_only=True",
             expected="read_only=False",
         )

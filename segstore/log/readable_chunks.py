@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from segstore.log.local.missing_records import MissingRecords
 
 _NEVER_FOUND: Final = "these offsets had been given out, and no file holds their records"
-_ENDS_WITHIN: Final = "the file ends inside a batch: it was cut, or its writer had not finished"
-_UNDECIDED: Final = "the end of their transaction may be among what was left out"
+_ENDS_WITHIN: Final = "the file ends inside a batch: it was cut, or a write was interrupted"
+_UNDECIDED: Final = "the end marker of their transaction may be in the damaged part"
 
 
 class ReadableChunks:

@@ -62,17 +62,17 @@ class RemotePart:
         path = self._checkpoint_store.directory.path
         if config.remote_storage_enable:
             raise IllegalArgumentError(
-                "a log in remote storage is not compacted: remote_storage_enable goes off first, or"
-                " with it",
+                "a log in remote storage cannot be compacted: set remote_storage_enable=False"
+                " first, or together with it",
                 file=path,
                 found=f"cleanup_policy {config.cleanup_policy!r}",
                 expected="one without compact",
             )
         if not config.remote_log_delete_on_disable:
             raise IllegalArgumentError(
-                "remote_storage_enable goes off with remote_log_delete_on_disable=True only: what"
-                " is in remote storage alone is deleted then. remote_log_copy_disable=True keeps"
-                " it and uploads no more",
+                "remote_storage_enable=False needs remote_log_delete_on_disable=True, which deletes"
+                " the records that are in remote storage alone. remote_log_copy_disable=True keeps"
+                " them and ends uploads",
                 file=path,
                 found="remote_log_delete_on_disable False",
                 expected="remote_log_delete_on_disable True",

@@ -162,7 +162,7 @@ class RemoteTier:
         if self._reader is None:
             raise IllegalStateError(
                 f"{topic_partition} has records in remote storage alone, and was opened without"
-                " what finds them by time",
+                " remote_offset_reader, which finds them by time",
                 found="no remote_offset_reader",
                 expected="a remote_offset_reader",
             )
@@ -257,8 +257,8 @@ def only_in_remote_storage(
 ) -> OffsetOutOfRangeError:
     """Return the error that names an offset which the log has, and not here."""
     return OffsetOutOfRangeError(
-        f"offset {offset} is not here: of the log, which begins at {log_start_offset}, what lies"
-        f" below {first} is in remote storage alone",
+        f"offset {offset} is not here: the log begins at {log_start_offset}, and its records below"
+        f" {first} are in remote storage alone",
         file=directory.path,
         found=str(offset),
         expected=f"{first} to {last}",

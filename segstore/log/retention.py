@@ -303,7 +303,7 @@ def _raise_undecided(segment: Segment) -> None:
         raise corrupt_log(
             error,
             "damage may hide the newest record of this segment, so retention.ms does not delete it;"
-            f" {salvage_hint(segment.directory_path)}; `delete_records` deletes it",
+            f" {salvage_hint(segment.directory_path)}; `delete_records` deletes the segment",
         ) from error
 
 

@@ -349,7 +349,7 @@ def skips_damage(on_damage: str, *, check_crcs: bool) -> bool:
         )
     if on_damage == "skip" and not check_crcs:
         raise IllegalArgumentError(
-            "on_damage='skip' finds damage by checksums: it does not go with check_crcs=False",
+            "on_damage='skip' finds damage by checksums: it needs check_crcs=True",
             found="check_crcs=False",
             expected="check_crcs=True",
         )

@@ -247,7 +247,7 @@ class LogManager:
                     raise self._unknown(topic_partition, "no such directory")
                 # after the look at the directory: topics.json names a topic before that is made
                 if topic in self._listing.current().hidden:
-                    raise self._unknown(topic_partition, "a topic whose making is not finished")
+                    raise self._unknown(topic_partition, "a topic whose creation is not finished")
                 log = self._find_or_open(topic_partition)
             return log
 

@@ -175,9 +175,10 @@ def check_no_gap(
     if missing is not None:
         path = f"{directory.path}/{directory_name(TopicPartition(topic, missing))}"
         raise IllegalStateError(
-            f"topic {topic!r} has only the partitions {[*numbers]} here: how many there are in all"
-            f" decides where a key belongs; name the partition{where_to_name_it}, or restore those"
-            f" that are missing; segstore.open({path!r}).close() makes an empty one",
+            f"topic {topic!r} has only the partitions {[*numbers]} here, and the number of"
+            " partitions decides where a key belongs. Name the partition"
+            f"{where_to_name_it}, or restore those that are missing;"
+            f" segstore.open({path!r}).close() makes an empty one",
             file=directory.path,
             found=str([*numbers]),
             expected="partitions 0, 1, 2 … without a gap",

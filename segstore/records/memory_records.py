@@ -225,7 +225,7 @@ def _view_of(data: Buffer) -> memoryview:
         ) from None
     if not view.c_contiguous:
         raise IllegalArgumentError(
-            "the batches must lie one behind the other in memory",
+            "the batches must be contiguous in memory",
             found="a memoryview with steps",
             expected=expected,
         )

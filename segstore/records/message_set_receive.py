@@ -124,7 +124,7 @@ class MessageSetReceive:
                 break
             if not piece:
                 raise ReceiveError(
-                    "a fetch result ends in its middle",
+                    "a fetch result is cut short",
                     position=len(self._received),
                     found=f"{len(self._received)} bytes",
                     expected=f"{self._total_bytes} bytes",
@@ -265,7 +265,7 @@ def _patient(read: Callable[[int], bytes]) -> Callable[[int], bytes | None]:
             return None
         except TimeoutError as error:
             raise TransferTimeoutError(
-                "nothing came before the timeout", os_error=errno.ETIMEDOUT
+                "no bytes arrived before the timeout", os_error=errno.ETIMEDOUT
             ) from error
         except OSError as error:
             if type(error).__name__ == "SSLWantReadError":

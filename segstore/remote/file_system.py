@@ -128,7 +128,7 @@ class FileSystem:
             size = entry.get("size")
         if size is None:
             raise ReadIOError(
-                "the file system does not tell how large the file is",
+                "the file system does not report the size of the file",
                 file=f"{self.url}/{path}",
                 found="no size",
                 expected="bytes",

@@ -47,8 +47,8 @@ def make_private_folder(
     else:
         return
     raise LogPermissionError(
-        f"somebody else could change the files in {what}: {way_out}, or a folder in it, which is"
-        " then made",
+        f"another user could change the files in {what}: {way_out}, or a folder in it, which"
+        " segstore then makes",
         file=str(path),
         found=found,
         expected=f"a folder of user {os.geteuid()}, mode 700",

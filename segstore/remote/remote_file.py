@@ -98,7 +98,7 @@ def changed_error(url: str, file: RemoteFile, found: str) -> LogTruncatedError:
 def vanished_error(url: str, file: RemoteFile) -> LogNotFoundError:
     """Return what is raised when *file* was listed, and is gone."""
     return LogNotFoundError(
-        "the file was listed, and was gone when it was to be read",
+        "the file was listed, but was gone when it was read",
         file=f"{url}/{file.path}",
         found="no file",
         expected=f"{file.size_bytes} bytes",

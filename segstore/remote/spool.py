@@ -243,7 +243,7 @@ def _writing(part: Path) -> Iterator[None]:
 def _check_whole(written: int, store: RemoteStore, file: RemoteFile) -> None:
     if written != file.size_bytes:
         raise ReadIOError(
-            "the file did not come as it was listed",
+            "the file has another size than the store listed",
             file=f"{store.url}/{file.path}",
             found=f"{written} bytes",
             expected=f"{file.size_bytes} bytes",

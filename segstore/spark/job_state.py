@@ -76,7 +76,7 @@ class JobState:
             result: dict[str, Any] = kept["result"]
         except (ValueError, KeyError, TypeError):
             raise IllegalArgumentError(
-                "this is no result of a job: take it away, or name another folder",
+                "this is no result of a job: move it away, or name another folder",
                 file=str(file),
                 found="other text",
                 expected="what a job wrote",

@@ -205,7 +205,7 @@ def _topic_choice(options: Mapping[str, str]) -> TopicChoice:
         number = "Only one" if given else "One"
         verb = "can" if given else "must"
         raise ConnectorOptionError(
-            "what to read is said by one of the options subscribe, subscribePattern and assign. "
+            "set one of the options subscribe, subscribePattern and assign: it says what to read. "
             f"Spark's Kafka source says: {number} of the following options {verb} be specified "
             f"for Kafka source: {', '.join(_STRATEGIES)}. See the docs for more details.",
             found=", ".join(given) or "none of them",

@@ -100,7 +100,7 @@ def check_no_gaps(files: Iterable[ExportedFile]) -> None:
         end, start = before.offsets.until_offset, one.offsets.from_offset
         if end != start:
             raise CorruptLogError(
-                f"offsets {end} to {start - 1} are in no file behind {Path(before.path).name}: "
+                f"offsets {end} to {start - 1} are in no file after {Path(before.path).name}: "
                 "finish the export, or allow gaps",
                 file=one.path,
                 found=f"a file from offset {start} on",

@@ -213,7 +213,7 @@ def _application_id(options: Mapping[str, str]) -> str | None:
     application_id = options.get("txnappid")
     if application_id is not None and not application_id.strip():
         raise ConnectorOptionError(
-            "option txnAppId is empty: it names the one who writes", found=repr(application_id)
+            "option txnAppId is empty: it names the writer", found=repr(application_id)
         )
     return application_id
 

@@ -57,8 +57,8 @@ def _check_file_system(directory: Directory, *, allowed: bool) -> None:
     """Refuse a network file system before anything is written [DUR-72]."""
     if not allowed and directory.is_network_file_system():
         raise ConnectorOptionError(
-            "this is a network file system, where locks and syncs may not hold: "
-            'option("allowNetworkFs", "true") writes all the same',
+            "this is a network file system, where locks and syncs may not work: "
+            'option("allowNetworkFs", "true") permits writing',
             file=directory.path,
         )
 
@@ -141,8 +141,8 @@ def make_missing_topics(manager: LogManager, missing: Mapping[str, int]) -> None
             manager.create_topic(topic, count)
         elif here != list(range(count)):  # by somebody else, meanwhile
             raise IllegalStateError(
-                f"topic {topic!r} was made by somebody else, with {len(here)} partitions: keys "
-                f"were spread over {count}; write again",
+                f"another process made topic {topic!r} with {len(here)} partitions: keys were "
+                f"spread over {count}; write again",
                 file=manager.path,
                 found=f"partitions {here}",
                 expected=f"none, or 0 to {count - 1}",

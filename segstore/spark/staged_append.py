@@ -95,7 +95,7 @@ def append_or_roll_back(
         close_logs(manager, partitions)
     except BaseException as error:
         for partition, end in ends.items():
-            error.add_note(f"{_left(partition, end)}: others may have read them")
+            error.add_note(f"{_left(partition, end)}: readers may have read them")
         raise
 
 

@@ -54,7 +54,7 @@ TEST(an_index_is_not_cut_below_a_look_up)
     EXPECT_STATUS(trim(&f), SGS_RESOURCE);
     EXPECT_EQ_I64(inside.yields, 1000000);
     EXPECT_TEXT(f.err.file, NAME);
-    EXPECT_TEXT(f.err.message, "look-ups do not leave the index");
+    EXPECT_TEXT(f.err.message, "lookups do not leave the index");
     EXPECT_EQ_I64(file_size(&f), 4096);
     EXPECT_EQ_I64(entries(&f), 4);
 

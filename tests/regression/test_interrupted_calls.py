@@ -524,7 +524,7 @@ def test_a_handler_that_changes_the_log_while_a_file_is_written_is_told(
     thread.join(PATIENCE_FOR_SYNCS_SECONDS)  # one that waits for itself stays
     assert not thread.is_alive()
     expected = (
-        "this thread is writing a file of the log already: it would wait for itself for ever",
+        "this thread is writing a file of the log already: to wait for that is a deadlock",
         6,
         True,
     )

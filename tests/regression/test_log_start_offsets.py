@@ -910,7 +910,7 @@ def test_what_was_deleted_stays_deleted(moved, read_only):
     with segstore.open(moved, read_only=read_only) as log:
         assert log.log_start_offset == 5
         assert [record.value for record in log] == [b"5", b"6", b"7", b"8"]
-        assert "is of orders-0: the directory was renamed" in "\n".join(log.report.warnings)
+        assert "has lines of orders-0: the directory was renamed" in "\n".join(log.report.warnings)
     with segstore.open(moved) as log:
         log.append([(None, b"9")])
     with segstore.open(moved) as again:

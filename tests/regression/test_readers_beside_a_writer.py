@@ -1376,7 +1376,7 @@ def test_records_that_were_deleted_before_they_were_read(
     refilling_writer.delete_records(30)
     refilling_writer._background.wait_until_idle()
 
-    with pytest.raises(OffsetOutOfRangeError, match="deleted by its writer"):
+    with pytest.raises(OffsetOutOfRangeError, match="writer deleted what was read"):
         read(log)
     assert log.refresh() == 44
     assert values(log) == values(refilling_writer)

@@ -675,7 +675,7 @@ def test_a_part_of_the_rows_may_count_them(append, rows):
 @pytest.mark.parametrize("row", [Swapped(b"v", b"k"), Last(b"k", b"v", TIME_MS)], ids=repr)
 def test_named_fields_in_other_places_are_refused(append, row):
     """Names do not count, so ``value`` became the key without a word."""
-    with pytest.raises(RecordTypeError, match="the places count, not the names"):
+    with pytest.raises(RecordTypeError, match="their order counts, not their names"):
         append([(b"k", b"v"), row])
 
 

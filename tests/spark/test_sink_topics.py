@@ -92,7 +92,7 @@ def test_a_topic_that_somebody_else_made_meanwhile_is_an_error(directory):
     messages = stream.stage(numbered(0, 10))
     make_topic(directory, "new", 2)
 
-    with pytest.raises(IllegalStateError, match="made by somebody else"):
+    with pytest.raises(IllegalStateError, match="another process made topic"):
         stream.commit(messages, 0)
     stream.run(0, numbered(0, 10))
     assert sorted(records_of(directory, "new")) == [0, 1]

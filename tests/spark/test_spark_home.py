@@ -81,7 +81,7 @@ def test_a_cache_that_somebody_else_could_change_is_not_used(package, tmp_path, 
     assert link_spark_home(package).parent == own
     assert own.stat().st_mode & 0o077 == 0
     own.chmod(0o770)
-    with pytest.raises(LogPermissionError, match="somebody else could change"):
+    with pytest.raises(LogPermissionError, match="another user could change"):
         link_spark_home(package)
 
 

@@ -9,6 +9,8 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.tidy.project_files import ROOT
 
 if TYPE_CHECKING:
@@ -16,6 +18,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LISTED = ROOT / "tests" / "tidy" / "messages.txt"
+BETTER = {
+    r"anew": "again, rebuilt",
+    r"aside": "quarantined",
+    r"behind": "after",
+    r"clean stop|clean-shutdown": "clean close, clean shutdown marker",
+    r"comes? to": "reaches, is",
+    r"for ever": "a deadlock, or the time limit",
+    r"in its midst": "in the middle of",
+    r"look-ups?": "lookup",
+    r"nobody|somebody|whoever": "the writer, recovery, another process",
+    r"safe on disk|on stable storage": "durable",
+    r"tells?": "reports, says, shows",
+    r"to be had": "can be fetched, exists",
+    r"(?:by|for|of) who": "a named subject",
+}
+"""Words that no text of a user has, and those that it has instead [docs/glossary.md]."""
 FEWEST_WORDS = 3
 WORD = re.compile(r"[A-Za-z]{2,}")
 DOCSTRING = re.compile(r'""".*?"""', re.DOTALL)
@@ -118,6 +136,15 @@ def listing() -> str:
 def test_the_texts_that_users_see_are_listed():
     """A change of words is a change of this file, where a reviewer reads it."""
     assert LISTED.read_text(encoding="utf-8") == listing()
+
+
+@pytest.mark.parametrize("word", BETTER)
+def test_texts_of_users_are_plain_english(word):
+    """Write what `BETTER` has for it; the sentence says where the text is."""
+    banned = re.compile(rf"\b(?:{word})\b(?!-)")
+    lines = LISTED.read_text(encoding="utf-8").splitlines()
+
+    assert [(line, BETTER[word]) for line in lines if banned.search(line.strip())] == []
 
 
 if __name__ == "__main__":

@@ -216,7 +216,9 @@ class BackgroundWorker:
             return
         if sys.is_finalizing():  # there is no other thread any more, and no end of it to wait for
             if tasks.is_running:
-                raise RuntimeError("the interpreter ends: a task of the log will never be done")
+                raise RuntimeError(
+                    "the interpreter is shutting down: a task of the log cannot finish"
+                )
             return
         with tasks.runner:
             pass

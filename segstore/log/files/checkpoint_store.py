@@ -171,8 +171,8 @@ class CheckpointStore:
                 found[0] = choose(offsets.values())
                 names = ", ".join(map(str, offsets))
                 warnings.append(
-                    f"{self.directory.path}/{name} is of {names}: the directory was renamed, and"
-                    f" what it says, {found[0]}, counts for {self.topic_partition}"
+                    f"{self.directory.path}/{name} has lines of {names}: the directory was"
+                    f" renamed, and {found[0]} counts for {self.topic_partition}"
                 )
 
     def _take_log_start_of(

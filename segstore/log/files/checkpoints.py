@@ -42,9 +42,9 @@ MISSING_RECORDS: Final = ".segstore.missing"
 SYNC_FAILED_MARK: Final = ".segstore.sync-failed"
 """Left by the core when a sync of a ``.log`` failed: the page cache may be ahead of the disk."""
 RESTART_MARKER: Final = ".segstore.begins-anew"
-"""The log start lies above the end: an open sets aside all that is there, and was not done.
+"""The log start lies above the end: an open was interrupted while it quarantined the whole log.
 
-It has the log start, and what is set aside: `segstore.log.recovery.restart_marker`.
+It has the log start, and names the files: `segstore.log.recovery.restart_marker`.
 """
 UNREADABLE: Final = (CorruptCheckpointError, NotALogError, LimitExceededError)
 """What may be said of a checkpoint; other errors are of the disk, and say nothing of it."""
@@ -108,7 +108,7 @@ def parse_checkpoint(data: bytes, fields: int, name: str) -> list[list[str]]:
     entries: list[list[str]] = []
     for number, entry in lines:
         if len(entries) == count:
-            raise _malformed(name, number, entry, f"the end, behind {count} entries")
+            raise _malformed(name, number, entry, f"the end, after {count} entries")
         words = _BLANKS.split(entry[: MAX_LINE_LENGTH + 1])
         while words and words[-1] == "":
             words.pop()

@@ -319,7 +319,7 @@ def require_whole(data: bytes, entries: Sequence[EpochEntry]) -> None:
         wrong = "is cut short", repr(data[-20:]), "a newline at the end of each line"
     for entry, following in pairwise(entries):
         if entry.epoch >= following.epoch or entry.start_offset >= following.start_offset:
-            wrong = "has entries that do not ascend", f"{following} behind {entry}", "higher ones"
+            wrong = "has entries that do not ascend", f"{following} after {entry}", "higher ones"
     if wrong is not None:
         what, found, expected = wrong
         raise CorruptCheckpointError(

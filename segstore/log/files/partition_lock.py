@@ -231,7 +231,7 @@ def check_no_writer(path: str) -> None:
 
 
 def check_not_removed(directory: Directory) -> None:
-    """Raise when somebody has removed the directory of a log that is open for writing.
+    """Raise when the directory of a log that is open for writing was removed.
 
     Its files can be written and synced for ever, and nobody will see a byte of that [DUR-4]. The
     lock file is the one that nobody of ours removes or renames [DUR-66].
@@ -246,8 +246,8 @@ def check_not_removed(directory: Directory) -> None:
     if not directory.has_segments():
         raise removed_while_open(directory.path)
     raise LogNotFoundError(
-        "the lock file of the log was removed while it was open: another writer may have it, so"
-        " that nothing more is written; the next open makes the file anew",
+        "the lock file of the log was removed while the log was open. Another writer may have the"
+        " log, so this handle writes nothing more; the next open makes the file again",
         file=f"{directory.path}/{LOCK}",
         found="no such file",
         expected="the lock file of the open log",

@@ -245,8 +245,8 @@ def check_file_system(directory: _core.Directory, *, allowed: bool) -> None:
     """Refuse to write on a network file system unless that is *allowed* [DUR-72]."""
     if not allowed and directory.is_network_file_system():
         raise IllegalArgumentError(
-            "this is a network file system, where locks and syncs may not hold:"
-            " allow_network_fs=True writes all the same",
+            "this is a network file system, where locks and syncs may not work:"
+            " allow_network_fs=True permits writing",
             file=directory.path,
             found="NFS, CIFS or FUSE",
             expected="a local file system",

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 TOPICS_FILE: Final = "topics.json"
 VERSION: Final = 0
 WAY_OUT: Final = (
-    "reading and appending go on by the directories that are there. Look for topics with too few"
-    " partitions, then move the file away: topics can be made again"
+    "reads and appends use the directories that exist. Look for topics with too few partitions,"
+    " then move the file away: after that topics can be made again"
 )
 
 _HEAD: Final = b'{"version":'
@@ -83,7 +83,9 @@ def parse_topics(data: bytes) -> dict[str, TopicEntry]:
     text, _, _ = data.rpartition(b'],"crc32c":')
     last = _LAST_LINE.fullmatch(data, len(text))
     if last is None or not data.startswith(_HEAD):
-        raise _damaged("the file is cut off, or is none of this library", "a line with a checksum")
+        raise _damaged(
+            "the file is cut off, or segstore did not write it", "a line with a checksum"
+        )
     if int(last[1]) != crc32c(text):
         raise _damaged("its checksum is wrong", f"crc32c {crc32c(text)}", last[1].decode())
     try:

@@ -311,7 +311,7 @@ class KafkaLogLoader:
         if end >= self._log_start_offset:
             return end
         self._report.warnings.append(
-            f"the log start {self._log_start_offset} lies above the end {end}: the log begins anew"
+            f"the log start {self._log_start_offset} lies above the end {end}: the log begins again"
         )
         self._take_out(segments)
         self._epochs.clear_and_flush()

@@ -81,7 +81,7 @@ class KafkaRecovery:
                 for part in _parts(headers, self._in_transaction()):
                     self._take(part)
         except (CorruptRecordError, InvalidRecordError) as error:  # a marker that cannot be read
-            _log.warning("%s: the log ends behind it: %s", segment.path, error)
+            _log.warning("%s: the log ends after it: %s", segment.path, error)
         return segment.end_recovery(self._valid_bytes)
 
     def _in_transaction(self) -> list[int]:

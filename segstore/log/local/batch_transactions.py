@@ -50,7 +50,7 @@ class Damage(NamedTuple):
     def error(self) -> CorruptLogError:
         """Return a new error that says so."""
         return CorruptLogError(
-            f"what is committed behind offset {self.offset} cannot be told: {self.reason}",
+            f"what is committed after offset {self.offset} is unknown: {self.reason}",
             file=self.file,
             position=self.position,
             found="damaged batches",

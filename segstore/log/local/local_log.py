@@ -587,7 +587,7 @@ class LocalLog:
             return self._roll_at(max(expected, end))
         if expected > end:
             raise IllegalArgumentError(
-                f"a segment at {expected_next_offset} would leave a gap behind {end}",
+                f"a segment at {expected_next_offset} would leave a gap after {end}",
                 found=str(expected_next_offset),
                 expected=f"at most {end}",
             )

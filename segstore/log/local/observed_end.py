@@ -273,7 +273,7 @@ class ObservedEnd:
     def _cut(self) -> LogTruncatedError:
         end = self.end
         return LogTruncatedError(
-            f"the log was cut by its writer while it was read: the batches that ended at"
+            f"the log's writer truncated it while it was read: the batches that ended at"
             f" {end.message_offset} are gone, or others",
             file=self._directory.path,
             found="other bytes",
@@ -284,7 +284,7 @@ class ObservedEnd:
     def _deleted(self, first: int) -> OffsetOutOfRangeError:
         end = self.end
         return OffsetOutOfRangeError(
-            f"what was read of the log was deleted by its writer: it begins at {first} now, and"
+            f"the log's writer deleted what was read of it: the log begins at {first} now, and"
             f" ended at {end.message_offset}",
             file=self._directory.path,
             found=f"first offset {first}",

@@ -272,7 +272,7 @@ class TransactionIndex:
         for number, entry in enumerate(entries, start // _ENTRY.size):
             if in_order and entry.last_offset <= before:  # zeros to the end of a large file
                 raise CorruptIndexError(
-                    f"a last offset of {entry.last_offset} behind one of {before}",
+                    f"a last offset of {entry.last_offset} after one of {before}",
                     file=self.path,
                     position=number * _ENTRY.size,
                     found=str(entry.last_offset),

@@ -127,10 +127,10 @@ def check_indexes(local_log: LocalLog, offset: int, log_start_offset: int) -> No
     for wrong in wrong_indexes(local_log, log_start_offset, may_grow=True):
         if first is not None and wrong.base_offset >= first.base_offset:
             raise wrong.error or CorruptIndexError(
-                f"the list of aborted transactions cannot be believed: it {wrong.problem}",
+                f"the list of aborted transactions is wrong: it {wrong.problem}",
                 file=TransactionIndex(local_log.directory, wrong.base_offset).path,
                 found="other entries",
-                expected="those that the batches tell",
+                expected="those of the batches",
             )
 
 
@@ -199,7 +199,7 @@ def problem_of_index(
 
 def _problem_of_entry(entry: AbortedTransaction, previous: int, abort: Abort | None) -> str | None:
     if entry.last_offset <= previous:
-        return f"ends at offset {entry.last_offset}, not behind {previous}"
+        return f"ends at offset {entry.last_offset}, not after {previous}"
     if abort is None or abort.producer_id != entry.producer_id:
         return (
             f"names offset {entry.last_offset}, where producer {entry.producer_id} aborted nothing"

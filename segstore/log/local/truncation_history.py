@@ -108,7 +108,7 @@ class TruncationHistory:
 def _truncated(cut: int, where: str) -> LogTruncatedError:
     if cut < 0:
         return LogTruncatedError(
-            f"the log was cut by its writer while it was read {where}",
+            f"the log's writer truncated it while it was read {where}",
             found="a truncation",
             expected=f"records {where}",
         )

@@ -231,7 +231,7 @@ class SalvageSource:
                 why = f"{LEADER_EPOCH_CHECKPOINT} is of another program that wrote since"
                 why = why if doubt is None else None
         if why is not None:
-            self._believe_gaps(f"{LOG_STATE} is not believed: {why}")
+            self._believe_gaps(f"{LOG_STATE} is ignored: {why}")
         return (state if why is None and doubt is None else None), epochs, doubt
 
     def _believe_gaps(self, why: str) -> None:

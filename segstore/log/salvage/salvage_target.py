@@ -94,8 +94,8 @@ class SalvageTarget:
         first, found = min(self._segments), self._source.log_start_offset
         if found > end:
             self._report.warnings.append(
-                f"the log start {found} lies above the end {end}: it is not believed, the log"
-                f" starts at {first}"
+                f"the log start {found} lies above the end {end}: it is ignored, the log starts"
+                f" at {first}"
             )
             return first
         return max(first, found)
@@ -297,9 +297,10 @@ def _is_damage_up_to(before: LostRange, lost: LostRange) -> bool:
 
 def _changed(source: SalvageSource, name: str, position: int) -> CorruptLogError:
     return CorruptLogError(
-        "was changed while it was read: nothing was made; salvage it when nobody writes it",
+        "the file was changed while it was read, and no new log was made: stop the writer, and"
+        " salvage again",
         file=f"{source.directory.path}/{name}",
         position=position,
         found="other bytes than before",
-        expected="a log that nobody writes",
+        expected="a log without a writer",
     )

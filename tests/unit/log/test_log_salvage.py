@@ -258,7 +258,7 @@ def test_a_log_start_that_cannot_be(log_directory, target):
     report, values = salvaged(log_directory, target)
 
     assert values == expected_values(0, RECORDS_COUNT)
-    assert any("not believed" in text for text in report.warnings)
+    assert any("it is ignored" in text for text in report.warnings)
 
 
 def test_a_batch_inside_a_record_is_no_batch_of_the_log(tmp_path, target):

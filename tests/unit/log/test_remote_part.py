@@ -176,7 +176,7 @@ def test_what_is_remote_cannot_be_read_here(log, read):
         with pytest.raises(OffsetOutOfRangeError) as caught:
             read(log, offset)
         assert (caught.value.found, caught.value.expected) == (str(offset), "4 to 8")
-        assert "begins at 0, what lies below 4 is in remote storage" in str(caught.value)
+        assert "begins at 0, and its records below 4 are in remote storage" in str(caught.value)
     read(log, 4)
 
 

@@ -81,9 +81,9 @@ def test_of_a_cut_of_another_handle_it_is_not_known_how_far_it_went():
     truncations = TruncationHistory()
     truncations.begin(UNKNOWN_PLACE)
 
-    with pytest.raises(LogTruncatedError, match="cut by its writer"):
+    with pytest.raises(LogTruncatedError, match="writer truncated it"):
         truncations.check_not_truncated(0, 0)
-    with pytest.raises(LogTruncatedError, match="cut by its writer"):
+    with pytest.raises(LogTruncatedError, match="writer truncated it"):
         truncations.check_place_not_truncated(0, 0, 0)
 
 
