@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Show the parts of a partition: segments with their indexes, batches by "
         "codec, checkpoints, leader epochs, markers, open transactions. Reads the headers of all "
-        "batches."
+        "batches. A BASE OFFSET with a ! marks a damaged segment; its row shows what could be "
+        "read. Exit code 1 when the partition is damaged or lacks records."
     )
     add_partition_arguments(parser)
     add_as_argument(parser)
@@ -55,8 +57,14 @@ def run(arguments: argparse.Namespace) -> int:
                 write_line(json.dumps(facts, indent=2))
             else:
                 _print(facts)
-            code = 1 if facts["damage"] or facts["missing"] else code
+            code = 1 if _is_damaged(facts) else code
     return code
+
+
+def _is_damaged(facts: dict[str, Any]) -> bool:
+    return bool(
+        facts["damage"] or facts["missing"] or any(one["damage"] for one in facts["segments"])
+    )
 
 
 def inspect_partition(path: str, progress: Progress, as_: str | None = None) -> dict[str, Any]:
@@ -82,16 +90,14 @@ def inspect_partition(path: str, progress: Progress, as_: str | None = None) -> 
         segments = []
         unreadable = [finding_line(finding) for finding in state.findings]
         for number, base in enumerate(bases, start=1):
-            try:
-                segments.append(_segment(directory, context, base, tallies))
-            except SegstoreError as error:  # the others are shown
-                unreadable.append(str(error))
+            following = bases[number] if number < len(bases) else None
+            segments.append(_segment(directory, context, base, following, tallies))
             progress(path, number, len(bases))
         start = max(bases[0] if bases else 0, state.log_start_offset or 0)
         quarantined = quarantined_files(directory, context, bases, start)
     finally:
         directory.close()
-    end = segments[-1]["next_offset"] if segments else 0
+    end = (segments[-1]["next_offset"] or segments[-1]["base_offset"]) if segments else 0
     stable = None
     transactions: list[dict[str, Any]] = []
     damage: str | None = None
@@ -99,7 +105,7 @@ def inspect_partition(path: str, progress: Progress, as_: str | None = None) -> 
     try:
         with segstore.open(path, read_only=True, as_=as_) as log:
             damage, missing = log.report.damage or shown_times(log).damage, log.missing_records()
-            stable = log.last_stable_offset
+            end, stable = log.log_end_offset, log.last_stable_offset
             transactions = [transaction_fields(one) for one in log.open_transactions()]
     except SegstoreError as error:
         damage = str(error)
@@ -183,7 +189,46 @@ class Tallies:
         }
 
 
-def _segment(directory: Directory, context: Any, base: int, tallies: Tallies) -> dict[str, Any]:
+def _segment(
+    directory: Directory, context: Any, base: int, following: int | None, tallies: Tallies
+) -> dict[str, Any]:
+    """Return the facts about one segment; the next one begins at *following*."""
+    from segstore.log.files.partition_directory import file_name
+
+    facts: dict[str, Any] = {
+        "base_offset": base,
+        "last_offset": None,
+        "next_offset": None,
+        "size_bytes": 0,
+        "valid_bytes": None,
+        "scan_stopped": None,
+        "modified_ms": None,
+        "batches": None,
+        "records": None,
+        "max_timestamp": None,
+        "leader_epochs": [],
+        "damage": None,
+    }
+    try:
+        info = directory.info(file_name(base, "log"))
+        facts |= {"size_bytes": info.size, "modified_ms": info.modified_ms}
+        facts |= _batches(directory, context, base, tallies)
+    except SegstoreError as error:
+        facts["damage"] = error.text_within(directory.path)
+    else:
+        if following is not None:
+            facts["damage"] = _damage_of_sealed(facts, following)
+    for kind, entry_bytes in (("index", 8), ("timeindex", 12), ("txnindex", 34)):
+        name = file_name(base, kind)
+        if directory.exists(name):
+            size = directory.info(name).size
+            facts[kind] = {"size_bytes": size, "entries": size // entry_bytes}
+        else:
+            facts[kind] = None
+    return facts
+
+
+def _batches(directory: Directory, context: Any, base: int, tallies: Tallies) -> dict[str, Any]:
     import segstore._core as _core
     from segstore.log.files.partition_directory import file_name
     from segstore.records.compression import codec_table
@@ -197,28 +242,28 @@ def _segment(directory: Directory, context: Any, base: int, tallies: Tallies) ->
     name = file_name(base, "log")
     found = count_records(rows, partial(directory.read_range, name), codec_table())
     tallies.add(rows, found)
-    info = directory.info(name)
-    facts: dict[str, Any] = {
-        "base_offset": base,
+    return {
         "last_offset": scan.next_offset - 1 if len(rows) else None,
         "next_offset": scan.next_offset,
-        "size_bytes": info.size,
         "valid_bytes": scan.valid_bytes,
         "scan_stopped": scan.stop,
-        "modified_ms": info.modified_ms,
         "batches": len(rows),
         "records": found.total,
         "max_timestamp": scan.max_timestamp if len(rows) else None,
         "leader_epochs": sorted({int(epoch) for epoch in rows["partition_leader_epoch"]}),
     }
-    for kind, entry_bytes in (("index", 8), ("timeindex", 12), ("txnindex", 34)):
-        name = file_name(base, kind)
-        if directory.exists(name):
-            size = directory.info(name).size
-            facts[kind] = {"size_bytes": size, "entries": size // entry_bytes}
-        else:
-            facts[kind] = None
-    return facts
+
+
+def _damage_of_sealed(facts: dict[str, Any], following: int) -> str | None:
+    name = f"{facts['base_offset']:020}.log"
+    if facts["valid_bytes"] < facts["size_bytes"]:
+        return f"{name}: bytes {facts['valid_bytes']} to {facts['size_bytes']} are no batches"
+    if facts["next_offset"] > following:
+        return (
+            f"{name}: offsets up to {facts['next_offset'] - 1}, and the next segment begins at"
+            f" {following}"
+        )
+    return None
 
 
 def _print(facts: dict[str, Any]) -> None:
@@ -259,15 +304,22 @@ def _print(facts: dict[str, Any]) -> None:
         write_line(f"  open transaction: {transaction_text(transaction, facts['path'])}")
     for file in facts["quarantined"]:
         write_line(f"  quarantine: {QuarantinedFile(**file)}")
+    for segment in facts["segments"]:
+        if segment["damage"] is not None:
+            write_line(f"  damaged segment: {segment['damage']}")
     print_table(COLUMNS, map(_row, facts["segments"]))
+    if _is_damaged(facts):
+        command = f"`segstore verify {shlex.quote(facts['path'])}`"
+        write_line(f"to do: {command} says which records cannot be read, and how to go on")
 
 
 def _row(segment: dict[str, Any]) -> tuple[str, ...]:
     return (
-        str(segment["base_offset"]),
-        "-" if segment["last_offset"] is None else str(segment["last_offset"]),
-        str(segment["batches"]),
-        str(segment["records"]),
+        f"{segment['base_offset']}{'' if segment['damage'] is None else '!'}",
+        *(
+            "-" if segment[name] is None else str(segment[name])
+            for name in ("last_offset", "batches", "records")
+        ),
         human_bytes(segment["size_bytes"]),
         human_time(segment["max_timestamp"]),
         *(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections import deque
@@ -18,13 +19,16 @@ from segstore.cli.partition_paths import (
 from segstore.cli.record_format import add_format_arguments, formatter_of
 from segstore.cli.transaction_text import say_committed_end
 from segstore.errors import LogTruncatedError, OffsetOutOfRangeError
+from segstore.log.damage_errors import DAMAGE
 from segstore.types import Isolation
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+    from typing import Literal
 
     from segstore._core import Record
+    from segstore.errors import SegstoreError
     from segstore.log.unified_log import Log
 
 POLL_SECONDS = 0.05
@@ -70,15 +74,16 @@ def run(arguments: argparse.Namespace) -> int:
         next_offsets = []
         for log in logs:
             end = log.scan(isolation=isolation).end_offset
-            for record in last_records(log, end, arguments.last, isolation):
-                if left == 0:
-                    return 0
+            records, damage = last_records(log, end, arguments.last, isolation)
+            for record in records[:left]:
                 write(to_text(record))
-                left = None if left is None else left - 1
+            if damage is not None:
+                raise damage
+            left = None if left is None else left - len(records[:left])
             next_offsets.append(end)
             _say_end(log, arguments)
-            if log.report.damage is not None:
-                say(f"segstore: {log.path}: {log.report.damage}")
+            if left == 0:
+                break
         while arguments.follow and left != 0:
             sys.stdout.flush()  # whoever reads a pipe sees a record as soon as it is there
             idle = True
@@ -91,11 +96,15 @@ def run(arguments: argparse.Namespace) -> int:
                         return 0
             if idle:
                 time.sleep(POLL_SECONDS)
-    return 1 if any(log.report.damage is not None for log in logs) else 0
+    shown = logs[: len(next_offsets)]
+    return 1 if any(log.report.damage is not None for log in shown) else 0
 
 
 def _say_end(log: Log, arguments: argparse.Namespace) -> None:
     say_warnings(log)
+    if log.report.damage is not None:
+        way_on = f"`segstore cat --skip-damaged {shlex.quote(log.path)}` reads on after it"
+        say(f"segstore: {log.path}: {log.report.damage}; {way_on}")
     if arguments.isolation == "read_committed" and not arguments.follow:
         say_committed_end(log, log.log_end_offset)
 
@@ -118,16 +127,28 @@ def new_records(
         next_offsets[number] = going_on
 
 
-def last_records(log: Log, end_offset: int, count: int, isolation: Isolation) -> list[Record]:
-    """Return the last *count* records below *end_offset*.
+def last_records(
+    log: Log, end_offset: int, count: int, isolation: Isolation
+) -> tuple[list[Record], SegstoreError | None]:
+    """Return the last *count* records below *end_offset*, and what is wrong with the log there.
 
-    Compaction and transactions leave offsets without a record, so the look goes further back until
-    there are enough.
+    They are the last that can be read, where damage is met.
     """
+    try:
+        return _last(log, end_offset, count, isolation, "raise"), None
+    except DAMAGE as error:
+        return _last(log, end_offset, count, isolation, "skip"), error
+
+
+def _last(
+    log: Log, end_offset: int, count: int, isolation: Isolation, on_damage: Literal["raise", "skip"]
+) -> list[Record]:
+    """Look further back until there are enough: compaction leaves offsets without a record."""
     span = count
     while count > 0:
         start = max(log.log_start_offset, end_offset - span)
-        found = deque(log.scan(start, end_offset, isolation=isolation), maxlen=count)
+        scan = log.scan(start, end_offset, isolation=isolation, on_damage=on_damage)
+        found = deque(scan, maxlen=count)
         if len(found) == count or start == log.log_start_offset:
             return list(found)
         span *= 4

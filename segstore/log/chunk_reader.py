@@ -9,8 +9,8 @@ import numpy as np
 
 from segstore._core import scan_batches
 from segstore.config import MIN_LONG
-from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
-from segstore.log.damage_errors import batch_behind_damage, explain, undecided
+from segstore.errors import CorruptLogError, CorruptRecordError, ReadIOError, SegstoreError
+from segstore.log.damage_errors import DAMAGE, batch_behind_damage, explain, file_of, undecided
 from segstore.log.files.recovery_advice import salvage_hint
 from segstore.log.local.local_log import out_of_range
 from segstore.log.split_offsets import Span, split_offsets
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
     from segstore.log.local.segments import Segments
     from segstore.log.recovery.salvage_report import LostRange
+    from segstore.log.salvage.readable_batches import BatchPlace
     from segstore.types import LogOffsetMetadata
 
-    _ChunksOf: TypeAlias = Callable[[Segment, int], Iterator["Chunk"]]
+    _ChunksOf: TypeAlias = Callable[[Segment, int, int | None], Iterator["Chunk"]]
 
 CHUNK_BYTES: Final = 1024 * 1024
 _BASE_OFFSET_BYTES: Final = 8  # what a batch begins with
+_LENGTH_END: Final = 12
 
 
 class Chunk(NamedTuple):
@@ -174,7 +176,7 @@ class ChunkReader:
                 chunk = next(chunks, None)
             except SegstoreError as error:
                 self._local_log.check_not_changed(self._truncations_done, self._end_offset, error)
-                explain(error, self._local_log, read_up_to, self._codecs)
+                explain(error, self._local_log, read_up_to, self._codecs, may_begin_there=True)
                 raise
             read_up_to = self._end_offset
             if chunk is not None:
@@ -202,17 +204,66 @@ class ChunkReader:
         while segment is not None and offset < self._end_offset:
             begin = self._first_offset_of_interest(segment, offset)
             if begin is not None:
-                expected = begin
-                for chunk in chunks_of(segment, begin):
-                    for part in self._as_written(chunk, expected):
-                        yield from self._within_segment(part)
-                    offset = expected = int(chunk.headers["last_offset"][-1]) + 1
+                for chunk in self._in_segment(segment, begin, chunks_of):
+                    yield chunk
+                    offset = int(chunk.headers["last_offset"][-1]) + 1
             following = segments.higher_segment(segment.base_offset)
             if following is not None:
                 if begin is not None and self._end_offset > offset != following.base_offset:
                     self._local_log.check_no_gap(segment, following)
                 offset = max(offset, following.base_offset)
             segment = following
+
+    def _in_segment(self, segment: Segment, offset: int, chunks_of: _ChunksOf) -> Iterator[Chunk]:
+        """Yield the batches of *segment* from *offset* on, up to damage.
+
+        Where the way to the first batch of the range leads through damage, or the disk does not
+        give out all bytes of a chunk, the segment is searched for what can be read there.
+        """
+        end_position = self._end_position(segment)
+        position: int | None = None
+        while offset < self._end_offset and (position or 0) < end_position:
+            try:
+                for chunk in self._in_order(offset, chunks_of(segment, offset, position)):
+                    yield chunk
+                    offset = int(chunk.headers["last_offset"][-1]) + 1
+            except DAMAGE as error:
+                if offset > self._first_offset and not isinstance(error, ReadIOError):
+                    raise
+                place = batch_behind_damage(self._local_log, segment, offset, self._codecs)
+                if place is None or place.position >= end_position:
+                    raise
+            else:
+                return
+            for chunk in self._found(segment, place, headers_only=chunks_of == self._headers_of):
+                yield from self._within_range(chunk)
+            offset, position = place.next_offset, place.readable_to
+
+    def _in_order(self, expected_offset: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        """Hand out the batches of one segment whose offsets follow each other."""
+        for chunk in chunks:
+            for part in self._as_written(chunk, expected_offset):
+                yield from self._within_segment(part, expected_offset)
+            expected_offset = int(chunk.headers["last_offset"][-1]) + 1
+
+    def _found(self, segment: Segment, place: BatchPlace, *, headers_only: bool) -> Iterator[Chunk]:
+        """Yield the batches at *place*, up to where they can be read; no byte behind is read."""
+        file = file_of(self._local_log, segment)
+        position, end = place.position, place.readable_to
+        while position < end:
+            data = file.read(position, min(CHUNK_BYTES, end - position))
+            headers, result = scan_batches(data, check_crc=False)
+            if not len(headers):  # one that is larger than a chunk
+                data = file.read(position, _LENGTH_END + int.from_bytes(data[8:_LENGTH_END]))
+                headers, result = scan_batches(data, check_crc=False)
+            if not len(headers):
+                raise _bad_end(segment, position, end)
+            if headers_only:
+                headers["position"] += position
+                yield Chunk(memoryview(b""), headers, segment, 0)
+            else:
+                yield Chunk(memoryview(data)[: result.valid_bytes], headers, segment, position)
+            position += result.valid_bytes
 
     def _segments(self) -> Segments:
         """Return the log's segments as they are now; those of the range may be gone [DUR-78]."""
@@ -234,7 +285,7 @@ class ChunkReader:
             if segment.latest_possible_timestamp() < low:
                 return None
             found = segment.find_offset_by_timestamp(low, first, max_position)
-        except (CorruptRecordError, CorruptLogError):
+        except DAMAGE:
             return offset  # who reads on comes to the damage, or behind it
         return None if found is None else max(found.offset, offset)
 
@@ -264,23 +315,24 @@ class ChunkReader:
         end = self._end_position(segment)
         try:
             first = segment.translate_offset(max(offset, segment.base_offset), end)
-        except (CorruptRecordError, CorruptLogError) as error:
-            first = segment.translate_offset(
-                offset, end, start_position=self._position_behind_damage(segment, offset, error)
-            )
+        except DAMAGE:
+            place = batch_behind_damage(self._local_log, segment, offset, self._codecs)
+            if place is None:
+                raise
+            first = segment.translate_offset(offset, end, start_position=place.position)
         try:
             last = segment.translate_offset(max(self._end_offset - 1, segment.base_offset), end)
-        except (CorruptRecordError, CorruptLogError):
+        except DAMAGE:
             last = None  # told by who comes there
         if last is not None:
             is_within = last.base_offset < self._end_offset  # else the range ends in a gap
             end = last.position + (last.first_batch_size if is_within else 0)
         return -1 if first is None else first.position, end
 
-    def _headers_of(self, segment: Segment, offset: int) -> Iterator[Chunk]:
+    def _headers_of(self, segment: Segment, offset: int, position: int | None) -> Iterator[Chunk]:
         begin, stop_at = self._bytes_of(segment, offset)
         for window, result in segment.scan_windows(
-            start_position=max(begin, 0),
+            start_position=max(begin, 0) if position is None else position,
             end_position=stop_at,
             check_crc=False,
             check_order=True,
@@ -294,22 +346,15 @@ class ChunkReader:
                     raise result.why.locate(segment.path)
                 raise _bad_end(segment, result.valid_bytes, stop_at)
 
-    def _chunks_of(self, segment: Segment, offset: int) -> Iterator[Chunk]:
+    def _chunks_of(self, segment: Segment, offset: int, position: int | None) -> Iterator[Chunk]:
         end_position = self._end_position(segment)
-        position = -1
-        while offset < self._end_offset and position < end_position:
-            try:
-                fetched = _read(segment, offset, CHUNK_BYTES, end_position, max(position, 0))
-            except (CorruptRecordError, CorruptLogError) as error:
-                if position >= 0:
-                    raise
-                position = self._position_behind_damage(segment, offset, error)
-                continue
+        while offset < self._end_offset and (position or 0) < end_position:
+            fetched = _read(segment, offset, CHUNK_BYTES, end_position, position or 0)
             if fetched is None or fetched.size_bytes == 0:
-                if position >= 0 and fetched is None:
+                if position is not None and fetched is None:
                     raise _bad_end(segment, position, end_position)
                 return
-            if position >= 0 and fetched.position != position:
+            if position is not None and fetched.position != position:
                 raise _bad_end(segment, position, end_position)
             chunk, disorder = self._whole_batches(segment, fetched, offset, end_position)
             if len(chunk.headers):
@@ -318,13 +363,6 @@ class ChunkReader:
                 offset = int(chunk.headers["last_offset"][-1]) + 1
             if disorder is not None and offset < self._end_offset:
                 raise disorder
-
-    def _position_behind_damage(self, segment: Segment, offset: int, error: SegstoreError) -> int:
-        """Return where the batch of *offset* begins, though the way there failed with *error*."""
-        found = batch_behind_damage(self._local_log, segment, offset, self._codecs)
-        if found is None:
-            raise error
-        return found[1]
 
     def _whole_batches(
         self, segment: Segment, fetched: FetchedBytes, offset: int, end_position: int
@@ -383,20 +421,26 @@ class ChunkReader:
             chunk.segment.path, chunk.position + position, found, missing
         )
 
-    def _within_segment(self, chunk: Chunk) -> Iterator[Chunk]:
+    def _within_segment(self, chunk: Chunk, reached: int) -> Iterator[Chunk]:
         """Hand out the batches before one that reaches into the next segment, then raise [DUR-54].
 
-        The last batch of the range may be all there is: of others the following one is asked.
+        Where they, or those before *reached*, end at the next segment, it has the others too, as
+        where files of another replica were copied over. The last batch of the range may be all
+        there is: of others the following one is asked.
         """
         local_log, last_offsets = self._local_log, chunk.headers["last_offset"]
-        within = int((last_offsets < local_log.end_of_segment(chunk.segment.base_offset)).sum())
+        end = local_log.end_of_segment(chunk.segment.base_offset)
+        within = int((last_offsets < end).sum())
         if within == len(last_offsets):
             yield chunk
             return
         position = int(chunk.headers["position"][within])
         if within:
             yield chunk._replace(data=chunk.data[:position], headers=chunk.headers[:within])
-        local_log.check_within(chunk.segment, int(last_offsets[within]), chunk.position + position)
+            reached = int(last_offsets[within - 1]) + 1
+        if reached < end:
+            place = chunk.position + position
+            local_log.check_within(chunk.segment, int(last_offsets[within]), place)
 
     def _within_range(self, chunk: Chunk) -> Iterator[Chunk]:
         """Leave out the batches behind the end of the range."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from segstore.log.local.batch_transactions import Damage
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
+    from segstore.log.salvage.readable_batches import BatchPlace
     from segstore.records.fetch_data_info import FetchDataInfo
 
 DAMAGE: Final = (
@@ -43,30 +44,37 @@ DAMAGE: Final = (
 """What reading bytes fails with because of these bytes, not of the caller or of another process."""
 
 
-def explain(
+def explain(  # noqa: PLR0913 - an error, and what was read
     error: SegstoreError,
     local_log: LocalLog,
     offset: int | None,
     codecs: CodecTable,
     *,
+    may_begin_there: bool = False,
     committed: bool = False,
 ) -> None:
     """Let an *error* of reading *offset* say where the next whole batch begins, if it is damage.
 
     Without an offset, as of a look-up by time, it is the place of the error that counts.
+
+    Parameters
+    ----------
+    may_begin_there : bool
+        All before *offset* was read: the next whole batch may be the one that begins there.
     """
     if not isinstance(error, DAMAGE) or error.says_way_on:
         return
     files = files_of(local_log)
     if offset is None:
-        offset = _offset_before(error, files, local_log)
+        offset, may_begin_there = _offset_before(error, files, local_log) + 1, True
+    above = offset - 1 if may_begin_there else offset
     try:
-        found = next_readable_offset(files, local_log.written_order.state, offset, codecs)
+        found = next_readable_offset(files, local_log.written_order.state, above, codecs)
     except SegstoreError:
         return  # the first error is the one to be told
     if found is not None and found >= local_log.log_end.message_offset:
         found = None
-    readable_from(error, local_log.directory.path, found, committed=committed)
+    readable_from(error, local_log.directory.path, offset, found, committed=committed)
 
 
 def undecided(damage: Damage, local_log: LocalLog, codecs: CodecTable) -> CorruptLogError:
@@ -103,25 +111,37 @@ class FetchCheck:
 
 
 def readable_from(
-    error: SegstoreError, path: str, offset: int | None, *, committed: bool = False
+    error: SegstoreError,
+    path: str,
+    first_offset: int,
+    next_offset: int | None,
+    *,
+    committed: bool = False,
 ) -> SegstoreError:
-    """Let *error* say that *offset* is the next readable one; returns it."""
-    return error.go_on(offset, way_on(path, offset, committed=committed))
+    """Let *error* say that *next_offset* is the next readable one; returns it.
+
+    From *first_offset* up to there nothing can be read.
+    """
+    return error.go_on(next_offset, way_on(path, first_offset, next_offset, committed=committed))
 
 
 def batch_behind_damage(
     local_log: LocalLog, segment: Segment, offset: int, codecs: CodecTable
-) -> tuple[int, int] | None:
-    """Return first offset and first byte of the whole batch of *segment* that holds *offset*.
+) -> BatchPlace | None:
+    """Return where the whole batch of *segment* is that holds *offset*.
 
     For a reader whose way there, from the last index entry on, leads through damage. None: there is
     no such batch.
     """
-    file = _bytes_of(local_log, segment, local_log.end_of_segment(segment.base_offset))
     try:
-        return batch_of(file, local_log.written_order.state, offset, codecs)
+        return batch_of(file_of(local_log, segment), local_log.written_order.state, offset, codecs)
     except SegstoreError:
         return None
+
+
+def file_of(local_log: LocalLog, segment: Segment) -> FileBytes:
+    """Return the ``.log`` file of *segment* as it is now."""
+    return _bytes_of(local_log, segment, local_log.end_of_segment(segment.base_offset))
 
 
 def files_of(local_log: LocalLog, *, beyond: bool = False) -> list[FileBytes]:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from segstore._core import AbortedTransactions, FetchedBytes, ReadLane, SegmentSlice
 from segstore.config import MAX_INT, MAX_LONG, MIN_LONG
-from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
+from segstore.errors import CorruptLogError, CorruptRecordError, ReadIOError, SegstoreError
 from segstore.log.chunk_reader import ChunkReader
 from segstore.log.committed_view import CommittedEnd, LogMoment
 from segstore.log.damage_errors import (
+    DAMAGE,
     FetchCheck,
     batch_behind_damage,
     explain,
@@ -360,15 +361,22 @@ class LogReader:
         except SegstoreError as error:
             local_log.check_not_changed(truncations_done, bound.message_offset, error)
             segment = local_log.segments.floor_segment(offset)
-            is_damage = isinstance(error, CorruptRecordError | CorruptLogError)
+            is_damage = isinstance(error, DAMAGE)
             if is_damage and segment is not None and not local_log.is_kafkas:
                 found = batch_behind_damage(local_log, segment, offset, codecs)
                 end = min(local_log.max_position(segment, bound), segment.size_bytes)
-                if found is not None and found[1] < end:
-                    place = LogOffsetMetadata(found[0], segment.base_offset, found[1])
-                    return place, take(
-                        segment, offset, max_bytes, end, min_one_message, start_position=found[1]
-                    )
+                if found is not None and found.position < end:
+                    position, end = found.position, min(end, found.readable_to)
+                    place = LogOffsetMetadata(found.first_offset, segment.base_offset, position)
+                    with suppress(ReadIOError):  # a read ahead, of bytes behind the batch
+                        return place, take(
+                            segment,
+                            offset,
+                            max_bytes,
+                            end,
+                            min_one_message,
+                            start_position=position,
+                        )
             explain(error, local_log, offset, codecs)
             raise
 

@@ -152,7 +152,7 @@ class ReadableChunks:
         if isinstance(error, DAMAGE) and not error.says_way_on:
             offset = chunk.offset_at(error.position)
             found = next_readable_offset(self._files, self._state, offset, self._codecs)
-            readable_from(error, chunk.segment.path, found)
+            readable_from(error, chunk.segment.path, offset, found)
 
     # ---- what can be read, and what not ----------------------------------------------------------
 
@@ -256,7 +256,7 @@ class ReadableChunks:
                 found="bytes that are no whole batch",
                 expected=f"a batch from offset {lost.first_offset} on",
             )
-            raise readable_from(error, self._files[0].path, next_offset)
+            raise readable_from(error, self._files[0].path, lost.first_offset, next_offset)
         skipped.append(lost)
 
     def _decodable(self, chunk: Chunk, skipped: list[LostRange]) -> Iterator[Chunk]:

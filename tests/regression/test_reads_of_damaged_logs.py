@@ -8,6 +8,8 @@ import random
 import re
 import shutil
 import struct
+import subprocess
+import sys
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -50,6 +52,8 @@ from tests.kits.damaged_logs import (
     values_of,
 )
 from tests.kits.log_kit import at, batch, offsets
+from tests.kits.preloaded_library import compiled, environment_with
+from tests.tidy.project_files import ROOT
 from tests.unit.log.test_committed_view import PLAIN, data, forget_producers, marker
 
 if TYPE_CHECKING:
@@ -930,8 +934,203 @@ def test_skipping_shows_what_salvage_keeps_and_names_the_rest(
     assert shown == kept
     assert gone <= told
     assert not told & {offset for offset, _ in shown}
-    assert [one for one in shown if one in walked] == walked  # where two contradict, neither
-    assert not shown or walked or shown[0][0] >= end
+    assert walked == [one for one in shown if one[0] < end]
+
+
+# ---- what an error advises is exact --------------------------------------------------------------
+# The next offset that an error named left out records that a scan around damage gives: those of the
+# same chunk before a page that cannot be read, and those of a segment that another one overlaps.
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda log: [(one.offset, one.value) for one in log],
+        lambda log: values_of_scan(log.scan()),
+        lambda log: [(one, None) for one in range(log.scan().count())],
+        lambda log: [(one, None) for one in range(log.scan().count(by_headers=True))],
+        lambda log: [(one, None) for one in range(len(log.to_arrow()))],
+    ],
+)
+def test_what_two_segments_hold_is_read_once(directory: LogDirectory, read):
+    """[DUR-54, DUR-79] Case 31: the files of another replica were copied over, nothing is lost."""
+    first, second = directory.bases[1:3]
+    there = directory.file(second)
+    append_bytes(directory.file(first), there.read_bytes()[: batches_of(there)[1].end])
+    with directory.open(read_only=True) as log:
+        found = read(log)
+
+        assert [one[0] for one in found] == [one[0] for one in expected_values(0, RECORDS_COUNT)]
+        assert found[0][1] is None or found == expected_values(0, RECORDS_COUNT)
+
+
+def test_a_segment_that_overlaps_is_read_to_its_end(directory: LogDirectory):
+    """[DUR-79] Bytes that are no batch behind what the next segment holds are an error."""
+    first, second = directory.bases[1:3]
+    there = directory.file(second)
+    append_bytes(directory.file(first), there.read_bytes()[: batches_of(there)[1].end] + bytes(99))
+    with directory.open(read_only=True) as log:
+        read: list[int] = []
+        with pytest.raises((CorruptLogError, CorruptRecordError)) as caught:
+            read.extend(one.offset for one in log)
+        assert read == list(range(second))
+        assert caught.value.next_readable_offset == second
+        assert values_of_scan(log.scan(second)) == expected_values(second, RECORDS_COUNT)
+
+
+def test_bytes_between_two_batches_hide_neither(directory: LogDirectory):
+    """[DUR-79] The error names the batch that begins behind them, though no record is lost."""
+    file = directory.file(directory.bases[1])
+    behind = batches_of(file)[2]
+    content = file.read_bytes()
+    file.write_bytes(content[: behind.position] + b"junk" * 9 + content[behind.position :])
+    with directory.open(read_only=True) as log:
+        with pytest.raises((CorruptLogError, CorruptRecordError)) as caught:
+            list(log)
+        assert caught.value.next_readable_offset == behind.base_offset
+        found = values_of_scan(log.scan(behind.base_offset))
+        assert found == expected_values(behind.base_offset, RECORDS_COUNT)
+
+
+PAGE = 4096
+LARGE_RECORDS = 300
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = ROOT / "tests" / "regression" / "unreadable_pages.c"
+    return compiled(source, tmp_path_factory.mktemp("library"))
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """A log of two segments; ten pages and more of batches of a record in the first."""
+    path = tmp_path / "topic-0"
+    with segstore.open(path, index_interval_bytes=4096) as log:
+        for number in range(LARGE_RECORDS):
+            log.append([(None, b"%d" % number * 50)])
+        log.roll()
+        log.append([(None, b"last")])
+    return path
+
+
+class UnreadablePage:
+    """Commands on a log of whose first segment the disk does not give out the sixth page."""
+
+    def __init__(self, path: Path, library: Path) -> None:
+        first, end = 5 * PAGE, 6 * PAGE
+        bad = {"EIO_FILE": f"{path.name}/{0:020}.log", "EIO_FROM": f"{first}", "EIO_TO": f"{end}"}
+        self._environment = environment_with(library, **bad)
+        self.path = path
+        batches = batches_of(path / f"{0:020}.log")
+        self.lost = [one.base_offset for one in batches if one.position < end and one.end > first]
+        self.behind = self.lost[-1] + 1
+
+    def run(self, command: str, *arguments: str) -> tuple[int, list[str], str]:
+        program = [sys.executable, "-m", "segstore", command, str(self.path), *arguments]
+        done = subprocess.run(
+            program,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return done.returncode, done.stdout.splitlines(), done.stderr
+
+    def cat(self, *arguments: str) -> tuple[int, list[int], str]:
+        code, lines, errors = self.run("cat", "-f", "%o\n", *arguments)
+        return code, [int(line) for line in lines], errors
+
+
+@pytest.fixture
+def unreadable(large: Path, library: Path) -> UnreadablePage:
+    return UnreadablePage(large, library)
+
+
+def test_what_lies_around_a_page_that_cannot_be_read(unreadable):
+    """[DUR-33] Case 17: the error names the offsets of its batches and no other."""
+    first, behind = unreadable.lost[0], unreadable.behind
+    code, found, errors = unreadable.cat()
+    assert (code, found) == (1, list(range(first)))
+    assert f"offsets {first} to {behind - 1} cannot be read" in errors
+    assert f"the next readable offset is {behind}: " in errors
+    assert unreadable.cat("-o", str(behind))[:2] == (0, list(range(behind, LARGE_RECORDS + 1)))
+    assert unreadable.cat("-o", str(first - 2), "-c", "2") == (0, [first - 2, first - 1], "")
+    assert unreadable.cat("-o", str(behind), "-c", "1") == (0, [behind], "")
+
+
+def test_the_tail_of_a_log_with_a_page_that_cannot_be_read(unreadable):
+    """[DUR-33] It printed nothing; it advised an option that it does not have."""
+    first, behind = unreadable.lost[0], unreadable.behind
+    count = LARGE_RECORDS + 1 - first + 2
+    readable = [*range(first - len(unreadable.lost) - 2, first), *range(behind, LARGE_RECORDS + 1)]
+    code, lines, errors = unreadable.run("tail", "--template", "%o\n", "-n", str(count))
+    assert (code, list(map(int, lines))) == (1, readable[-count:])
+    assert f"`segstore cat -o {behind} {unreadable.path}`" in errors
+    assert f"`segstore cat --skip-damaged {unreadable.path}`" in errors
+    code, lines, errors = unreadable.run("tail", "--template", "%o\n", "-n", str(count), "-c", "2")
+    assert (code, list(map(int, lines))) == (1, readable[-count:][:2])
+    assert "next readable offset" in errors
+    code, lines, errors = unreadable.run("tail", "--template", "%o\n", "-n", "2")
+    assert (code, lines, errors) == (0, [str(LARGE_RECORDS - 1), str(LARGE_RECORDS)], "")
+
+
+def test_the_tail_of_a_log_that_ends_at_damage(directory: LogDirectory, capsys):
+    """Case 36: what it shows are not the last records, and it names a command that goes on."""
+    gone = zero_batches(directory, directory.bases[1], 1, 3)
+    (directory.path / CLEAN_SHUTDOWN_MARKER).unlink()
+    directory.set_recovery_point(0)
+    arguments = ["tail", str(directory.path), "--template", "%o ", "-n", "3", "-c", "2"]
+
+    assert cli.main(arguments) == 1
+    printed, errors = capsys.readouterr()
+    assert printed == f"{gone[0] - 3} {gone[0] - 2} "
+    assert f"`segstore cat --skip-damaged {directory.path}`" in errors
+
+
+def test_inspect_shows_a_segment_that_cannot_be_read(unreadable):
+    """[DUR-33] It left the segment out, and answered 0."""
+    code, lines, _ = unreadable.run("inspect", "-q")
+    (row,) = [line for line in lines if line.split()[0] == "0!"]
+    assert row.split()[1:4] == ["-", "-", "-"]
+    assert code == 1
+    assert any("in 2 segments" in line for line in lines)
+    assert any(f"damaged segment: {0:020}.log" in line for line in lines)
+    assert f"`segstore verify {unreadable.path}`" in lines[-1]
+
+
+def test_inspect_marks_bytes_that_are_no_batch(directory: LogDirectory, capsys):
+    """Case 36: it showed a last offset before the zeros, and no word of them."""
+    base = directory.bases[1]
+    zero_batches(directory, base, 1, 3)
+
+    assert cli.main(["inspect", "-q", str(directory.path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split()[0] == f"{base}!" for line in lines)
+    assert any(f"damaged segment: {base:020}.log: bytes " in line for line in lines)
+    assert f"`segstore verify {directory.path}`" in lines[-1]
+
+
+def test_inspect_marks_a_segment_that_overlaps_the_next(directory: LogDirectory, capsys):
+    """Case 31"""
+    first, second = directory.bases[1:3]
+    append_bytes(directory.file(first), directory.file(second).read_bytes())
+
+    assert cli.main(["inspect", "-q", "--json", str(directory.path)]) == 1
+    found = json.loads(capsys.readouterr().out)["segments"]
+    damaged = [one["base_offset"] for one in found if one["damage"] is not None]
+    assert damaged == [first]
+
+
+def test_no_record_behind_those_that_were_asked_for_is_read(directory: LogDirectory, capsys):
+    """Case 36: ``-c`` ends before damage."""
+    gone = zero_batches(directory, directory.bases[1], 1, 3)
+    start = gone[0] - 2
+    arguments = ["cat", str(directory.path), "-o", str(start), "-c", "2", "-f", "%o "]
+
+    assert cli.main(arguments) == 0
+    assert capsys.readouterr() == (f"{start} {start + 1} ", "")
 
 
 # ---- reads in front of the first segment ---------------------------------------------------------
@@ -1099,7 +1298,8 @@ def check_all(copied, capsys, end):
     assert code == 1
     assert err.startswith(f"segstore: {path}: {damage}")
     code, out, err = run(capsys, "tail", "-n", "1", path)
-    assert (code, err) == (1, told)
+    way_on = f"; `segstore cat --skip-damaged {path}` reads on after it\n"
+    assert (code, err) == (1, told.removesuffix("\n") + way_on)
     code, out, err = run(capsys, "ls", path)
     assert (code, err) == (1, told)
     assert out.splitlines()[1].split()[3] == f"{end}!"

@@ -34,11 +34,13 @@ def recovery_advice(path: str) -> str:
     return f"read_only=True opens the log as it is, and {salvage_hint(path)}"
 
 
-def way_on(path: str, offset: int | None, *, committed: bool = False) -> str:
+def way_on(path: str, first_offset: int, offset: int | None, *, committed: bool = False) -> str:
     """Say where a reader of the log or file at *path* goes on after damage, and how.
 
     Parameters
     ----------
+    first_offset : int
+        Of those that cannot be read.
     offset : int or None
         Of the next whole batch; None = there is none.
     committed : bool
@@ -46,14 +48,23 @@ def way_on(path: str, offset: int | None, *, committed: bool = False) -> str:
     """
     if offset is None:
         return "no whole batch follows"
+    found = f"the next readable offset is {offset}"
     command = f"`segstore cat --skip-damaged {shlex.quote(path)}`"
     if not committed:
         begin = f"`segstore cat -o {offset} {shlex.quote(path)}`, or scan({offset}), begins there"
-        command = f"{begin}; `--skip-damaged`"
+        command = f"{begin}; {command}"
+        found = f"{_offsets(first_offset, offset)} cannot be read; {found}"
     return (
-        f"the next readable offset is {offset}: {command}, or scan(on_damage='skip'), leaves out"
-        " what is damaged and says what that was"
+        f"{found}: {command}, or scan(on_damage='skip'), leaves out what is damaged and says what"
+        " that was"
     )
+
+
+def _offsets(first_offset: int, next_offset: int) -> str:
+    last_offset = next_offset - 1
+    if last_offset <= first_offset:
+        return f"offset {first_offset}"
+    return f"offsets {first_offset} to {last_offset}"
 
 
 def corrupt_log(error: SegstoreError, what: str) -> CorruptLogError:

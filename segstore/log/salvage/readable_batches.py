@@ -41,6 +41,17 @@ class Stretch(NamedTuple):
     """Why they cannot be read, without the offsets that are lost; None: they can."""
 
 
+class BatchPlace(NamedTuple):
+    """Where a batch is, and how far all that follows it can be read."""
+
+    first_offset: int
+    position: int
+    readable_to: int
+    """Byte of the file at which the readable batches end."""
+    next_offset: int
+    """The offset behind them."""
+
+
 def stretches_of(file: FileBytes, state: LogState | None) -> Iterator[Stretch]:
     """Yield all bytes of *file*, the readable and the others in turns.
 
@@ -87,13 +98,15 @@ def first_offset_of(file: FileBytes, row: np.void, codecs: CodecTable) -> int:
 
 def batch_of(
     file: FileBytes, state: LogState | None, offset: int, codecs: CodecTable
-) -> tuple[int, int] | None:
-    """Return first offset and first byte of the whole batch that holds *offset*; None without."""
+) -> BatchPlace | None:
+    """Return where the whole batch is that holds *offset*; None without."""
     for stretch in stretches_of(file, state):
-        reaching = stretch.rows[stretch.rows["last_offset"] >= offset]
-        if stretch.lost is None and len(reaching):
-            first = first_offset_of(file, reaching[0], codecs)
-            return (first, int(reaching["position"][0])) if first <= offset else None
+        rows = stretch.rows[stretch.rows["last_offset"] >= offset]
+        if stretch.lost is None and len(rows):
+            first = first_offset_of(file, rows[0], codecs)
+            end, behind = rows["position"][-1] + rows["size"][-1], rows["last_offset"][-1] + 1
+            place = BatchPlace(first, int(rows["position"][0]), int(end), int(behind))
+            return place if first <= offset else None
     return None
 
 
