@@ -150,13 +150,14 @@ def _repaired(
         return Repair(found, error=forecast.error)
     if forecast.report.created:
         return Repair(found, error=_no_log(path))
-    damaged = [name for name in found.repair.rebuilt if is_derived(name)]
-    of_open = {*forecast.report.removed, *forecast.report.rebuilt}
+    repaired = {one.file for one in found.findings if one.repaired}
+    left_to_open = {*forecast.report.rebuilt}.difference(repaired)
+    damaged = [
+        name for name in found.repair.rebuilt if is_derived(name) and name not in left_to_open
+    ]
     cut = {f"{base:020d}.segsum" for base in forecast.truncations}
     try:
-        removed = [
-            name for name in damaged if name not in of_open and not name.endswith(".txnindex")
-        ]
+        removed = [name for name in damaged if not name.endswith(".txnindex")]
         kept = _remove(path, removed, session)
         with session.open(path, progress=progress) as log:
             report = log.report

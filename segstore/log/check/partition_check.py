@@ -557,6 +557,7 @@ class _Look:
             if is_unreadable_index(self._directory, name)
         ]
         report.rebuilt = sorted(rebuilt.union(report.rebuilt, self._written))
+        report.removed = [name for name in report.removed if name not in rebuilt]
         return report
 
     # ---- checksum sidecars [DUR-60] --------------------------------------------------------------
