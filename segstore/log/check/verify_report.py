@@ -53,7 +53,10 @@ class VerifyReport:
     forecast: OpenForecast = field(default_factory=lambda: OpenForecast(report=RecoveryReport()))
     """What an open for writing would do."""
     repair: RecoveryReport = field(default_factory=RecoveryReport)
-    """What `segstore recover` would report: what the open does, and the rest that it repairs."""
+    """What `segstore recover` would report: what the open does, and the rest that it repairs.
+
+    It says nothing of a log that `recover` refuses.
+    """
 
     @property
     def ok(self) -> bool:

@@ -143,8 +143,11 @@ READERS = (
     ("inspect", "-q", "--json"),
     ("ls", "--json"),
 )
-OF_A_LOOK = {"path", "seconds", "notes", "forecast", "findings"}
-"""What each look at a directory has of its own; findings have the path in their advice."""
+OF_A_LOOK = {"path", "seconds", "notes", "forecast", "findings", "repair"}
+"""What each look at a directory has of its own; findings have the path in their advice.
+
+`recover` refuses the name of a copy: it repairs nothing there.
+"""
 
 
 @pytest.mark.parametrize("command", READERS, ids=lambda each: each[0])
@@ -189,6 +192,7 @@ def test_no_finding_of_a_copy_is_left_to_recover(directory: LogDirectory, run: R
     assert code == 1
     assert [one["repaired"] for one in report["findings"]] == [False] * len(report["findings"])
     assert "`segstore recover` needs the directory's name to be orders-0" in report["notes"]
+    assert report["repair"]["rebuilt"] == report["repair"]["removed"] == []
     assert run("recover", "-q", copy)[0] != 0
     with segstore.open(copy, read_only=True, as_="orders-0") as log:
         assert [one.code for one in log.verify().findings] == [

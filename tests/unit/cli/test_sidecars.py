@@ -88,9 +88,9 @@ def test_a_damaged_sidecar_is_no_damage_of_the_log(with_sidecars, capsys):
 
 
 def test_what_a_broker_may_have_written_is_a_note(with_sidecars, capsys):
-    """[DUR-64]"""
+    """[DUR-64] A broker that led the log since has begun an epoch at its end."""
     flip_bit(with_sidecars / f"{20:020d}.log", EPOCH_AT, 7)
-    (with_sidecars / "leader-epoch-checkpoint").write_text("0\n1\n4 0\n")
+    (with_sidecars / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n4 60\n")
     code, out = run(capsys, "verify", with_sidecars)
     assert code == 0
     assert "note: " in out
