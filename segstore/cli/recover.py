@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     paths = all_partitions(arguments.path)
     with Progress(quiet=arguments.quiet) as progress:
         if arguments.dry_run:
-            return _each(paths, lambda path: _foretell(path, progress, as_json=arguments.json))
+            return _each(paths, lambda path: _foretell(path, paths, progress, arguments))
         return _repair_all(paths, progress, arguments)
 
 
@@ -341,17 +341,24 @@ def _sidecars_text(sidecars: SidecarsReport) -> str:
     )
 
 
-def _foretell(path: str, progress: Progress, *, as_json: bool) -> int:
-    """Say what an open for writing would do, and what it would leave; nothing is written."""
+def _foretell(
+    path: str, paths: list[str], progress: Progress, arguments: argparse.Namespace
+) -> int:
+    """Say what the repair of *paths* would do to one, and what it would leave; write nothing."""
     from segstore.log.check.partition_check import check_partition
     from segstore.log.files.partition_lock import check_no_writer
     from segstore.log.files.partition_path import absolute_path
+    from segstore.manager.repair_session import repairs_log_directory
 
     check_no_writer(absolute_path(path))  # what is said of a log that grows is soon untrue
     found = check_partition(path, progress)
-    left = [finding for finding in found.findings if not finding.repaired]
-    write_line(json.dumps(found.to_dict()) if as_json else check_text(found))
-    if not as_json:
+    left = [
+        one
+        for one in found.findings
+        if not one.repaired or (one.is_of_log_directory and not repairs_log_directory(paths))
+    ]
+    write_line(json.dumps(found.to_dict()) if arguments.json else check_text(found))
+    if not arguments.json:
         write_line(_outlook(found, len(left)))
     return _exit_code(found, left, is_refused=found.is_refused)
 

@@ -8,7 +8,7 @@ clean then.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from segstore.errors import LogLockedError, LogPermissionError
@@ -17,16 +17,17 @@ from segstore.log.files.clean_shutdown_file_handler import (
     CleanShutdownFileHandler,
 )
 from segstore.log.files.parent_directory_sync import sync_parent_directories
-from segstore.log.files.partition_directory import parse_directory_name
+from segstore.log.files.partition_directory import directory_name, parse_directory_name
 from segstore.log.files.partition_lock import is_log_directory
 from segstore.log.files.partition_path import absolute_path, open_parent_directory
 from segstore.log.log_environment import STANDALONE, LogEnvironment
 from segstore.log.log_opener import open_partition_to_write
 from segstore.log.open_options import OpenKeywords, open_options
 from segstore.manager.owned_log_directory import OwnedLogDirectory
+from segstore.manager.partition_directories import has_unopened_logs, list_partition_directories
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Unpack
 
     from segstore._core import Directory
@@ -89,8 +90,31 @@ def repair_session(path: str) -> Iterator[RepairSession]:
             directory.close()
 
 
+def repairs_log_directory(paths: Iterable[str]) -> bool:
+    """Whether a repair of *paths*, all in one directory, writes lost files of that one again.
+
+    That takes the lines of all its logs: see `OwnedLogDirectory.write_checkpoints`.
+    """
+    full_paths = [absolute_path(path) for path in paths]
+    directory = open_parent_directory(full_paths[0])
+    if directory is None:
+        return False
+    with closing(directory):
+        names = {directory_name(one) for one in list_partition_directories(directory)}
+        return (
+            _is_held(directory)
+            and not has_unopened_logs(directory)
+            and names.issubset(map(os.path.basename, full_paths))
+        )
+
+
+def _is_held(directory: Directory) -> bool:
+    """Whether a repair takes the lock of *directory*."""
+    return is_log_directory(directory) or CleanShutdownFileHandler(directory).exists
+
+
 def _owned(directory: Directory) -> OwnedLogDirectory | None:
-    if not (is_log_directory(directory) or CleanShutdownFileHandler(directory).exists):
+    if not _is_held(directory):
         return None
     try:
         owned = OwnedLogDirectory(directory)

@@ -62,14 +62,19 @@ from tests.tidy.project_files import ROOT
 # Found by tests/fuzz/test_doors_agree.py.
 
 
+def data_of(case: Path, tmp_path: Path) -> Path:
+    """Return a copy, that can be written, of the log directory of a golden case."""
+    copy = tmp_path / "data"
+    shutil.copytree(case / "data", copy, copy_function=shutil.copyfile)
+    for path in [copy, *copy.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return copy
+
+
 @pytest.fixture
 def data_of_one_partition(packed: Path, tmp_path: Path) -> Path:
     """A broker's log directory with one partition, closed cleanly."""
-    copy = tmp_path / "data"
-    source = packed / "plain-many-segments" / "data"
-    shutil.copytree(source, copy, copy_function=shutil.copyfile)
-    for path in [copy, *copy.rglob("*")]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    copy = data_of(packed / "plain-many-segments", tmp_path)
     for path in sorted(copy.glob("*-*/"))[1:]:
         shutil.rmtree(path)
     return copy
@@ -1493,3 +1498,54 @@ def test_a_page_of_a_log_that_cannot_be_read_keeps_no_repair(
     assert not [one for one in foretold if one["forecast"]["error"] is not None]
     assert not [one for one in done if "error" in one]
     assert name in [one["file"] for each in done for one in each["not_repaired"]]
+
+
+# ---- repairs that never ended --------------------------------------------------------------------
+# `recover` named a command that repairs a finding, and each run of it left the finding.
+#
+# A checkpoint of the log directory has lines of all logs, and a repair of one log does not write it
+# again. A sealed segment without a record got no `.timeindex`, and "rebuilt" was said of it.
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("recovery-point-offset-checkpoint", "CHECKPOINT_CORRUPT"),
+        ("log-start-offset-checkpoint", "LOG_START_UNKNOWN"),
+    ],
+)
+def test_a_checkpoint_of_the_log_directory_is_repaired_by_a_run_on_that(
+    packed: Path, tmp_path: Path, capsys, name: str, code: str
+):
+    """[DUR-21, DUR-58] The advice names it, and the dry run of one partition promises nothing."""
+    data = data_of(packed / "retention-and-delete-records", tmp_path)
+    lines = (data / name).read_text()
+    (data / name).write_text(lines.rstrip("\n"))
+    one = str(data / "clicks-0")
+
+    assert cli.main(["recover", "-q", "--dry-run", one]) == 1
+    foretold = capsys.readouterr().out
+    assert foretold.endswith("\nand could not repair 1 finding\n")
+    assert "and repair" not in foretold
+    assert said(capsys, "recover", "-q", one)[0] == 1
+    _, found = said(capsys, "verify", "-q", one)
+    (finding,) = found["findings"]
+    assert (finding["code"], finding["file"]) == (code, f"../{name}")
+    assert f"`segstore recover {data}` " in finding["advice"]
+
+    assert cli.main(["recover", "-q", "--dry-run", str(data)]) == 0
+    assert capsys.readouterr().out.count("and repair 1 finding") == 3
+    assert cli.main(["recover", "-q", str(data)]) == 0
+    capsys.readouterr()
+    assert said(capsys, "verify", "-q", one)[0] == 0
+
+
+def test_a_lone_partition_is_the_whole_log_directory(data_of_one_partition: Path, capsys):
+    """[DUR-58] Its repair writes the checkpoint again, and the dry run says so."""
+    checkpoint = data_of_one_partition / "recovery-point-offset-checkpoint"
+    checkpoint.write_text(checkpoint.read_text().rstrip("\n"))
+    path = str(data_of_one_partition / "orders-0")
+
+    assert said(capsys, "recover", "-q", "--dry-run", path)[0] == 0
+    assert said(capsys, "recover", "-q", path)[0] == 0
+    assert said(capsys, "verify", "-q", path)[0] == 0

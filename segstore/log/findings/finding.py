@@ -131,7 +131,8 @@ class Finding:
     action : Action
         What to do.
     repaired : bool
-        Whether `segstore recover` makes it good.
+        Whether `segstore recover` makes it good; of a file of the log directory, where it is run on
+        that directory.
     os_error : int or None
         errno of the read that failed.
     """
@@ -150,6 +151,11 @@ class Finding:
     action: Action
     repaired: bool = False
     os_error: int | None = None
+
+    @property
+    def is_of_log_directory(self) -> bool:
+        """Whether the file has lines of all logs: a repair of one log leaves it as it is."""
+        return self.file.startswith("../")
 
     @property
     def identity(self) -> tuple[str, str, int | None, int | None]:

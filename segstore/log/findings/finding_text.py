@@ -117,7 +117,8 @@ def meaning(finding: Finding) -> str:
 def advice(finding: Finding, path: str) -> str:
     """Say what to do about a finding in the partition at *path*, with the command to type."""
     where = shlex.quote(path)
-    recover = f"`segstore recover {where}`"
+    recovered = os.path.normpath(f"{path}/..") if finding.is_of_log_directory else path
+    recover = f"`segstore recover {shlex.quote(recovered)}`"
     salvage = f"`segstore salvage {where} TARGET` copies what can be proven into a new log"
     text = {
         Action.NOTHING: "nothing",
