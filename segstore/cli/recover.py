@@ -151,6 +151,7 @@ def _repaired(
     if forecast.report.created:
         return Repair(found, error=_no_log(path))
     repaired = {one.file for one in found.findings if one.repaired}
+    gone = [name for name in found.repair.removed if name in repaired and is_derived(name)]
     left_to_open = {*forecast.report.rebuilt}.difference(repaired)
     damaged = [
         name for name in found.repair.rebuilt if is_derived(name) and name not in left_to_open
@@ -158,7 +159,7 @@ def _repaired(
     cut = {f"{base:020d}.segsum" for base in forecast.truncations}
     try:
         removed = [name for name in damaged if not name.endswith(".txnindex")]
-        kept = _remove(path, removed, session)
+        kept = _remove(path, removed + gone, session)
         with session.open(path, progress=progress) as log:
             report = log.report
             report.quarantined += kept
@@ -176,6 +177,7 @@ def _repaired(
     except SegstoreError as error:  # the partitions beside it are recovered all the same
         return Repair(found, error=error)
     report.rebuilt = sorted({*report.rebuilt, *damaged})
+    report.removed += gone
     return Repair(found, report, sidecars=sidecars)
 
 

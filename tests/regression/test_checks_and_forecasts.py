@@ -1549,3 +1549,38 @@ def test_a_lone_partition_is_the_whole_log_directory(data_of_one_partition: Path
     assert said(capsys, "recover", "-q", "--dry-run", path)[0] == 0
     assert said(capsys, "recover", "-q", path)[0] == 0
     assert said(capsys, "verify", "-q", path)[0] == 0
+
+
+@pytest.mark.parametrize("bytes_more", [b"", b"abc"])
+def test_an_emptied_segment_is_found_once(packed: Path, tmp_path: Path, capsys, bytes_more: bytes):
+    """[DUR-8, DUR-58] Nothing is to be listed, and "rebuilt" is said of what is there then."""
+    path = data_of(packed / "lz4", tmp_path) / "metrics-1"
+    log, index, times = (path / f"{242:020d}.{kind}" for kind in ("log", "index", "timeindex"))
+    log.write_bytes(b"")
+    times.write_bytes(times.read_bytes() + bytes_more)
+    before = index.read_bytes()
+
+    done, _ = repaired(path, capsys)
+
+    assert done["rebuilt"] == []
+    assert done["removed"] == ([times.name] if bytes_more else [])
+    assert times.exists() != bool(bytes_more)
+    assert index.read_bytes() == before
+    assert [one["code"] for one in done["not_repaired"]] == ["RECORDS_MISSING"]
+    again, changed = repaired(path, capsys)
+    assert (again["rebuilt"], again["removed"], changed) == ([], [], set())
+    assert [one["code"] for one in again["not_repaired"]] == ["RECORDS_MISSING"]
+
+
+def test_a_missing_index_of_an_empty_sealed_segment_is_no_damage(
+    packed: Path, tmp_path: Path, capsys
+):
+    """[DUR-8] No open makes it, and no look-up misses it."""
+    path = data_of(packed / "lz4", tmp_path) / "metrics-1"
+    for kind in ("log", "index", "timeindex"):
+        (path / f"{242:020d}.{kind}").unlink()
+    (path / f"{242:020d}.log").touch()
+
+    found = said(capsys, "verify", "-q", str(path))[1]["findings"]
+
+    assert "INDEX_MISSING" not in [one["code"] for one in found]

@@ -73,7 +73,7 @@ def index_findings(  # noqa: C901, PLR0913 - all that the verdict depends on
     for kind, layout in INDEX_ENTRIES.items():
         name = file_name(base_offset, kind)
         if not directory.exists(name):
-            if is_sealed or len(rows):  # that of an empty active segment comes with the first batch
+            if len(rows):  # without a batch there is nothing to list, and no open makes the file
                 yield Finding(
                     code=FindingCode.INDEX_MISSING, file=name, action=Action.RECOVER, repaired=True
                 )

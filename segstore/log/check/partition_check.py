@@ -542,22 +542,26 @@ class _Look:
     def _repair(self) -> RecoveryReport:
         """Return what `recover` would report: it takes out derived files before it opens the log.
 
-        The open builds them again, and of an index the other one of its segment too.
+        The open builds them again, and of an index the other one of its segment too. Those of a
+        segment without a byte are gone then.
         """
         report = self._report.forecast.report.copy()
+        empty = {one.base_offset for one in self._report.segments if one.size_bytes == 0}
         repaired = {one.file for one in self._findings if one.repaired}
         rebuilt = {name for name in repaired if is_derived(name) or name == PARTITION_METADATA}
         files = [parse_file_name(name) for name in rebuilt]
-        bases = [one.offset for one in files if one is not None and one.kind in INDEX_ENTRY_BYTES]
-        bases += self._proofs
+        indexes = [one for one in files if one is not None and one.kind in INDEX_ENTRY_BYTES]
+        gone = {one.name for one in indexes if one.offset in empty}.difference(report.rebuilt)
+        bases = [one.offset for one in indexes if one.name not in gone]
+        bases += [base for base in self._proofs if base not in empty]
         rebuilt |= {file_name(base, kind) for base in bases for kind in INDEX_ENTRY_BYTES}
         report.quarantined += [
             name_aside(self._directory, name)
             for name in sorted(rebuilt.difference(report.rebuilt))
             if is_unreadable_index(self._directory, name)
         ]
-        report.rebuilt = sorted(rebuilt.union(report.rebuilt, self._written))
-        report.removed = [name for name in report.removed if name not in rebuilt]
+        report.removed = [name for name in report.removed if name not in rebuilt] + sorted(gone)
+        report.rebuilt = sorted((rebuilt - gone).union(report.rebuilt, self._written))
         return report
 
     # ---- checksum sidecars [DUR-60] --------------------------------------------------------------

@@ -100,7 +100,7 @@ def test_a_timed_sync_that_is_late_stops_appends(new_log, syncs, monkeypatch):
     clock.now_ns += 100_000_000
     assert log.append(ONE).base_offset == 1  # not later than was promised
     clock.now_ns += 1
-    with pytest.raises(WriteError, match=r"every 0\.05 s is 0\.1 s behind") as caught:
+    with pytest.raises(WriteError, match=r"every 0\.05 s is 0\.1 s late") as caught:
         log.append(ONE)
     assert caught.value.file == log.path
     assert log.log_end_offset == 2
