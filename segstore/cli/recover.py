@@ -151,7 +151,8 @@ def _repaired(
     if forecast.report.created:
         return Repair(found, error=_no_log(path))
     repaired = {one.file for one in found.findings if one.repaired}
-    gone = [name for name in found.repair.removed if name in repaired and is_derived(name)]
+    by_open = forecast.report.removed
+    gone = [name for name in found.repair.removed if is_derived(name) and name not in by_open]
     left_to_open = {*forecast.report.rebuilt}.difference(repaired)
     damaged = [
         name for name in found.repair.rebuilt if is_derived(name) and name not in left_to_open

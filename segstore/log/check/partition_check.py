@@ -551,16 +551,21 @@ class _Look:
         rebuilt = {name for name in repaired if is_derived(name) or name == PARTITION_METADATA}
         files = [parse_file_name(name) for name in rebuilt]
         indexes = [one for one in files if one is not None and one.kind in INDEX_ENTRY_BYTES]
-        gone = {one.name for one in indexes if one.offset in empty}.difference(report.rebuilt)
-        bases = [one.offset for one in indexes if one.name not in gone]
-        bases += [base for base in self._proofs if base not in empty]
+        bases = [*(one.offset for one in indexes), *self._proofs]
+        gone = {
+            one.name
+            for one in self._files
+            if one.kind in INDEX_ENTRY_BYTES and one.offset in empty.intersection(bases)
+        }.difference(report.rebuilt)
+        bases = [base for base in bases if base not in empty]
         rebuilt |= {file_name(base, kind) for base in bases for kind in INDEX_ENTRY_BYTES}
         report.quarantined += [
             name_aside(self._directory, name)
             for name in sorted(rebuilt.difference(report.rebuilt))
             if is_unreadable_index(self._directory, name)
         ]
-        report.removed = [name for name in report.removed if name not in rebuilt] + sorted(gone)
+        report.removed = [name for name in report.removed if name not in rebuilt | gone]
+        report.removed += sorted(gone)
         report.rebuilt = sorted((rebuilt - gone).union(report.rebuilt, self._written))
         return report
 
