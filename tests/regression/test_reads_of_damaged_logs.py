@@ -1038,6 +1038,11 @@ class UnreadablePage:
         )
         return done.returncode, done.stdout.splitlines(), done.stderr
 
+    def program(self, text: str, *arguments: str) -> str:
+        """Return what a program in Python prints."""
+        command = [sys.executable, "-c", text, *arguments]
+        return subprocess.check_output(command, env=self._environment, text=True, timeout=120)
+
     def cat(self, *arguments: str) -> tuple[int, list[int], str]:
         code, lines, errors = self.run("cat", "-f", "%o\n", *arguments)
         return code, [int(line) for line in lines], errors
@@ -1058,6 +1063,30 @@ def test_what_lies_around_a_page_that_cannot_be_read(unreadable):
     assert unreadable.cat("-o", str(behind))[:2] == (0, list(range(behind, LARGE_RECORDS + 1)))
     assert unreadable.cat("-o", str(first - 2), "-c", "2") == (0, [first - 2, first - 1], "")
     assert unreadable.cat("-o", str(behind), "-c", "1") == (0, [behind], "")
+
+
+FETCHES = """
+import sys, segstore
+with segstore.open(sys.argv[1], read_only=True) as log:
+    offset, found = 0, []
+    while offset < log.log_end_offset:
+        try:
+            read = [record.offset for record in log.read(offset, int(sys.argv[2]))]
+        except segstore.ReadIOError as error:
+            offset = error.next_readable_offset
+        else:
+            found += read
+            offset = read[-1] + 1
+print(*found)
+"""
+
+
+@pytest.mark.parametrize("max_bytes", [1, 700, 1 << 20])
+def test_fetches_around_a_page_that_cannot_be_read(unreadable, max_bytes):
+    """[DUR-33] Headers are read ahead: those of an unreadable page stop no fetch before it."""
+    found = unreadable.program(FETCHES, str(unreadable.path), str(max_bytes))
+    readable = {*range(LARGE_RECORDS + 1)}.difference(unreadable.lost)
+    assert [int(offset) for offset in found.split()] == sorted(readable)
 
 
 def test_the_tail_of_a_log_with_a_page_that_cannot_be_read(unreadable):
