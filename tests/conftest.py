@@ -59,7 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--crash-scripts",
         type=int,
         metavar="N",
-        help="random scripts of tests/crash (default: 400, 3000 in CI; the long run: 100000)",
+        help="random scripts of tests/crash (default: 120, 1200 in CI; the long run: 100000)",
     )
     group.addoption(
         "--kills",

@@ -12,6 +12,7 @@ from segstore._core import Directory, SimulatedDisk
 from segstore.errors import LogNotFoundError
 from segstore.log.files.checkpoints import LOG_STATE, LogState
 from segstore.log.files.checksum_sidecar import sidecar_base_offset
+from segstore.log.findings.finding import FindingCode
 from tests.crash.crash_model import Batch, Found, State, during, is_possible
 from tests.crash.crash_script import PATH, batches_in, header_of, is_abort, producer_of
 
@@ -126,7 +127,8 @@ def _check_sidecars(log: UnifiedLog) -> None:
     there = {base for name in names if (base := sidecar_base_offset(name)) is not None}
     if there:
         report = log.verify()
-        assert report.ok, report.problems
+        others = [one for one in report.findings if one.code is not FindingCode.TOPIC_ID_MISSING]
+        assert not others  # as a broker's directory it has no topic ids
         fitting = {check.base_offset for check in report.segments if check.fits_sidecar}
         assert there == fitting, (there, fitting)
 

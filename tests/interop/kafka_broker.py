@@ -10,14 +10,16 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 from tests.interop.kafka_classes import JAVA_SOURCES, java_command
+from tests.kits.short_java import OPTIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
     from types import TracebackType
 
 CLUSTER_ID = "c2Vnc3RvcmUtdGVzdHMhIQ"
 SECONDS = 90
-SMALL = ("-Xmx400m",)
+SMALL = ("-Xmx400m", *OPTIONS.split())
 
 
 def free_ports(count: int) -> list[int]:
@@ -36,13 +38,16 @@ class KafkaBroker:
     ----------
     folder : path
         Its own: ``logs`` is the log directory, made at the first start; the rest is beside it.
+    java : sequence of str
+        More of Java's options; by default the broker is small.
     **config
         More lines of its configuration, ``_`` for a dot.
     """
 
-    def __init__(self, folder: Path, **config: object) -> None:
+    def __init__(self, folder: Path, java: Sequence[str] = SMALL, **config: object) -> None:
         self.folder = folder
         self.log_directory = folder / "logs"
+        self._java = tuple(java)
         self._config = {name.replace("_", "."): value for name, value in config.items()}
 
     def __enter__(self) -> Self:
@@ -73,7 +78,7 @@ class KafkaBroker:
         self.output = self.folder / "broker.out"
         with self.output.open("wb") as output:
             self._process = subprocess.Popen(
-                java_command(*SMALL, "kafka.Kafka", str(properties)),
+                java_command(*self._java, "kafka.Kafka", str(properties)),
                 stdout=output,
                 stderr=output,
             )

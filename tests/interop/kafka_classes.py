@@ -73,7 +73,6 @@ def java_command(*arguments: str) -> list[str]:
     """Return the command that runs a class of Kafka, or a source file that uses them."""
     return [
         "java",
-        *OPTIONS.split(),
         "-Dfile.encoding=UTF-8",
         "-Dstdout.encoding=UTF-8",
         "-cp",
@@ -83,7 +82,7 @@ def java_command(*arguments: str) -> list[str]:
 
 
 def _java(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
-    command = java_command(*arguments)
+    command = java_command(*OPTIONS.split(), *arguments)
     result = subprocess.run(command, cwd=cwd, capture_output=True, check=False, timeout=300)
     assert result.returncode == 0, result.stderr.decode(errors="replace")
     return result

@@ -7,6 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any, Self
 
 from tests.interop.kafka_classes import JAVA_SOURCES, java_command
+from tests.kits.short_java import OPTIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +19,7 @@ class KafkaLoader:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            java_command(str(JAVA_SOURCES / "LoadWithKafka.java")),
+            java_command(*OPTIONS.split(), str(JAVA_SOURCES / "LoadWithKafka.java")),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -7,6 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from tests.interop.kafka_classes import JAVA_SOURCES, java_command
+from tests.kits.short_java import OPTIONS
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -58,7 +59,7 @@ class RoundTrip:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            java_command(str(JAVA_SOURCES / "RoundTrip.java")),
+            java_command(*OPTIONS.split(), str(JAVA_SOURCES / "RoundTrip.java")),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

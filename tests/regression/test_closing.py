@@ -66,7 +66,7 @@ class Store:
         try:
             self.closes.close()
         except RuntimeError as error:
-            assert "the interpreter ends" in str(error)
+            assert "the interpreter is shutting down" in str(error)
             write(1, b"refused")
         else:
             write(1, b"closed")

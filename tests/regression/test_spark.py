@@ -877,7 +877,7 @@ def test_a_failure_to_sync_says_where_the_records_are(directory_of_a_write, monk
         write_batch(directory_of_a_write, numbered(10, 20), topic="t")
     monkeypatch.undo()
     notes = "".join(caught.value.__notes__)
-    assert re.findall(r"may be left in (t-\d) from offset \d+ on: others", notes) == [
+    assert re.findall(r"may be left in (t-\d) from offset \d+ on: readers", notes) == [
         "t-0",
         "t-1",
         "t-2",

@@ -566,27 +566,34 @@ def test_a_gap_below_it_is_none_of_its_business():
 # the error named missing records, and no failed call. A single failing call was enough.
 
 
-def fail_where_it_is_asked(disk: SimulatedDisk) -> None:
-    """Let the first call fail that is made to see whether there is a record."""
+def fail_where_it_is_asked(disk: SimulatedDisk) -> list[str]:
+    """Let the first call fail that is made to see whether there is a record, until it is healed.
+
+    The kind of the call is put into the list that is returned.
+    """
+    failing: list[str] = []
 
     def watch(call: str, _name: str) -> None:
         place = place_of(sys._getframe(1))
         if place is not None and place.function == "Survey.end_of":
             disk.watch(None)
-            disk.fail(call, 1, errno.EIO)
+            disk.fail(call, 1, errno.EIO, for_ever=True)
+            failing.append(call)
 
     disk.watch(watch)
+    return failing
 
 
 def test_the_failed_read_is_told():
     """[DUR-6, DUR-33, DUR-54] And once the disk gives it out, the log is opened."""
     disk = disk_with({name_of(9): b"", **epochs()})
-    fail_where_it_is_asked(disk)
+    failing = fail_where_it_is_asked(disk)
 
     with pytest.raises(SegstoreError) as caught:
         SETTINGS.open(disk)
     assert not isinstance(caught.value, CorruptLogError)
     assert caught.value.os_error == errno.EIO
+    disk.fail(*failing, 0, 0)
     with closing(SETTINGS.open(disk)) as log:
         assert log.log_end_offset == 9
 

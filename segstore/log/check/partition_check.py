@@ -561,7 +561,7 @@ class _Look:
         rebuilt |= {file_name(base, kind) for base in bases for kind in INDEX_ENTRY_BYTES}
         report.quarantined += [
             name_aside(self._directory, name)
-            for name in sorted(rebuilt.difference(report.rebuilt))
+            for name in sorted(rebuilt.union(report.rebuilt))
             if is_unreadable_index(self._directory, name)
         ]
         report.removed = [name for name in report.removed if name not in rebuilt | gone]

@@ -231,7 +231,6 @@ def plan_of(
     kept = survey.unreadable_indexes(lone)
     report.removed = [name for name in report.removed if name not in kept]
     if is_foretold:
-        kept += survey.unreadable_indexes(report.rebuilt)
         report.quarantined += map(survey.name_aside, kept)
     live = judgement.live[: len(judgement.live) - len(tail.later)]
     begin = _plan_begin(survey, judgement, names, tail, live if restarts else ())
