@@ -100,8 +100,8 @@ static sgs_status header_bytes(sgs_segment_walk *walk, const uint8_t **bytes, si
     if (walk->position < walk->window_position || walk->position + (int64_t)wanted > window_end) {
         const size_t read_bytes = walk->read_bytes > SGS_BATCH_HEADER_BYTES ? walk->read_bytes : SGS_BATCH_HEADER_BYTES;
         sgs_status status = fill(walk, walk->position, smaller(read_bytes, left), err);
-        if (status == SGS_READ_IO &&
-            read_bytes > wanted) /* by a page after the header, which may not be needed [DUR-33] */
+        /* a page after the header may not be needed: the header alone [DUR-33] */
+        if (status == SGS_READ_IO && walk->version == 0 && read_bytes > wanted)
             status = fill(walk, walk->position, wanted, err);
         if (status != SGS_OK)
             return status;

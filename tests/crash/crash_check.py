@@ -128,7 +128,7 @@ def _check_sidecars(log: UnifiedLog) -> None:
     if there:
         report = log.verify()
         others = [one for one in report.findings if one.code is not FindingCode.TOPIC_ID_MISSING]
-        assert not others  # as a broker's directory it has no topic ids
+        assert not others, report.problems  # a broker's directory, without topic ids
         fitting = {check.base_offset for check in report.segments if check.fits_sidecar}
         assert there == fitting, (there, fitting)
 
