@@ -160,7 +160,7 @@ def _repaired(
     cut = {f"{base:020d}.segsum" for base in forecast.truncations}
     try:
         removed = [name for name in damaged if not name.endswith(".txnindex")]
-        kept = _remove(path, removed + gone, session)
+        kept = _remove(path, removed + gone, found.proofs, session)
         with session.open(path, progress=progress) as log:
             report = log.report
             report.quarantined += kept
@@ -212,11 +212,11 @@ def _no_log(path: str) -> SegstoreError:
     )
 
 
-def _remove(path: str, names: list[str], session: RepairSession) -> list[str]:
+def _remove(path: str, names: list[str], proofs: set[str], session: RepairSession) -> list[str]:
     """Remove derived files that an open does not look into: a missing one it builds [DUR-8].
 
     What an index proves to be missing is noted before. Returned are the names under which indexes
-    are kept that cannot be read [DUR-59].
+    are kept that cannot be read, or are *proofs* of a loss behind the last segment [DUR-59].
     """
     import segstore._core as _core
     from segstore.log.files.kept_aside import take_out
@@ -246,7 +246,7 @@ def _remove(path: str, names: list[str], session: RepairSession) -> list[str]:
             for segment, following in pairwise(segments):
                 if any(name.startswith(f"{segment.base_offset:020d}.") for name in names):
                     note_missing(directory, segment, following)
-            kept = take_out(directory, names)
+            kept = take_out(directory, names, proofs)
             directory.sync(_core.Barrier.LEFTOVERS_GONE)
         finally:
             lock.release()

@@ -6,12 +6,14 @@ import errno
 import os
 import shutil
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import segstore
 from segstore._core import Directory, FileBarrier, SimulatedDisk
+from segstore.cli import main
 from segstore.errors import (
     CorruptLogError,
     CorruptRecordError,
@@ -49,8 +51,6 @@ from tests.kits.directory_kit import fail_reads_of, name_of
 from tests.kits.log_kit import at, batch, offsets, singleton, two_segments
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from segstore.log.log_scan import LogScan
 
 
@@ -452,6 +452,23 @@ def test_the_last_index_is_ahead_of_its_log():
     with closing(DENSE.open(disk)) as log:
         (warning,) = (one for one in log.report.warnings if "may be missing" in one)
         assert warning.startswith("the log ends at offset 7, ")
+
+
+def test_recover_keeps_an_index_that_is_ahead_of_its_log(tmp_path, capsys):
+    """[DUR-7, DUR-59] It was removed before the open: where that failed, nothing was left."""
+    path = tmp_path / "topic-0"
+    with segstore.open(path, index_interval_bytes=0) as log:
+        for number in range(6):
+            log.append([(None, b"%d" % number)])
+    for name in (MARKER, RECOVERY_POINT_CHECKPOINT):
+        (path / name).unlink(missing_ok=True)
+    index, file = path / name_of(0, "index"), path / name_of(0)
+    proof = index.read_bytes()
+    os.truncate(file, file.stat().st_size // 2)
+
+    assert main(["recover", "-q", str(path)]) == 1
+    assert f"{index.name}.quarantine-1" in capsys.readouterr().out
+    assert Path(f"{index}.quarantine-1").read_bytes() == proof
 
 
 def test_a_kept_note_says_how_its_finding_ends():

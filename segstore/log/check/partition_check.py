@@ -258,7 +258,7 @@ class _Look:
         leftovers = [file.name for file in segment_files(names) if file.suffix]
         leftovers += [name for name in names if name.endswith(".tmp")]
         report.notes += [
-            f"{name}: an index that could not be read; it may list records that are missing"
+            f"{name}: an index that was kept; it may list records that are missing"
             for name in kept_indexes(names)
         ]
         report.notes += [f"{name}: left by an interrupted operation" for name in leftovers]
@@ -562,7 +562,7 @@ class _Look:
         report.quarantined += [
             name_aside(self._directory, name)
             for name in sorted(rebuilt.union(report.rebuilt))
-            if is_unreadable_index(self._directory, name)
+            if name in self._report.proofs or is_unreadable_index(self._directory, name)
         ]
         report.removed = [name for name in report.removed if name not in rebuilt | gone]
         report.removed += sorted(gone)

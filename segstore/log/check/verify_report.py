@@ -70,6 +70,12 @@ class VerifyReport:
         return next((one.file for one in self.findings if one.code is is_none), None)
 
     @property
+    def proofs(self) -> set[str]:
+        """Names of the last segment's indexes that may prove a loss: `recover` keeps them."""
+        corrupt = FindingCode.INDEX_CORRUPT
+        return {one.file for one in self.findings if one.code is corrupt and one.lost}
+
+    @property
     def is_refused(self) -> bool:
         """Whether `recover` changes nothing: the open is refused, or there is no log to repair."""
         forecast = self.forecast

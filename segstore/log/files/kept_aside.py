@@ -21,7 +21,7 @@ from segstore.errors import (
 from segstore.log.files.partition_directory import INDEX_ENTRY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from segstore._core import Directory
 
@@ -59,11 +59,14 @@ def is_unreadable_index(directory: Directory, name: str) -> bool:
     return False
 
 
-def take_out(directory: Directory, names: Iterable[str]) -> list[str]:
-    """Remove files; an index that the disk does not give out is kept, and its new name returned."""
+def take_out(directory: Directory, names: Iterable[str], proofs: Container[str] = ()) -> list[str]:
+    """Remove files; indexes that may prove a loss are kept, and their new names returned.
+
+    These are the *proofs*, and those that the disk does not give out.
+    """
     kept = []
     for name in names:
-        if is_unreadable_index(directory, name):
+        if name in proofs or is_unreadable_index(directory, name):
             kept.append(keep_aside(directory, name))
         else:
             directory.unlink(name, missing_ok=True)
