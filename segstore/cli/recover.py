@@ -177,7 +177,12 @@ def _repaired(
         raise
     except SegstoreError as error:  # the partitions beside it are recovered all the same
         return Repair(found, error=error)
-    report.rebuilt = sorted({*report.rebuilt, *damaged})
+    rebuilt = {*report.rebuilt, *damaged}
+    segments = {name[:20] for name in rebuilt if name.endswith("index")}
+    rebuilt |= {  # an open that builds one index of a segment writes both
+        name for name in found.repair.rebuilt if name[:20] in segments and name.endswith("index")
+    }
+    report.rebuilt = sorted(rebuilt)
     report.removed += gone
     return Repair(found, report, sidecars=sidecars)
 
