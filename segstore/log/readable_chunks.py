@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from segstore.log.local.missing_records import MissingRecords
 
 _NEVER_FOUND: Final = "these offsets had been given out, and no file holds their records"
+_ELSEWHERE: Final = "{} has records there, but a later segment begins before them"
 _ENDS_WITHIN: Final = "the file ends inside a batch: it was cut, or a write was interrupted"
 _UNDECIDED: Final = "the end marker of their transaction may be in the damaged part"
 
@@ -223,21 +224,32 @@ class ReadableChunks:
         next_offset: int | None = None,
     ) -> None:
         """Note that the records from *first* to below *behind* are left out, if there are any."""
-        ranges = [(first, behind)] if lost is not None else self._proven(first, behind)
-        lost = lost or LostRange("", 0, 0, 0, None, _NEVER_FOUND, FindingCode.RECORDS_MISSING)
-        for start, end in ranges:
-            if start < end:
-                found = lost._replace(first_offset=start, next_offset=end)
+        if lost is None:
+            ranges = self._proven(first, behind)
+        else:
+            ranges = [lost._replace(first_offset=first, next_offset=behind)]
+        for found in ranges:
+            if found.next_offset is None or found.first_offset < found.next_offset:
                 self._note(found, skipped, next_offset)
 
-    def _proven(self, first: int, behind: int) -> list[tuple[int, int]]:
+    def _proven(self, first: int, behind: int) -> list[LostRange]:
         """Return which offsets of a gap had records; compaction may have taken the others."""
         gapless_from = behind if self._state is None else self._state.contiguous_from
         ranges = [
-            (max(first, one.first_offset), min(behind, one.next_offset, gapless_from))
+            LostRange(
+                "",
+                0,
+                0,
+                max(first, one.first_offset),
+                min(behind, one.next_offset, gapless_from),
+                _ELSEWHERE.format(one.shown_by) if one.are_there else _NEVER_FOUND,
+                FindingCode.SEGMENTS_OVERLAP if one.are_there else FindingCode.RECORDS_MISSING,
+            )
             for one in self._missing
         ]
-        return [*ranges, (max(first, gapless_from), behind)]
+        missing = FindingCode.RECORDS_MISSING
+        gap = LostRange("", 0, 0, max(first, gapless_from), behind, _NEVER_FOUND, missing)
+        return [*ranges, gap]
 
     def _clipped(self, lost: LostRange) -> LostRange | None:
         """Return what of *lost* lies in the range; None without any."""

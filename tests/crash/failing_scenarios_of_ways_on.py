@@ -9,16 +9,18 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from segstore._core import Directory
 from segstore.errors import CorruptLogError, CorruptRecordError
+from segstore.log.files.checkpoints import LOG_STATE
 from segstore.types import SpecialTimestamp
 from tests.crash.barrier_scene import new_disk
 from tests.crash.crash_script import START_MS, Settings
 from tests.crash.failing_scenarios_of_damage import changed
 from tests.crash.failing_scenarios_of_doors import read_only
 from tests.crash.failing_scenarios_of_ends import salvaging
-from tests.crash.failing_scenarios_of_opens import settled
+from tests.crash.failing_scenarios_of_opens import settled, without
 from tests.crash.failing_trial import Trial, asking
-from tests.kits.directory_kit import disk_with, name_of, records
+from tests.kits.directory_kit import PATH, disk_with, name_of, records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,13 +38,28 @@ DAMAGED: Final[Mapping[str, bytes]] = {
 
 def sealed(damage: bytes = bytes(4)) -> SimulatedDisk:
     """Return a log with damage where no open looks: over the size of its fourth batch."""
+    return settled(
+        changed(two_segments(), name_of(0), lambda content: overwritten(content, damage))
+    )
+
+
+def nested() -> SimulatedDisk:
+    """Return a log with a segment inside the first one; nothing says that it has no gap."""
+    disk = without(settled(two_segments()), LOG_STATE)
+    content = Directory(PATH, disk).read_file(name_of(0))
+    size = len(content) // 7
+    return settled(changed(disk, name_of(2), lambda _: content[2 * size : 4 * size]))
+
+
+def two_segments() -> SimulatedDisk:
+    """Return a log of seven batches and two."""
     disk = new_disk()
     with closing(SPARSE.open(disk)) as log:
         for number in range(9):
             if number == 7:
                 log.roll()
             log.append([(START_MS + number, None, b"value")])
-    return settled(changed(disk, name_of(0), lambda content: overwritten(content, damage)))
+    return disk
 
 
 def overwritten(content: bytes, damage: bytes) -> bytes:
@@ -85,6 +102,15 @@ def latest_record(log: UnifiedLog) -> object:
         return type(error).__name__, error.next_readable_offset
 
 
+def scan_up_to_an_error(log: UnifiedLog) -> object:
+    offsets: list[int] = []
+    try:
+        offsets.extend(record.offset for record in log.scan())
+    except CorruptLogError as error:
+        return offsets, type(error).__name__
+    return offsets
+
+
 def skip_damage(log: UnifiedLog) -> object:
     scan = log.scan(on_damage="skip")
     offsets = [record.offset for record in scan]
@@ -116,6 +142,9 @@ WAY_ON_SCENARIOS: dict[str, Callable[[], Trial]] = {
     ),
     "scan beyond the damage that ends a log": lambda: asking(
         disk_with(DAMAGED), SPARSE, skip_damage, read_only, tells_what_is_left_out
+    ),
+    "scan beyond a segment inside another one": lambda: asking(
+        nested(), SPARSE, scan_up_to_an_error, read_only
     ),
     "salvage a segment that is there again": lambda: salvaging(
         {name_of(0): records(0, 3), name_of(3): records(3, 6) + records(0, 3)}, [*range(6)]

@@ -34,7 +34,7 @@ from segstore.errors import (
 from segstore.log import chunk_reader
 from segstore.log.check.partition_check import check_partition
 from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
-from segstore.log.findings.finding import Records
+from segstore.log.findings.finding import Action, Records
 from segstore.log.local.segment import Segment
 from segstore.records.compression import codec_table
 from tests.kits.cli_process import run_segstore
@@ -990,6 +990,103 @@ def test_bytes_between_two_batches_hide_neither(directory: LogDirectory):
         assert caught.value.next_readable_offset == behind.base_offset
         found = values_of_scan(log.scan(behind.base_offset))
         assert found == expected_values(behind.base_offset, RECORDS_COUNT)
+
+
+# ---- a segment inside another one ----------------------------------------------------------------
+# A read left the first of two segments where the second began. It went on after the second one, and
+# the records of the first one that the second did not have were left out without a word.
+
+
+@pytest.fixture(params=["one", "two"])
+def nested(request, written_log, tmp_path: Path) -> tuple[LogDirectory, int, int, int]:
+    """Batches of the second segment are also files of their own; nothing says that no gap is there.
+
+    Returns also the first offset of these batches, the one after them, and where the next segment
+    begins.
+    """
+    copied = written_log.copy(tmp_path / "orders-0")
+    (copied.path / ".segstore").unlink()
+    outer, following = copied.bases[1:3]
+    content, inner = copied.file(outer).read_bytes(), batches_of(copied.file(outer))[2:5]
+    borders = [0, 3] if request.param == "one" else [0, 1, 3]
+    for begin, end in itertools.pairwise(borders):
+        first = inner[begin]
+        copied.file(first.base_offset).write_bytes(content[first.position : inner[end - 1].end])
+    return copied, inner[0].base_offset, inner[-1].base_offset + 1, following
+
+
+def test_a_read_does_not_step_over_the_records_of_the_outer_segment(nested):
+    """[DUR-7, DUR-54, DUR-79] The error names them; a read goes on after them."""
+    directory, _, behind, following = nested
+    with directory.open(read_only=True) as log:
+        for start in (0, behind, behind + 1):
+            read: list[int] = []
+            with pytest.raises(CorruptLogError, match=f"has records of offsets {behind} to") as one:
+                read.extend(record.offset for record in log.scan(start))
+            assert read == list(range(start, behind))
+            assert one.value.next_readable_offset == following
+            last = following - 1
+            offsets_left_out = f"offsets {max(start, behind)} to {last} cannot be read"
+            assert offsets_left_out in str(one.value)
+        with pytest.raises(CorruptLogError, match=f"has records of offsets {behind} to"):
+            log.read(behind, 1000)
+        with pytest.raises(CorruptLogError, match=f"has records of offsets {behind} to"):
+            log.scan(behind).count(by_headers=True)
+        assert values_of_scan(log.scan(following)) == expected_values(following, RECORDS_COUNT)
+
+
+def test_what_the_outer_segment_has_is_reported_as_left_out(nested, capsys):
+    """[DUR-7, DUR-54] By a scan around damage, by `ls`, and by ``missing_records``."""
+    directory, _, behind, following = nested
+    path = str(directory.path)
+    with directory.open(read_only=True) as log:
+        for start in (0, behind + 1):
+            scan = log.scan(start, on_damage="skip")
+            left = range(max(start, behind), following)
+            assert [one[0] for one in scan.tuples()] == [
+                offset for offset in range(start, RECORDS_COUNT) if offset not in left
+            ]
+            (skipped,) = scan.skipped
+            assert (skipped.first_offset, skipped.next_offset) == (left.start, left.stop)
+        (missing,) = log.missing_records()
+        assert missing.shown_by == directory.file(directory.bases[1]).name
+    code, _, err = run(capsys, "ls", path)
+    assert code == 1
+    assert f"offsets {behind} to {following - 1} cannot be read: {missing.shown_by}" in err
+
+
+def test_verify_reports_that_segments_overlap_where_one_is_inside_the_other(nested, tmp_path):
+    """[DUR-54] The finding has the range, and advises `salvage`: no file is to be restored."""
+    directory, first, behind, following = nested
+    found = [one for one in check_partition(str(directory.path)).findings if one.lost]
+
+    assert {one.code for one in found} == {"SEGMENTS_OVERLAP"}
+    assert {one.file for one in found} == {directory.file(directory.bases[1]).name}
+    assert {one.first_offset for one in found} == {first}
+    assert {one.lost for one in found} == {((behind, following - 1),)}
+    assert {one.action for one in found} == {Action.SALVAGE}
+    assert segstore.salvage(directory.path, tmp_path / "new" / "a-0").lost == []
+
+
+def test_a_batch_with_a_wrong_offset_hides_no_later_record(written_log, tmp_path: Path):
+    """[DUR-79] A segment that seems to reach further, and has nothing there, is no overlap."""
+    copied = written_log.copy(tmp_path / "orders-0")
+    (copied.path / ".segstore").unlink()
+    file = copied.file(copied.bases[0])
+    data = bytearray(file.read_bytes())
+    last = batches_of(file)[-1]
+    data[last.position : last.position + 8] = (1 << 20).to_bytes(8)
+    file.write_bytes(data)
+    gap = copied.bases[2]
+    compacted = copied.file(gap)
+    kept = batches_of(compacted)[-1].position
+    cut(compacted, kept)
+    for kind in ("index", "timeindex"):
+        copied.file(gap, kind).unlink()
+    with copied.open(read_only=True) as log:
+        found = [one[0] for one in log.scan(gap).tuples()]
+
+        assert found == [one for one in range(gap, RECORDS_COUNT) if one != copied.bases[3] - 1]
 
 
 PAGE = 4096

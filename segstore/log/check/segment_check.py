@@ -263,7 +263,8 @@ class SegmentExamination:
     def _overlap(self, base: int, scan: ScanResult, place: Neighbours) -> Finding | None:
         """Return the finding of a file that goes on beyond the next one with the same batches.
 
-        As where files of another replica, with other borders, were copied over.
+        As where files of another replica, with other borders, were copied over. No read gives the
+        batches beyond the next segment that no other file has.
         """
         if scan.stop != "order" or place.following is None:
             return None
@@ -278,9 +279,18 @@ class SegmentExamination:
             if base < later <= last
             for batch in _identities(self._headers(later))
         }
-        if not there.issuperset(_identities(beyond)):
+        here = _identities(beyond)
+        alone = _ranges_of(here - there)
+        is_alone = all(
+            base > last or end < first for base, end, _ in there for first, last in alone
+        )
+        if here.isdisjoint(there) or not is_alone:
             return None
         first, behind = scan.next_offset, min(place.following, int(beyond["base_offset"][0]))
+        missing = ((first, behind - 1),) if first < behind else ()
+        records = Records.UNREADABLE if alone else Records.NONE
+        if missing:
+            records = Records.MISSING
         return self._of_log(
             FindingCode.SEGMENTS_OVERLAP,
             base,
@@ -290,8 +300,9 @@ class SegmentExamination:
             found=f"offsets up to {last}",
             expected=f"offsets below {place.following}, where {file_name(place.following, 'log')}"
             " begins",
-            records=Records.MISSING if first < behind else Records.NONE,
-            lost=((first, behind - 1),) if first < behind else (),
+            records=records,
+            lost=missing + alone,
+            salvageable=alone,
         )
 
     def _headers(self, base: int) -> BatchHeaders:
@@ -379,6 +390,15 @@ def _identities(headers: BatchHeaders) -> set[tuple[int, int, int]]:
     """Return what makes a batch the same in two files: its offsets and its CRC."""
     columns = (headers[name].tolist() for name in ("base_offset", "last_offset", "crc"))
     return {*zip(*columns, strict=True)}
+
+
+def _ranges_of(batches: set[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return the ranges of offsets of *batches*, those without a gap between them as one."""
+    ranges: list[tuple[int, int]] = []
+    for first, last, _ in sorted(batches):
+        continues = bool(ranges) and ranges[-1][1] == first - 1
+        ranges.append((ranges.pop()[0] if continues else first, last))
+    return tuple(ranges)
 
 
 def _facts_of_scan(scan: ScanResult) -> dict[str, Any]:

@@ -83,6 +83,14 @@ def missing_records(first_offset: int, next_offset: int) -> str:
     return missing_runs([(first_offset, next_offset)])
 
 
+def unread_records(first_offset: int, next_offset: int, file: str) -> str:
+    """Say that *file* has these records beyond the base offset of a later segment."""
+    return (
+        f"{_offsets(first_offset, next_offset)} cannot be read: {file} has records there, but a"
+        " later segment begins before them"
+    )
+
+
 def missing_runs(runs: Sequence[tuple[int, int]]) -> str:
     """Do as `missing_records`, for the first offset and the next one of several runs."""
     names = [str(first) if first == end - 1 else f"{first} to {end - 1}" for first, end in runs]

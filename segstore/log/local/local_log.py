@@ -379,8 +379,8 @@ class LocalLog:
         Raises
         ------
         CorruptLogError
-            *segment* ends before *following* begins, in a log that is contiguous there, or where
-            an index names records in between.
+            *segment* ends before *following* begins, in a log that is contiguous there, where an
+            index names records in between, or where a segment before has them.
         """
         if following is None or self.is_kafkas:
             return
@@ -405,6 +405,15 @@ class LocalLog:
                 found=f"base offset {base}",
                 expected=f"base offset {end}",
             )
+        holder = self.segments.holding_beyond(segment, end, base)
+        if holder is not None:
+            raise CorruptLogError(
+                f"{holder} has records of offsets {end} to {base - 1}, but a later segment begins"
+                f" before them; {salvage_hint(self.directory.path)}",
+                file=segment.path,
+                found=f"a file that ends after offset {end - 1}",
+                expected=f"a batch from offset {end} on",
+            )
 
     def missing_records(self, log_start_offset: int) -> list[MissingRecords]:
         """Return the gaps between segments in which records are missing, as `check_no_gap`."""
@@ -413,6 +422,7 @@ class LocalLog:
             self.segments.as_tuple,
             self.written_order.contiguous_from,
             log_start_offset,
+            self.segments.holding_beyond,
         )
 
     def end_of_segment(self, base_offset: int) -> int:

@@ -13,6 +13,7 @@ Compaction can only leave an earlier epoch there; a later one says that the log 
 from __future__ import annotations
 
 from bisect import bisect_right
+from contextlib import suppress
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,6 +24,7 @@ from segstore.errors import (
     LimitExceededError,
     LogNotFoundError,
     NotALogError,
+    ReadIOError,
     ResourceError,
     SegstoreError,
 )
@@ -35,12 +37,12 @@ from segstore.log.files.partition_directory import (
     SWAP_FILE_SUFFIX,
     file_name,
 )
-from segstore.log.files.recovery_advice import missing_records
+from segstore.log.files.recovery_advice import missing_records, unread_records
 from segstore.log.local.segment import Segment
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -53,21 +55,29 @@ INDEX_ENTRIES: Final = {"index": OFFSET_ENTRY, "timeindex": TIME_ENTRY}
 
 
 class MissingRecords(NamedTuple):
-    """A range of offsets that had records, and has none.
+    """A range of offsets that had records, and no read gives them.
 
     Attributes
     ----------
     first_offset, next_offset : int
         The first one, and the one behind the last: the base offset of the next segment.
     shown_by : str
-        Name of the file that proves it.
+        Name of the file that proves it. A ``.log`` has the records, beyond the base offset of a
+        later segment: `segstore salvage` copies them.
     """
 
     first_offset: int
     next_offset: int
     shown_by: str
 
+    @property
+    def are_there(self) -> bool:
+        """Whether a ``.log`` has the records, where no read looks for them."""
+        return self.shown_by.endswith(LOG_FILE_SUFFIX)
+
     def __str__(self) -> str:
+        if self.are_there:
+            return unread_records(self.first_offset, self.next_offset, self.shown_by)
         return f"{missing_records(self.first_offset, self.next_offset)}: {self.shown_by} names them"
 
 
@@ -161,10 +171,12 @@ def missing_of(
     segments: Sequence[Segment],
     contiguous_from: int | None = None,
     log_start_offset: int = 0,
+    holding_beyond: Callable[[Segment, int, int], str | None] | None = None,
 ) -> list[MissingRecords]:
     """Return what is proven to be missing between *segments*, which ascend.
 
-    A segment that cannot be read is left out: whoever reads it reports that.
+    A segment that cannot be read is left out: whoever reads it reports that. With *holding_beyond*,
+    that of `Segments`, also what a file has beyond the base offset of a later segment.
     """
     missing: list[MissingRecords] = []
     for segment, following in pairwise(segments):
@@ -177,7 +189,12 @@ def missing_of(
             raise
         except SegstoreError:
             continue
-        missing += missing_between(directory, base, end, next_base, contiguous_from)
+        found = missing_between(directory, base, end, next_base, contiguous_from)
+        missing += found
+        if end < next_base and not found and holding_beyond is not None:
+            with suppress(NotALogError, ReadIOError):  # as above
+                holder = holding_beyond(segment, end, next_base)
+                missing += [] if holder is None else [MissingRecords(end, next_base, holder)]
     return missing
 
 

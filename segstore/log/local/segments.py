@@ -6,12 +6,22 @@ Source: [MAP-*, D6].
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from contextlib import suppress
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import in_order, size_of_segments
 from segstore.config import MAX_LONG, MIN_LONG
-from segstore.errors import IllegalArgumentError, IllegalStateError
+from segstore.errors import (
+    ClosedError,
+    CorruptLogError,
+    CorruptRecordError,
+    IllegalArgumentError,
+    IllegalStateError,
+    LimitExceededError,
+    LogNotFoundError,
+    UnsupportedFormatError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +29,14 @@ if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
 
 
+_DAMAGED_OR_GONE: Final = (
+    ClosedError,
+    CorruptLogError,
+    CorruptRecordError,
+    LimitExceededError,
+    LogNotFoundError,
+    UnsupportedFormatError,
+)
 _base_offset: Callable[[Segment], int] = attrgetter("base_offset")
 
 
@@ -35,18 +53,24 @@ class Segments:
         Theirs, ascending; not to be changed.
     running_maxima : tuple of int
         The largest timestamp up to the end of each segment, as far as it was asked for.
+    ends : tuple of int
+        The offset behind the last batch of each sealed segment, as far as it was asked for.
     """
 
-    __slots__ = ("as_tuple", "base_offsets", "lane", "running_maxima")
+    __slots__ = ("as_tuple", "base_offsets", "ends", "lane", "running_maxima")
 
     lane: Any
     """What reads this snapshot the short way, once somebody did; None before."""
 
     def __init__(
-        self, segments: Iterable[Segment] = (), running_maxima: tuple[int, ...] = ()
+        self,
+        segments: Iterable[Segment] = (),
+        running_maxima: tuple[int, ...] = (),
+        ends: tuple[int, ...] = (),
     ) -> None:
         self.as_tuple, self.base_offsets = in_order(segments)
         self.running_maxima = running_maxima
+        self.ends = ends
         self.lane = None
 
     def keep_lane(self, lane: Any) -> None:
@@ -157,10 +181,28 @@ class Segments:
             if self.as_tuple[index].latest_possible_timestamp() >= timestamp:
                 yield self.as_tuple[index]
 
+    def holding_beyond(self, segment: Segment, first_offset: int, next_offset: int) -> str | None:
+        """Return the file of a segment before *segment* that has a batch of a range; None without.
+
+        Such a file goes on beyond the base offset of *segment*. A clean open reads no batch, so
+        each segment is asked where it ends, once. One that is damaged is reported by its reads.
+        """
+        count = bisect_left(self.base_offsets, segment.base_offset)
+        ends = self.ends
+        if len(ends) < count:
+            ends = self.ends = (*ends, *map(_end_of, self.as_tuple[len(ends) : count]))
+        for before, end in zip(self.as_tuple[:count], ends, strict=False):
+            if end > first_offset:
+                with suppress(*_DAMAGED_OR_GONE):
+                    found = before.translate_offset(first_offset)
+                    if found is not None and found.base_offset < next_offset:
+                        return before.name
+        return None
+
     def with_segment(self, segment: Segment) -> Segments:
         """Return a snapshot with *segment* added; it replaces one with the same base offset."""
         if self.base_offsets and segment.base_offset > self.base_offsets[-1]:
-            return Segments([*self.as_tuple, segment], self.running_maxima)
+            return Segments([*self.as_tuple, segment], self.running_maxima, self.ends)
         kept = [other for other in self.as_tuple if other.base_offset != segment.base_offset]
         return Segments([*kept, segment])
 
@@ -173,6 +215,13 @@ class Segments:
         if not self.as_tuple:
             raise IllegalStateError("the log has no segment")
         return self.as_tuple[index]
+
+
+def _end_of(segment: Segment) -> int:
+    try:
+        return segment.read_next_offset()[0]
+    except _DAMAGED_OR_GONE:
+        return MIN_LONG
 
 
 def floor_index(segments: Sequence[Segment], offset: int) -> int:
