@@ -369,7 +369,9 @@ def test_a_log_that_never_stands_still(directory, tmp_path):
 
 @pytest.fixture
 def log(tmp_path):
-    with segstore.open(tmp_path / "orders-0", file_delete_delay_ms=0) as log:
+    """No timed sync: it would write a checkpoint while a check looks."""
+    settings = {"durability": "none", "file_delete_delay_ms": 0}
+    with segstore.open(tmp_path / "orders-0", **settings) as log:
         for number in range(6):
             log.append(ONE)
             if number % 2:
