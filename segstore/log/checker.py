@@ -78,17 +78,14 @@ def _check(  # noqa: PLR0913 - the parts of a log
     progress: Progress | None,
 ) -> VerifyReport:
     from segstore.log.check.partition_check import check_directory
-    from segstore.log.files.partition_directory import is_directory_of
 
     handle = None if local_log.is_followed else _open_log(local_log, offsets, opened)
-    directory = local_log.directory
-    has_its_name = handle is not None or is_directory_of(directory.path, topic_partition)
     report = check_directory(
-        directory,
+        local_log.directory,
         progress,
         scan_segment=scan_segment,
         open_log=handle,
-        as_=None if has_its_name else topic_partition,
+        as_=topic_partition if handle is None else None,
     )
     if handle is not None and opened.lost_state is not None:
         report.notes.append(f"{opened.lost_state}: no file shows whether records are missing")

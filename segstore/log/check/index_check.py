@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, unreadable_file
-from segstore.log.files.kept_aside import MAX_INDEX_BYTES
-from segstore.log.files.partition_directory import file_name
+from segstore.log.files.partition_directory import MAX_INDEX_BYTES, file_name
 from segstore.log.findings.finding import Action, Finding, FindingCode, Records
 from segstore.log.local.missing_records import (
     INDEX_ENTRIES,

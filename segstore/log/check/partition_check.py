@@ -215,12 +215,12 @@ class _Look:
         """Transaction indexes that `recover` writes again."""
         self._proofs: list[int] = []
         """Base offsets of segments whose index shows what is missing behind them."""
-        self._files = [file for file in segment_files(directory.names()) if not file.suffix]
+        self._names = directory.names()
+        self._files = [file for file in segment_files(self._names) if not file.suffix]
 
     def report(self) -> VerifyReport:
         """Look at everything."""
-        directory, report = self._directory, self._report
-        names = directory.names()
+        directory, report, names = self._directory, self._report, self._names
         known = [name for name in names if self._is_known(name) and not name.endswith(".log")]
         self._findings += files_that_are_none(directory, known)
         report.forecast = forecast = self._forecast()
@@ -429,8 +429,7 @@ class _Look:
 
         An open for writing renames it; the finding stays until the ``.log`` or that file is gone.
         """
-        directory, report = self._directory, self._report
-        names = directory.names()
+        directory, report, names = self._directory, self._report, self._names
         logs = _core.SegmentListing(names).base_offsets("log")
         known = {*logs, *(file.offset for file in segment_files(names) if file.suffix)}
         alone = [file.name for file in self._files if file.offset not in known]

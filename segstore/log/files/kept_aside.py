@@ -18,7 +18,7 @@ from segstore.errors import (
     ReadIOError,
     WriteError,
 )
-from segstore.log.files.partition_directory import INDEX_ENTRY_BYTES
+from segstore.log.files.partition_directory import INDEX_ENTRY_BYTES, MAX_INDEX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 KEPT_ASIDE: Final = (
     r"(?:\.segstore\.missing|[0-9]{20}\.(?:time)?index)\.quarantine-[1-9][0-9]{0,17}"
 )
-MAX_INDEX_BYTES: Final = 2**31 - 1
 _NAME: Final = re.compile(KEPT_ASIDE, re.ASCII)
 
 

@@ -26,6 +26,7 @@ MAX_NAME_LENGTH: Final = 255
 LOG_FILE_SUFFIX: Final = "log"
 INDEX_FILE_SUFFIXES: Final = ("index", "timeindex", "txnindex")
 INDEX_ENTRY_BYTES: Final = {"index": 8, "timeindex": 12}
+MAX_INDEX_BYTES: Final = 2**31 - 1
 DELETED_FILE_SUFFIX: Final = ".deleted"
 CLEANED_FILE_SUFFIX: Final = ".cleaned"
 SWAP_FILE_SUFFIX: Final = ".swap"

@@ -53,18 +53,22 @@ def way_on(path: str, first_offset: int, offset: int | None, *, committed: bool 
     if not committed:
         begin = f"`segstore cat -o {offset} {shlex.quote(path)}`, or scan({offset}), begins there"
         command = f"{begin}; {command}"
-        found = f"{_offsets(first_offset, offset)} cannot be read; {found}"
+        if offset > first_offset:  # else bytes that are no batch hide none
+            found = f"{_offsets(first_offset, offset)} cannot be read; {found}"
     return (
         f"{found}: {command}, or scan(on_damage='skip'), leaves out what is damaged and says what"
         " that was"
     )
 
 
-def _offsets(first_offset: int, next_offset: int) -> str:
+def _range(first_offset: int, next_offset: int) -> str:
     last_offset = next_offset - 1
-    if last_offset <= first_offset:
-        return f"offset {first_offset}"
-    return f"offsets {first_offset} to {last_offset}"
+    return str(first_offset) if last_offset == first_offset else f"{first_offset} to {last_offset}"
+
+
+def _offsets(first_offset: int, next_offset: int) -> str:
+    is_one = next_offset - 1 == first_offset
+    return f"offset{'' if is_one else 's'} {_range(first_offset, next_offset)}"
 
 
 def corrupt_log(error: SegstoreError, what: str) -> CorruptLogError:
@@ -93,7 +97,7 @@ def unread_records(first_offset: int, next_offset: int, file: str) -> str:
 
 def missing_runs(runs: Sequence[tuple[int, int]]) -> str:
     """Do as `missing_records`, for the first offset and the next one of several runs."""
-    names = [str(first) if first == end - 1 else f"{first} to {end - 1}" for first, end in runs]
+    names = [_range(first, end) for first, end in runs]
     if names == [str(runs[0][0])]:
         return f"record {names[0]} is missing"
     return f"records {', '.join(names)} are missing"

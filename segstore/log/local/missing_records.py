@@ -29,11 +29,11 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.files.checkpoints import LOG_STATE, MISSING_RECORDS
-from segstore.log.files.kept_aside import MAX_INDEX_BYTES
 from segstore.log.files.missing_records_file import note_ranges, read_ranges
 from segstore.log.files.partition_directory import (
     DELETED_FILE_SUFFIX,
     LOG_FILE_SUFFIX,
+    MAX_INDEX_BYTES,
     SWAP_FILE_SUFFIX,
     file_name,
 )
@@ -175,8 +175,8 @@ def missing_of(
 ) -> list[MissingRecords]:
     """Return what is proven to be missing between *segments*, which ascend.
 
-    A segment that cannot be read is left out: whoever reads it reports that. With *holding_beyond*,
-    that of `Segments`, also what a file has beyond the base offset of a later segment.
+    A segment that cannot be read is left out: its reader reports that. With *holding_beyond*, that
+    of `Segments`, also what a file has beyond the base offset of a later segment.
     """
     missing: list[MissingRecords] = []
     for segment, following in pairwise(segments):
