@@ -230,11 +230,11 @@ static sgs_status keep_aside(const sgs_segment_context *context, const char *nam
 {
     enum { MOST_NUMBER = 999 };
     const sgs_env *env = context->env;
-    char kept[SGS_SEGMENT_NAME_BYTES + sizeof ".quarantine-999"];
+    char kept[SGS_SEGMENT_NAME_BYTES + sizeof ".quarantine-4294967295"];
     sgs_file_info info;
     sgs_status status = SGS_OK;
-    for (int number = 1; status == SGS_OK && number <= MOST_NUMBER; ++number) {
-        (void)snprintf(kept, sizeof kept, "%s.quarantine-%d", name, number);
+    for (unsigned number = 1; status == SGS_OK && number <= MOST_NUMBER; ++number) {
+        (void)snprintf(kept, sizeof kept, "%s.quarantine-%u", name, number);
         status = env->file_info_at(env, context->directory_fd, kept, &info, err);
     }
     if (status == SGS_OK)

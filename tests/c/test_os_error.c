@@ -44,8 +44,8 @@ TEST(the_error_says_what_was_tried_why_it_failed_and_where)
     EXPECT_EQ_I64(err.position, -1);
     EXPECT_STATUS(sgs_fail_os(&err, SGS_DISK_FULL, EFBIG, "write the file", "0.log"), SGS_DISK_FULL);
     EXPECT_TEXT(err.message,
-                "cannot write the file: the file would be larger than this process, or the file system, may "
-                "have it (errno 27)");
+                "cannot write the file: the file would be larger than this process, or the file system, allows "
+                "(errno 27)");
     EXPECT_STATUS(sgs_fail_os(&err, SGS_DISK_FULL, EDQUOT, "write the file", "0.log"), SGS_DISK_FULL);
     EXPECT_TEXT(err.message, "cannot write the file: the disk quota is used up (errno 122)");
 }
