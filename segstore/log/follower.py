@@ -23,6 +23,7 @@ from segstore.errors import (
     LogNotFoundError,
     LogTruncatedError,
     NotALogError,
+    ReadIOError,
     SegstoreError,
 )
 from segstore.log.files.checkpoints import PARTITION_METADATA, read_topic_id
@@ -52,6 +53,8 @@ _PAUSE_SECONDS: Final = 0.001
 _DAMAGE: Final = (CorruptRecordError, CorruptLogError)
 _CHANGED_MEANWHILE: Final = (LogNotFoundError, LogTruncatedError, *_DAMAGE)
 """What a look fails with while files are cut, renamed and made anew."""
+_NO_TOPIC_ID: Final = (CorruptCheckpointError, LogNotFoundError, NotALogError, ReadIOError)
+"""What ``partition.metadata`` fails with where it says nothing of the topic."""
 
 
 class _View(NamedTuple):
@@ -138,7 +141,7 @@ class LogFollower:
             if found.identity == self._identity:
                 return
             topic_id = None
-            with suppress(LogNotFoundError, CorruptCheckpointError):
+            with suppress(*_NO_TOPIC_ID):
                 topic_id = read_topic_id(found)
         check_same_topic(directory.path, self._topic_id, topic_id)
         raise LogNotFoundError(
@@ -160,7 +163,7 @@ class LogFollower:
             if info == self._topic_id_is_of:
                 return
             found = read_topic_id(directory)
-        except (LogNotFoundError, CorruptCheckpointError):
+        except _NO_TOPIC_ID:
             return
         if found is not None:
             check_same_topic(directory.path, self._topic_id, found)

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import segstore._core as _core
 from segstore.arguments import path_text
 from segstore.config import MAX_INT
-from segstore.errors import CorruptCheckpointError, IllegalArgumentError, LimitExceededError
+from segstore.errors import (
+    CorruptCheckpointError,
+    IllegalArgumentError,
+    LimitExceededError,
+    NotALogError,
+    ReadIOError,
+    SegstoreError,
+)
 from segstore.log.access import LogAccess
 from segstore.log.closing import Closing
 from segstore.log.files.checkpoint_store import CheckpointStore
@@ -257,12 +264,16 @@ def _topic_id(
 ) -> uuid.UUID | None:
     """Read ``partition.metadata``; one that cannot be read is a warning, or Kafka's failure.
 
-    The id of another topic than was asked for is an error [UNI-5].
+    An open for writing refuses a file that the disk does not give out, and what is no file. The id
+    of another topic than was asked for is an error [UNI-5].
     """
     expected = options.topic_id
+    unreadable: tuple[type[SegstoreError], ...] = (CorruptCheckpointError, LimitExceededError)
+    if options.read_only:
+        unreadable += (NotALogError, ReadIOError)
     try:
         found = read_topic_id(directory)
-    except (CorruptCheckpointError, LimitExceededError) as error:
+    except unreadable as error:
         if options.profile is Profile.KAFKA or expected is not None:
             raise
         report.warnings.append(str(error))

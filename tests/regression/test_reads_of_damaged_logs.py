@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import uuid
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -1201,6 +1202,61 @@ def test_the_tail_of_a_log_with_a_page_that_cannot_be_read(unreadable):
     assert "next readable offset" in errors
     code, lines, errors = unreadable.run("tail", "--template", "%o\n", "-n", "2")
     assert (code, lines, errors) == (0, [str(LARGE_RECORDS - 1), str(LARGE_RECORDS)], "")
+
+
+# ---- small files that cannot be read -------------------------------------------------------------
+# `cat` printed no record and `ls` had no row, where `verify` said that no record was lost.
+
+
+OPENED_TO_READ = """
+import sys, segstore
+with segstore.open(sys.argv[1], read_only=True) as log:
+    log.refresh()
+    print(len(log.report.warnings), log.report.damage, log.topic_id)
+    print([tuple(one) for one in log.leader_epochs])
+try:
+    segstore.open(sys.argv[1])
+except segstore.SegstoreError as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize("kind", ["a page", "a directory"])
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata"])
+def test_a_small_file_that_cannot_be_read_hides_no_record(tmp_path, library, name, kind):
+    """[DUR-21, DUR-33, UNI-5] A reader warns; the batches have the epochs, the topic id is unknown.
+
+    An open for writing refuses the log: it would replace the file.
+    """
+    path, topic_id = tmp_path / "topic-0", uuid.uuid4()
+    with segstore.open(path, topic_id=topic_id) as log:
+        for epoch in (2, 5):
+            log.assign_epoch_start_offset(epoch, log.log_end_offset)
+            log.append([(None, b"x")] * 10)
+        epochs = [tuple(one) for one in log.leader_epochs]
+    known, file = topic_id, path / name
+    if name == "partition.metadata":
+        known = None
+    if kind == "a directory":
+        file.unlink()
+        file.mkdir()
+    environment = environment_with(library, EIO_FILE=f"{path.name}/{name}")
+
+    def run(*command: str) -> tuple[int, str, str]:
+        program = [sys.executable, *command]
+        done = subprocess.run(
+            program, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    code, printed, errors = run("-m", "segstore", "cat", "-f", "%o ", str(path))
+    assert (code, printed.split()) == (0, [str(one) for one in range(20)])
+    assert str(file) in errors
+    code, printed, errors = run("-m", "segstore", "ls", "--json", str(path))
+    assert (code, json.loads(printed)["log_end_offset"]) == (0, 20)
+    assert str(file) in errors
+    refusal = "NotALogError" if kind == "a directory" else "ReadIOError"
+    assert run("-c", OPENED_TO_READ, str(path)) == (0, f"1 None {known}\n{epochs}\n{refusal}\n", "")
 
 
 def test_the_tail_of_a_log_that_ends_at_damage(directory: LogDirectory, capsys):

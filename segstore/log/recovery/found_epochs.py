@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from segstore.errors import NotALogError, SegstoreError
+from segstore.errors import NotALogError, ReadIOError, SegstoreError
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, require_unreadable
 from segstore.log.files.leader_epoch_file_cache import UNREADABLE_EPOCHS, LeaderEpochFileCache
 from segstore.log.files.recovery_advice import MOST_NAMES
@@ -81,7 +81,7 @@ def find_epochs(  # noqa: PLR0913 - where it looks, and what decides
     is_for_writing : bool
         An error of the disk is raised: it may not leave out a part of what is written.
     """
-    entries, why = read_checkpoint(directory)
+    entries, why = read_checkpoint(directory, is_for_writing=is_for_writing)
     while entries is not None:
         latest = entries[-1] if entries else None
         if is_marked(latest):
@@ -89,7 +89,7 @@ def find_epochs(  # noqa: PLR0913 - where it looks, and what decides
         said = contradiction_of_epochs(entries, read_state(), segments, log_start_offset)
         if said is None:
             return FoundEpochs(entries, latest, latest)
-        again, why = read_checkpoint(directory)
+        again, why = read_checkpoint(directory, is_for_writing=is_for_writing)
         if again == entries:  # no writer beside has changed it
             entries, batches = _of_batches(
                 segments, log_start_offset, is_for_writing=is_for_writing
@@ -103,14 +103,18 @@ def find_epochs(  # noqa: PLR0913 - where it looks, and what decides
 
 
 def read_checkpoint(
-    directory: Directory, *, must_be_file: bool = False
+    directory: Directory, *, must_be_file: bool = False, is_for_writing: bool = True
 ) -> tuple[tuple[EpochEntry, ...] | None, str | None]:
     """Return the entries of the checkpoint, or None and why it cannot be read, if it is there.
+
+    A reader goes on where the disk does not give out the file: the batches have the epochs too.
 
     Raises
     ------
     NotALogError
         *must_be_file*, and something else stands in its place; or a file was called none.
+    ReadIOError
+        *is_for_writing*, and the disk does not give out the file [DUR-33].
     """
     try:
         cache = LeaderEpochFileCache.read(directory, writable=False, is_strict=True)
@@ -118,6 +122,10 @@ def read_checkpoint(
         if must_be_file and isinstance(error, NotALogError):
             raise
         require_unreadable(directory, LEADER_EPOCH_CHECKPOINT, error)
+        return None, f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}"
+    except ReadIOError as error:
+        if is_for_writing:
+            raise
         return None, f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}"
     return None if cache is None else cache.entries, None
 
