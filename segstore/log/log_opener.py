@@ -114,6 +114,7 @@ def open_partition(
             home=home,
             found=log_environment.found,
             above=log_environment.checkpoints_above,
+            is_for_writing=not read_only,
         )
         arguments = (directory, checkpoint_store, context, report)
         is_tiered = is_remote_log_enabled(

@@ -355,7 +355,7 @@ FILES = [
     "partition.metadata",
 ]
 CHECKPOINTS = ["leader-epoch-checkpoint", "recovery-point-offset-checkpoint"]
-NOT_FOR_READING = {f"{FIRST}.log", ".segstore", f"{FIRST}.log.swap"}
+NOT_FOR_READING = {f"{FIRST}.log", f"{FIRST}.log.swap"}
 
 
 @pytest.fixture(params=["close", "close_quietly"])

@@ -1421,7 +1421,7 @@ def test_an_open_while_the_marker_is_taken_away(
     with segstore.open(refilled_path, read_only=True) as log:
         home = Hiding(log._checkpoint_store.directory, exists)
         monkeypatch.setattr(log._checkpoint_store, "_home", home)
-        assert log._checkpoint_store.read_own_marker() is None
+        assert log._checkpoint_store._read_own_marker([]) is None
         assert log.refresh() == 5
 
 

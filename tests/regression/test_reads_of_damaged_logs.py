@@ -1259,6 +1259,75 @@ def test_a_small_file_that_cannot_be_read_hides_no_record(tmp_path, library, nam
     assert run("-c", OPENED_TO_READ, str(path)) == (0, f"1 None {known}\n{epochs}\n{refusal}\n", "")
 
 
+OPENED_BESIDE = """
+import sys, segstore
+with segstore.open(sys.argv[1], read_only=True) as log:
+    log.refresh()
+    print(log.report.clean, log.report.damage, log.log_start_offset, len(log.report.warnings))
+try:
+    segstore.open(sys.argv[1]).close()
+except segstore.SegstoreError as error:
+    print(type(error).__name__)
+else:
+    print("opened")
+"""
+SMALL_FILES = [
+    (".segstore", True, 4, "NotALogError"),
+    (".kafka_cleanshutdown", False, 4, "NotALogError"),
+    ("recovery-point-offset-checkpoint", True, 4, "NotALogError"),
+    ("../recovery-point-offset-checkpoint", True, 4, "opened"),
+    ("../log-start-offset-checkpoint", True, 4, "opened"),
+    ("log-start-offset-checkpoint", False, 0, "NotALogError"),
+]
+
+
+@pytest.mark.parametrize("kind", ["a page", "a directory"])
+@pytest.mark.parametrize(("name", "is_clean", "start", "refusal"), SMALL_FILES)
+def test_a_state_file_that_cannot_be_read_hides_no_record(  # noqa: PLR0913 - the case, and a disk
+    tmp_path, library, name, is_clean, start, refusal, kind
+):
+    """[DUR-8, DUR-21, DUR-33] A reader warns of it by name; without a marker the log is unclean.
+
+    Where no other file has the log start, deleted records may show: the warning says so.
+    """
+    path = tmp_path / "topic-0"
+    with segstore.open(path, internal_segment_bytes=300) as log:
+        for number in range(20):
+            log.append([(None, b"%d" % number * 50)])
+        log.delete_records(4)
+    first = min(int(file.stem) for file in path.glob("*.log"))
+    if name == "log-start-offset-checkpoint":
+        (path / ".kafka_cleanshutdown").unlink()
+        start = max(start, first)
+    file = (path / name).resolve()
+    if not file.exists():
+        file.write_text("0\n0\n")
+    if kind == "a directory":
+        file.unlink()
+        file.mkdir()
+    environment = environment_with(library, EIO_FILE=f"{file.parent.name}/{file.name}")
+
+    def run(*command: str) -> tuple[int, str, str]:
+        program = [sys.executable, *command]
+        done = subprocess.run(
+            program, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    code, printed, errors = run("-m", "segstore", "cat", "-f", "%o ", str(path))
+    assert (code, printed.split()[-16:]) == (0, [str(one) for one in range(4, 20)])
+    assert f"{file} cannot be read" in errors or f"{file.name} cannot be read: {file}" in errors
+    shows_deleted = "reads may show records that were deleted" in errors
+    assert shows_deleted == ("log-start" in name)
+    target = str(tmp_path / "out" / "s-0")
+    code, printed, errors = run("-m", "segstore", "salvage", str(path), target)
+    assert (code, "nothing was lost" in printed, errors) == (0, True, "")
+    if kind == "a page":
+        refusal = "ReadIOError"
+    printed = run("-c", OPENED_BESIDE, str(path))[1]
+    assert printed == f"{is_clean} None {start} 1\n{refusal}\n"
+
+
 def test_the_tail_of_a_log_that_ends_at_damage(directory: LogDirectory, capsys):
     """Case 36: what it shows are not the last records, and it names a command that goes on."""
     gone = zero_batches(directory, directory.bases[1], 1, 3)

@@ -237,7 +237,9 @@ class _StateReading:
         state.reported_log_start_offset = max(told.values(), default=0)
         state.log_start_offset = state.reported_log_start_offset
         with suppress(*_NOT_PARSED, *UNREADABLE_ERRORS):
-            store = CheckpointStore(self._directory, self._parent, topic_partition)
+            store = CheckpointStore(
+                self._directory, self._parent, topic_partition, is_for_writing=False
+            )
             found = store.read()
             state.log_start_offset, marker = found.log_start_offset, found.own_marker
             if marker is not None and marker.has_crc and marker.log_start_offset is not None:

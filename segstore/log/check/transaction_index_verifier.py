@@ -37,7 +37,7 @@ def wrong_transaction_indexes_of(
     try:
         parent = open_parent_directory(path, environment, as_)
         context = SegmentContext(directory, codecs, writable=False, heap_indexes=True)
-        checkpoint_store = CheckpointStore(directory, parent, topic_partition)
+        checkpoint_store = CheckpointStore(directory, parent, topic_partition, is_for_writing=False)
         loaded = LogView(directory, checkpoint_store, context, RecoveryReport()).load()
         worker = BackgroundWorker("")
         local_log = LocalLog(

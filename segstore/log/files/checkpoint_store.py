@@ -13,13 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from segstore._core import Barrier, FileBarrier
-from segstore.errors import (
-    DiskFullError,
-    LimitExceededError,
-    LogNotFoundError,
-    NotALogError,
-    SegstoreError,
-)
+from segstore.errors import DiskFullError, LogNotFoundError, SegstoreError
 from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LEADER_EPOCH_CHECKPOINT,
@@ -28,6 +22,7 @@ from segstore.log.files.checkpoints import (
     MAX_MARKER_BYTES,
     RECOVERY_POINT_CHECKPOINT,
     UNREADABLE,
+    UNREADABLE_TO_READERS,
     format_offset_checkpoint,
     parse_leader_epoch_checkpoint,
     parse_whole_offset_checkpoint,
@@ -73,6 +68,8 @@ class CheckpointStore:
         What `read` answers instead of what the files say.
     above : LogDirectoryCheckpoints or None
         Those of the log directory, where its owner has one object for all logs.
+    is_for_writing : bool
+        A file that the disk does not give out is an error; for a reader it counts as missing.
 
     Attributes
     ----------
@@ -92,11 +89,13 @@ class CheckpointStore:
         home: Directory | None = None,
         found: StoredState | None = None,
         above: LogDirectoryCheckpoints | None = None,
+        is_for_writing: bool = True,
     ) -> None:
         self.directory = directory
         self._is_safe = profile is Profile.SAFE
         self._home = directory if self._is_safe else home
         self._found = found
+        self._unreadable = UNREADABLE if is_for_writing else UNREADABLE_TO_READERS
         self.parent = parent
         if above is None and parent is not None:
             above = LogDirectoryCheckpoints(parent)
@@ -118,7 +117,7 @@ class CheckpointStore:
         parent_is_clean = self._parent_was_clean or (
             self.parent is not None and self.parent.exists(CLEAN_SHUTDOWN_MARKER)
         )
-        own_marker = self.read_own_marker()
+        own_marker = self._read_own_marker(warnings)
         is_markers = self._is_safe and self._take_log_start_of(own_marker, log_starts, warnings)
         points = [point for point in recovery_points if point is not None]
         shown = self._shown_points() if parent_is_clean and self._is_safe and not points else []
@@ -142,7 +141,7 @@ class CheckpointStore:
         offsets = self.directory.segment_listing().base_offsets("snapshot")
         points = [max(offsets)] if len(offsets) else []
         if self.directory.exists(LEADER_EPOCH_CHECKPOINT):
-            with suppress(*UNREADABLE):
+            with suppress(*self._unreadable):
                 data = self.directory.read_file(LEADER_EPOCH_CHECKPOINT, MAX_CHECKPOINT_BYTES)
                 points += [entry.start_offset for entry in parse_leader_epoch_checkpoint(data)]
         return [max(points)] if points else []
@@ -164,7 +163,7 @@ class CheckpointStore:
             try:
                 data = self.directory.read_file(name, MAX_CHECKPOINT_BYTES)
                 offsets = parse_whole_offset_checkpoint(data, name)
-            except UNREADABLE as error:
+            except self._unreadable as error:
                 require_unreadable(self.directory, name, error)
                 continue  # which was told already
             if offsets and min(offsets.values()) >= 0:
@@ -202,8 +201,11 @@ class CheckpointStore:
         log_starts[0] = marked
         return True
 
-    def read_own_marker(self) -> CleanShutdownMarker | None:
-        """Return what the partition's marker says, None where there is none that can be read."""
+    def _read_own_marker(self, warnings: list[str]) -> CleanShutdownMarker | None:
+        """Return what the partition's marker says, None where there is none that can be read.
+
+        Then the log counts as one that was not closed cleanly.
+        """
         home = self._home
         if home is None or not home.exists(CLEAN_SHUTDOWN_MARKER):
             return None
@@ -211,7 +213,8 @@ class CheckpointStore:
             data = home.read_file(CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES)
         except LogNotFoundError:  # a writer has opened the log this moment
             return None
-        except (LimitExceededError, NotALogError):  # no marker: the stop counts as unclean
+        except self._unreadable as error:
+            warnings.append(f"{home.path}/{CLEAN_SHUTDOWN_MARKER} cannot be read: {error.message}")
             return None
         return CleanShutdownMarker.parse(data)
 
@@ -229,9 +232,12 @@ class CheckpointStore:
             if directory is self.parent and self._above is not None:
                 return self._above.offset(name, self.topic_partition)
             return read_offset(directory, name, self.topic_partition)
-        except UNREADABLE as error:
+        except self._unreadable as error:
             require_unreadable(directory, name, error)
-            warnings.append(f"{directory.path}/{name} cannot be read: {error.message}")
+            meaning = ""
+            if name == LOG_START_OFFSET_CHECKPOINT:
+                meaning = "; reads may show records that were deleted"
+            warnings.append(f"{directory.path}/{name} cannot be read: {error.message}{meaning}")
             return None
 
     def remove_clean_markers(self) -> None:

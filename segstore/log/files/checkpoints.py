@@ -21,6 +21,7 @@ from segstore.errors import (
     CorruptCheckpointError,
     LimitExceededError,
     NotALogError,
+    ReadIOError,
     SegstoreError,
 )
 from segstore.log.files.parsed_file import read_parsed
@@ -48,6 +49,8 @@ It has the log start, and names the files: `segstore.log.recovery.restart_marker
 """
 UNREADABLE: Final = (CorruptCheckpointError, NotALogError, LimitExceededError)
 """What may be said of a checkpoint; other errors are of the disk, and say nothing of it."""
+UNREADABLE_TO_READERS: Final = (*UNREADABLE, ReadIOError)
+"""What a reader takes for a missing file: it replaces none, and shows what it can [DUR-33]."""
 LOCK: Final = ".lock"
 META_PROPERTIES: Final = "meta.properties"
 
@@ -400,13 +403,20 @@ class LogState:
         return b"%scrc %d\n" % (text, crc32c(text))
 
     @classmethod
-    def read(cls, directory: Directory) -> LogState | None:
-        """Read the file of a partition directory, None where there is none that can be used."""
+    def read(cls, directory: Directory, *, is_for_writing: bool = True) -> LogState | None:
+        """Read the file of a partition directory, None where there is none that can be used.
+
+        Raises
+        ------
+        NotALogError, ReadIOError
+            *is_for_writing*, and the disk does not give out the file, or it is none.
+        """
         if not directory.exists(LOG_STATE):
             return None
+        unusable = (LimitExceededError,) if is_for_writing else UNREADABLE_TO_READERS
         try:
             data = directory.read_file(LOG_STATE, MAX_CHECKPOINT_BYTES)
-        except LimitExceededError:
+        except unusable:
             return None
         return cls.parse(data)
 

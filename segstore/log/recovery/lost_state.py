@@ -26,6 +26,8 @@ def lost_state(small: SmallFiles, found: StoredState) -> str | None:
 
     A writer that is alone leaves its marker or its recovery point here; neither comes before it.
     """
+    if small.unreadable is not None:
+        return f"cannot be read: {small.unreadable}"
     if small.has_state:
         return None if small.state is not None else "cannot be read"
     if found.own_marker is None and not small.has_recovery_point:

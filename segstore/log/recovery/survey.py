@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from segstore._core import SegmentContext, SegmentListing, open_segments
-from segstore.errors import LogNotFoundError, ResourceError, SegstoreError
+from segstore.errors import (
+    LogNotFoundError,
+    NotALogError,
+    ReadIOError,
+    ResourceError,
+    SegstoreError,
+)
 from segstore.log.files.checkpoints import (
     LOG_STATE,
     RECOVERY_POINT_CHECKPOINT,
@@ -66,6 +72,8 @@ class SmallFiles(NamedTuple):
     state: LogState | None
     """None where it is not there, or is not what was written."""
     has_recovery_point: bool
+    unreadable: SegstoreError | None = None
+    """Why a reader cannot read ``.segstore``."""
 
 
 class HowToScan(NamedTuple):
@@ -487,12 +495,24 @@ def index_names(segment: Segment) -> list[str]:
     return [file_name(segment.base_offset, kind) for kind in INDEX_ENTRY_BYTES]
 
 
-def read_small_files(directory: Directory) -> SmallFiles:
-    """Read them; the recovery point is looked for first, as ``.segstore`` is made before it."""
+def read_small_files(directory: Directory, *, is_for_writing: bool = True) -> SmallFiles:
+    """Read them; the recovery point is looked for first, as ``.segstore`` is made before it.
+
+    Raises
+    ------
+    NotALogError, ReadIOError
+        *is_for_writing*, and the disk does not give out ``.segstore``, or it is no file.
+    """
     has_recovery_point = directory.exists(RECOVERY_POINT_CHECKPOINT)
     has_state = directory.exists(LOG_STATE)
-    state = LogState.read(directory) if has_state else None
-    return SmallFiles(has_state, state, has_recovery_point)
+    state = unreadable = None
+    try:
+        state = LogState.read(directory) if has_state else None
+    except (NotALogError, ReadIOError) as error:
+        if is_for_writing:
+            raise
+        unreadable = error
+    return SmallFiles(has_state, state, has_recovery_point, unreadable)
 
 
 def _listing_after(

@@ -214,14 +214,14 @@ class LogView:
         for _ in range(_LOOKS):
             epochs = find_epochs(
                 self._directory,
-                lambda: LogState.read(self._directory),
+                lambda: LogState.read(self._directory, is_for_writing=False),
                 live,
                 stored.log_start_offset,
                 lambda latest: fits(stored.own_marker, survey.segments, latest),
                 is_for_writing=False,
             )
             is_as_marked = fits(stored.own_marker, survey.segments, epochs.noted_entry)
-            small = read_small_files(self._directory)
+            small = read_small_files(self._directory, is_for_writing=False)
             written = state_of_last_writer(small, stored, is_as_marked=is_as_marked)
             if not small.has_state or believed_state(written, live, stored, epochs) is not None:
                 break
@@ -456,7 +456,7 @@ def _is_being_emptied(directory: Directory) -> bool:
     After a crash the note stands, and nobody makes the new segment before the next open.
     """
     if not directory.exists(RESTART_MARKER):
-        state = LogState.read(directory)
+        state = LogState.read(directory, is_for_writing=False)
         if state is None or not state.is_being_emptied:
             return False
     try:

@@ -109,7 +109,9 @@ class SalvageSource:
         try:
             parent = open_parent_directory(path, environment, topic_partition)
             try:
-                found = CheckpointStore(self.directory, parent, topic_partition).read()
+                found = CheckpointStore(
+                    self.directory, parent, topic_partition, is_for_writing=False
+                ).read()
             finally:
                 if parent is not None:
                     parent.close()
@@ -143,7 +145,8 @@ class SalvageSource:
         )
         told = () if epochs is None else epochs.entries
         missing = first_missing_offset(segments, found, told, state, Segment.read_next_offset)
-        if (lost := self._lost_state(found)) is not None:
+        small = read_small_files(self.directory, is_for_writing=False)
+        if (lost := lost_state(small, found)) is not None:
             missing = self._begin_in_doubt(f"{LOG_STATE} {lost}", found, told)
         if doubt is not None:
             missing = self._begin_in_doubt(doubt, found, ())
@@ -164,12 +167,6 @@ class SalvageSource:
         for name in kept_indexes(names):
             self._believe_gaps(f"{name} could not be read")
         return missing
-
-    def _lost_state(self, found: StoredState) -> str | None:
-        try:
-            return lost_state(read_small_files(self.directory), found)
-        except SegstoreError as error:
-            return f"cannot be read: {error}"
 
     def _begin_in_doubt(
         self, doubt: str, found: StoredState, told_epochs: Sequence[EpochEntry]
