@@ -61,7 +61,7 @@ CompressionType: TypeAlias = Literal["producer", "uncompressed", "gzip", "snappy
 
 
 class LogSettings(TypedDict, total=False):
-    """The fields of `LogConfig` as keywords of `open` and `open_dir`."""
+    """The fields of `LogConfig` as keyword arguments of `open` and `open_dir`."""
 
     segment_bytes: int
     internal_segment_bytes: int | None
@@ -99,9 +99,9 @@ class LogConfig:
 
     Names, defaults and bounds are Kafka's topic configuration.
 
-    ``segment_bytes`` has Kafka's lower bound of 1 MiB; ``internal_segment_bytes``, when set,
-    replaces it and has none (Kafka's hidden key of that name). ``segment_ms`` and ``retention_ms``
-    of None mean "never" (Kafka: 2^63-1, -1), a retention of -1 does too.
+    ``segment_bytes`` is at least 1 MiB, as in Kafka. ``internal_segment_bytes``, Kafka's hidden
+    key, replaces it when set and has no lower bound. ``segment_ms=None`` and ``retention_ms=None``
+    mean "never" (Kafka: 2^63-1 and -1); ``retention_ms=-1`` does too.
     """
 
     segment_bytes: int = 1024 * 1024 * 1024
@@ -178,14 +178,14 @@ class LogConfig:
             )
 
     def check_local_retention(self) -> None:
-        """See that the limits of a tiered log's local part fit those of the whole [CFG-44, CFG-45].
+        """Check that the local limits of a tiered log fit the total ones [CFG-44, CFG-45].
 
-        Like Kafka, which does so where tiered storage is at hand and not for every `LogConfig`.
+        As in Kafka, only logs with tiered storage are checked, not each `LogConfig`.
 
         Raises
         ------
         IllegalArgumentError
-            A local limit is above the total one; or, without copying, it is another one.
+            A local limit is above the total one; or it differs although nothing is copied.
         """
         if not self.remote_storage_enable:
             return
@@ -210,13 +210,13 @@ class LogConfig:
 
     @property
     def local_ms(self) -> int | None:
-        """Age in ms at which what is uploaded goes here; None and -1: never [RET-8]."""
+        """Age in ms at which uploaded segments are deleted here; None or -1 = never [RET-8]."""
         local = self.local_retention_ms
         return self.retention_ms if local == SAME_AS_TOTAL else local
 
     @property
     def local_bytes(self) -> int:
-        """Size in bytes above which what is uploaded goes here; -1: none [RET-8]."""
+        """Size in bytes above which uploaded segments are deleted here; -1 = no limit [RET-8]."""
         local = self.local_retention_bytes
         return self.retention_bytes if local == SAME_AS_TOTAL else local
 
@@ -244,12 +244,12 @@ class LogConfig:
         return MAX_LONG if self.segment_ms is None else self.segment_ms
 
     def with_changes(self, **changes: Any) -> LogConfig:
-        """Return a copy with some fields changed, itself without a change.
+        """Return a copy with these fields changed; return the object itself for no change.
 
         Raises
         ------
         IllegalArgumentError
-            For a name that is no setting, or a value out of range.
+            A setting is unknown, or a value is out of range.
         """
         if not changes:
             return self
@@ -259,9 +259,16 @@ class LogConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> LogConfig:
-        """Read Kafka's topic properties (``segment.bytes`` = ``"1048576"``).
+        """Return the settings for Kafka's topic properties (``segment.bytes`` = ``"1048576"``).
 
-        Keys that are not ours are left out.
+        Unknown keys are ignored.
+
+        Raises
+        ------
+        IllegalArgumentError
+            A value is not a number where one is needed, or out of range.
+        ArgumentTypeError
+            *properties* is not a mapping.
         """
         if not hasattr(properties, "items"):
             raise ArgumentTypeError(

@@ -1,8 +1,8 @@
-"""The exceptions of segstore: one class per status of the C core, and those of the Python floors.
+"""The exceptions of segstore: one class for each status of the C core, and more from Python.
 
-Each class also inherits the fitting built-in, so ``except OSError`` or ``except ValueError`` works
-for who does not know segstore. Kafka's ``XException`` is ``XError`` here. ``str`` of each says
-where it was, what was found and what was expected, as far as there is something to say.
+Each class also inherits the fitting built-in exception: code that does not know segstore can use
+``except OSError`` or ``except ValueError``. Kafka's ``XException`` is ``XError`` here. ``str`` of
+an error says where the problem is, what was found and what was expected.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ class SegstoreError(Exception):
     message : str
         One sentence that says what happened.
     file : str or None
-        Path or name of the file or directory concerned.
+        Path or name of the file or directory.
     position : int or None
         Byte in the file or buffer where the problem is.
     found, expected : str or None
-        What stood there, and what should have.
+        What is there, and what should be.
     os_error : int or None
         errno of the system call that failed.
     appended : mapping of int to LogAppendInfo
-        Of an error of ``LogManager.append``: what partitions had got before it, and keep.
+        For ``LogManager.append``: the records that partitions got before the error, and keep.
     next_readable_offset : int or None
-        Of an error of a read or scan that met damage: where the next whole batch begins. None: no
-        whole batch follows, or the error is about something else.
+        For a read or scan that met damage: the offset of the next whole batch. None: no whole batch
+        follows, or the error is not about damage.
     """
 
     appended: Mapping[int, Any] = MappingProxyType({})  # types stands above errors
@@ -81,9 +81,9 @@ class SegstoreError(Exception):
         self.os_error = os_error
 
     def locate(self, file: str, position: int = 0) -> Self:
-        """Name the file of an error about a buffer, which begins at byte *position* of it.
+        """Add the file to an error about a buffer, which begins at byte *position* of that file.
 
-        An error that names a file already stays as it is. Returns itself, to be raised.
+        An error with a file does not change. Returns the error, to be raised.
         """
         if self.file is None:
             self.file = file
@@ -93,11 +93,11 @@ class SegstoreError(Exception):
 
     @property
     def says_way_on(self) -> bool:
-        """Whether the error says already how a reader goes on."""
+        """Whether the error already says where a reader can go on."""
         return bool(self._way_on)
 
     def go_on(self, offset: int | None, way_on: str) -> Self:
-        """Say how a reader goes on behind the damage, at *offset*; returns itself, to be raised."""
+        """Add the *offset* after the damage where a reader can go on; returns the error."""
         self.next_readable_offset, self._way_on = offset, f"; {way_on}"
         return self
 
@@ -105,9 +105,9 @@ class SegstoreError(Exception):
         return self._located(self.file) + self._way_on
 
     def text_within(self, path: str) -> str:
-        """Return what ``str`` does, for a sentence that names *path*: it is not named again.
+        """Return the text of the error without *path*, for a sentence that already names it.
 
-        A file below *path* is named from there on.
+        A file below *path* has its name relative to *path*.
         """
         file = self.file
         if file is not None:
@@ -149,18 +149,18 @@ class InvalidRecordError(SegstoreError, ValueError):
     Attributes
     ----------
     record_errors : sequence of (int, str)
-        Index in its batch and reason of each record that an append was refused for: the first
-        thousand; empty when the batch as a whole was refused (Kafka ``RecordValidationException``).
-        Of an append of records and not of batches: the index among all of them.
+        Index in its batch, and reason, of each refused record: the first thousand. Empty when the
+        whole batch was refused (Kafka ``RecordValidationException``). For an append of records, not
+        of batches, the index is among all records.
     batch_index : int or None
-        Which of the batches was refused for its records.
+        Index of the batch that was refused for its records.
     """
 
     record_errors: Sequence[tuple[int, str]] = ()
     batch_index: int | None = None
 
     def count_from(self, first: int) -> None:
-        """Count records from the caller's first: the refused batch begins with his *first*-th."""
+        """Change indexes to those of the caller's list: the refused batch begins with *first*."""
         self.record_errors = [
             (first + index, f"record {first + index}{_behind_record(reason)}")
             for index, reason in self.record_errors
@@ -187,9 +187,9 @@ class CorruptCheckpointError(SegstoreError, ValueError):
 
 
 class CorruptSnapshotError(SegstoreError, ValueError):
-    """A producer snapshot is damaged (Kafka ``CorruptSnapshotException``); it can be done without.
+    """A producer snapshot is damaged (Kafka ``CorruptSnapshotException``).
 
-    Source: [DUR-22, PSM-54].
+    The log is readable without it. Source: [DUR-22, PSM-54].
     """
 
 
@@ -199,14 +199,14 @@ class CorruptLogError(SegstoreError, ValueError):
     Attributes
     ----------
     missing : tuple of (int, int) or None
-        Of a log that is refused because records are missing: the first one of them, and the offset
-        behind the last.
+        For a log that is refused because records are missing: the first missing offset, and one
+        more than the last.
     """
 
     missing: tuple[int, int] | None = None
 
     def lacks(self, first_offset: int, next_offset: int) -> Self:
-        """Say which records are missing; returns itself, to be raised."""
+        """Add the range of missing records; returns the error, to be raised."""
         self.missing = first_offset, next_offset
         return self
 
@@ -216,17 +216,17 @@ class UnsupportedFormatError(SegstoreError, ValueError):
 
 
 class LimitExceededError(SegstoreError, ValueError):
-    """A configured limit was exceeded before memory was taken for it [DUR-92]."""
+    """Data exceeds a configured limit; found before memory was allocated for it [DUR-92]."""
 
 
 class RecordLimitExceededError(LimitExceededError, InvalidRecordError):
-    """What was to be appended is larger than allowed once it is decompressed [APP-36, DUR-92].
+    """Records to append exceed a limit when decompressed [APP-36, DUR-92].
 
-    (Kafka ``InvalidRecordException``.)
+    Kafka ``InvalidRecordException``.
     """
 
     def like(self, error: LimitExceededError) -> Self:
-        """Take over what *error* found, and where; returns itself, to be raised."""
+        """Copy the text, place and values of *error*; returns this error, to be raised."""
         self.__dict__.update(error.__dict__)
         return self
 
@@ -235,7 +235,7 @@ class CodecError(SegstoreError, ValueError):
     """Compressed data cannot be decoded."""
 
     decoded: bytes = b""
-    """What came out before the break; a codec leaves it for the core, which takes it away."""
+    """The bytes decoded before the error; the core reads and removes them."""
 
 
 class CodecMissingError(SegstoreError, ImportError):
@@ -247,11 +247,11 @@ class IllegalArgumentError(SegstoreError, ValueError):
 
 
 class ArgumentTypeError(IllegalArgumentError, TypeError):
-    """An argument is not of the type that is wanted."""
+    """An argument has the wrong type."""
 
 
 class RecordTypeError(SegstoreError, TypeError):
-    """Something that is not a record, batch or Arrow data was given to append."""
+    """An object given to append is not a record, batch or Arrow data."""
 
 
 class IllegalStateError(SegstoreError, RuntimeError):
@@ -275,7 +275,7 @@ class OffsetOutOfRangeError(SegstoreError, LookupError):
 
 
 class LogTruncatedError(SegstoreError, LookupError):
-    """The log became shorter than the place where a reader stands [DUR-77]."""
+    """The log was truncated below what a reader has read [DUR-77]."""
 
 
 class RecordTooLargeError(SegstoreError, ValueError):
@@ -292,7 +292,7 @@ class UnexpectedAppendOffsetError(SegstoreError, ValueError):
     Attributes
     ----------
     first_offset, last_offset : int
-        Of what was to be appended.
+        First and last offset of the batches to append.
     """
 
     first_offset: int = -1
@@ -300,23 +300,23 @@ class UnexpectedAppendOffsetError(SegstoreError, ValueError):
 
 
 class InvalidEpochError(SegstoreError, ValueError):
-    """The leader epoch is older than the newest of the log [DUR-64]."""
+    """The leader epoch is older than the newest one of the log [DUR-64]."""
 
 
 class OutOfOrderSequenceError(SegstoreError, ValueError):
-    """A producer's batches come with a gap (Kafka ``OutOfOrderSequenceException``) [PSM-13]."""
+    """A producer's batches have a gap (Kafka ``OutOfOrderSequenceException``) [PSM-13]."""
 
 
 class InvalidProducerEpochError(SegstoreError, ValueError):
-    """A newer producer of the same id is known (Kafka ``InvalidProducerEpochException``)."""
+    """A newer epoch of this producer is known (Kafka ``InvalidProducerEpochException``)."""
 
 
 class InvalidTxnStateError(SegstoreError, ValueError):
-    """No batch of that kind fits the transaction (Kafka ``InvalidTxnStateException``)."""
+    """The batch does not fit the state of the transaction (Kafka ``InvalidTxnStateException``)."""
 
 
 class TransactionCoordinatorFencedError(SegstoreError, ValueError):
-    """A newer coordinator is known (Kafka ``TransactionCoordinatorFencedException``)."""
+    """A newer coordinator epoch is known (Kafka ``TransactionCoordinatorFencedException``)."""
 
 
 class InvalidTopicError(SegstoreError, ValueError):
@@ -324,11 +324,11 @@ class InvalidTopicError(SegstoreError, ValueError):
 
 
 class UnknownTopicOrPartitionError(SegstoreError, LookupError):
-    """No such topic or partition here (Kafka ``UnknownTopicOrPartitionException``)."""
+    """The topic or partition does not exist (Kafka ``UnknownTopicOrPartitionException``)."""
 
 
 class InconsistentTopicIdError(SegstoreError, ValueError):
-    """A partition directory is of another topic (Kafka ``InconsistentTopicIdException``)."""
+    """The partition has another topic id (Kafka ``InconsistentTopicIdException``)."""
 
 
 class ClosedError(SegstoreError, ValueError):
@@ -336,18 +336,18 @@ class ClosedError(SegstoreError, ValueError):
 
 
 class ForkedHandleError(SegstoreError, RuntimeError):
-    """A handle was used in a forked child; open the log there instead [DUR-68]."""
+    """A forked child used a handle of its parent; open the log in the child [DUR-68]."""
 
 
 class LogReadOnlyError(SegstoreError, OSError):
-    """The log takes no changes.
+    """The log takes no changes: it was opened read-only, or an fsync failed [DUR-38].
 
-    Opened read-only, or after a failed sync [DUR-38]. ``__cause__`` is the first error.
+    ``__cause__`` is the first error.
     """
 
 
 class LogLockedError(SegstoreError, BlockingIOError):
-    """Another writer holds the log, in this process or another [DUR-65, DUR-67]."""
+    """Another writer has the log open, in this process or another [DUR-65, DUR-67]."""
 
 
 class LogNotFoundError(SegstoreError, FileNotFoundError):
@@ -355,15 +355,15 @@ class LogNotFoundError(SegstoreError, FileNotFoundError):
 
 
 class DirectoryReplacedError(LogNotFoundError):
-    """Another directory is at the path of one that was opened.
+    """Another directory is at the path of the opened one; nothing was read or written there.
 
-    An idle directory holds no descriptor. Its next use found that it was moved or removed, and that
-    another one has its name: nothing was read or written there.
+    An idle log keeps no file descriptor of its directory. Its next use found the directory moved or
+    removed, and a new one at its path.
     """
 
 
 class AlreadyExistsError(SegstoreError, FileExistsError):
-    """A file exists that should not [DUR-11]."""
+    """A file exists that must not exist [DUR-11]."""
 
 
 class NotALogError(SegstoreError, NotADirectoryError):
@@ -371,51 +371,51 @@ class NotALogError(SegstoreError, NotADirectoryError):
 
 
 class LogPermissionError(SegstoreError, PermissionError):
-    """Permission denied, or a read-only file system; a read-only open may work [DUR-40]."""
+    """Permission denied, or a read-only file system; an open with read_only may work [DUR-40]."""
 
 
 class DiskFullError(SegstoreError, OSError):
-    """No space; the operation was rolled back and the log stays writable [DUR-30, DUR-32]."""
+    """No space; the operation was undone and the log stays writable [DUR-30, DUR-32]."""
 
 
 class ResourceError(SegstoreError, OSError):
-    """Out of memory or descriptors; nothing changed [DUR-31].
+    """No memory or no file descriptors; nothing changed [DUR-31].
 
-    Also of an open to read, beside a writer that deletes faster than it can be followed, or that
-    has emptied the log and is held up before it makes the new segment.
+    Also raised by an open for reading when a writer deletes segments faster than the open follows,
+    or pauses between emptying the log and creating the new segment.
     """
 
 
 class ReadIOError(SegstoreError, OSError):
-    """A read failed; never taken for damage or for the end of the log [DUR-33]."""
+    """A read failed; it is never treated as damage or as the end of the log [DUR-33]."""
 
 
 class WriteError(SegstoreError, OSError):
-    """A write failed and was rolled back [DUR-32]."""
+    """A write failed and was undone [DUR-32]."""
 
 
 class FsyncFailedError(SegstoreError, OSError):
-    """A sync failed; the log is read-only from here on and the sync is not retried [DUR-35]."""
+    """An fsync failed. The log is read-only from now on; the fsync is not retried [DUR-35]."""
 
 
 class CloseError(SegstoreError, OSError):
-    """A close failed; the descriptor is gone, the clean marker is not written [DUR-34]."""
+    """A close failed. The descriptor is closed; no clean shutdown marker is written [DUR-34]."""
 
 
 class SendError(SegstoreError, ConnectionError):
-    """What records were sent to takes no more: its peer has gone; ``os_error`` says how."""
+    """The peer that records are sent to is gone; ``os_error`` has the reason."""
 
 
 class ReceiveError(SegstoreError, ConnectionError):
-    """What was being received ended in its middle."""
+    """The data from a peer ended before it was complete."""
 
 
 class TransferTimeoutError(SegstoreError, TimeoutError):
-    """A socket with a timeout had no room, or no bytes, for so long; the rest may follow."""
+    """A socket sent or received nothing within its timeout; you may try again."""
 
 
 class UnknownServerError(SegstoreError, RuntimeError):
-    """A peer reports an error that has no other class (Kafka ``UnknownServerException``)."""
+    """A peer reports an error without a class here (Kafka ``UnknownServerException``)."""
 
 
 class InternalError(SegstoreError, RuntimeError):

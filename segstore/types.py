@@ -1,4 +1,4 @@
-"""Small values and enums that every floor speaks; nothing is imported from the engine."""
+"""Small values and enums that all layers use; this module imports nothing from the engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DELETE_HORIZON_FLAG = 0x40
 
 
 class TimestampType(IntEnum):
-    """What a record's timestamp means; values as in Spark's ``timestampType`` column."""
+    """What a record's timestamp means; the values are those of Spark's ``timestampType`` column."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
@@ -37,7 +37,7 @@ class TimestampType(IntEnum):
 
 
 class Codec(IntEnum):
-    """Compression codec ids of a batch's attributes [format.md 8]."""
+    """Compression codecs, with the ids in the attributes of a batch [format.md 8]."""
 
     NONE = 0
     GZIP = 1
@@ -47,7 +47,7 @@ class Codec(IntEnum):
 
 
 class AppendOrigin(IntEnum):
-    """Who appends, and so which rules apply (Kafka ``AppendOrigin``)."""
+    """The kind of writer of a batch, which decides the checks (Kafka ``AppendOrigin``)."""
 
     REPLICATION = 0
     COORDINATOR = 1
@@ -68,8 +68,8 @@ class BatchRetention(IntEnum):
 class Isolation(StrEnum):
     """Where the data that a reader sees ends.
 
-    ``read_committed`` ends at the last stable offset and leaves out aborted transactions;
-    ``read_uncommitted`` is Kafka's name of what the high watermark bounds.
+    ``read_committed`` ends at the last stable offset and leaves out aborted transactions.
+    ``read_uncommitted`` is Kafka's name for ``high_watermark``.
     """
 
     LOG_END = "log_end"
@@ -85,7 +85,7 @@ IsolationName: TypeAlias = Literal[
 
 
 class SpecialTimestamp(IntEnum):
-    """Timestamps with a meaning of their own in ListOffsets [TS-1]."""
+    """Timestamps with a special meaning in ListOffsets [TS-1]."""
 
     LATEST = -1
     EARLIEST = -2
@@ -106,7 +106,7 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetPosition(NamedTuple):
-    """An entry of an offset index: absolute offset, byte position in the .log."""
+    """An entry of an offset index: absolute offset, byte position in the ``.log``."""
 
     offset: int
     position: int
@@ -122,7 +122,7 @@ class TimestampOffset(NamedTuple):
 class LargestTimestamp(NamedTuple):
     """The largest timestamp of a segment in ms, and the last offset of a batch that has it.
 
-    ``is_partial``: the segment cannot be read to its end; a later time may stand there.
+    ``is_partial``: the segment cannot be read to its end, and a later timestamp may follow.
     """
 
     timestamp: int
@@ -131,9 +131,9 @@ class LargestTimestamp(NamedTuple):
 
 
 class FileTimestampAndOffset(NamedTuple):
-    """The answer to a look-up by timestamp.
+    """The answer to a lookup by timestamp (Kafka ``FileRecords.TimestampAndOffset``).
 
-    ``offset`` -1 = nothing found (Kafka ``FileRecords.TimestampAndOffset``).
+    ``offset`` is -1 when no record was found.
     """
 
     timestamp: int
@@ -149,9 +149,9 @@ class EpochEntry(NamedTuple):
 
 
 class LogOffsetMetadata(NamedTuple):
-    """An offset with the place of its first byte (Kafka ``LogOffsetMetadata``) [HW-8].
+    """An offset with its segment and byte position (Kafka ``LogOffsetMetadata``) [HW-8].
 
-    Both places are -1 when only the offset is known.
+    Segment and position are -1 when only the offset is known.
     """
 
     message_offset: int
@@ -160,28 +160,28 @@ class LogOffsetMetadata(NamedTuple):
 
     @property
     def message_offset_only(self) -> bool:
-        """Whether the place is unknown."""
+        """Whether segment and position are unknown."""
         return self.segment_base_offset == -1 and self.relative_position_in_segment == -1
 
     def on_older_segment(self, that: LogOffsetMetadata) -> bool:
-        """Whether this lies in an older segment than *that*; False when a place is unknown."""
+        """Whether this lies in an older segment than *that*; False when a segment is unknown."""
         if self.message_offset_only or that.message_offset_only:
             return False
         return self.segment_base_offset < that.segment_base_offset
 
     def on_same_segment(self, that: LogOffsetMetadata) -> bool:
-        """Whether both lie in one segment; False when either place is unknown."""
+        """Whether both lie in one segment; False when a segment is unknown."""
         if self.message_offset_only or that.message_offset_only:
             return False
         return self.segment_base_offset == that.segment_base_offset
 
     def position_diff(self, that: LogOffsetMetadata) -> int:
-        """Return how many bytes lie from *that* to this; both in one segment [HW-8].
+        """Return the bytes from *that* to this, both in one segment [HW-8].
 
         Raises
         ------
         IllegalArgumentError
-            They are not, or a place is unknown.
+            They are in different segments, or a position is unknown.
         """
         if not self.on_same_segment(that):
             raise IllegalArgumentError(
@@ -198,19 +198,19 @@ class LogAppendInfo(NamedTuple):
     Attributes
     ----------
     base_offset, last_offset : int
-        First and last offset assigned; -1, -1 for an empty append.
+        First and last offset of the records; -1, -1 for an empty append.
     max_timestamp : int
         Largest record timestamp in ms, -1 when none has one.
     log_append_time : int
-        Time stamped on the records in ms, -1 for CreateTime.
+        LogAppendTime of the records in ms, -1 for CreateTime.
     log_start_offset : int
-        At the time of the call.
+        Log start at the time of the append.
     records_count, size_bytes : int
-        What was written.
+        Records and bytes written.
     durable_offset : int
-        Records below it were on stable storage when the append returned.
+        Records below it were durable when the append returned.
     is_duplicate : bool
-        The producer had sent the batch before: nothing was appended, the offsets are those of the
+        The producer had sent the batch before. Nothing was appended; the offsets are those of the
         first time.
     """
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class FileRecords(SlicedRecords, TransferableRecords):
-    """The bytes of one fetch, still in the file: made by ``UnifiedLog.slice``.
+    """The bytes of one fetch, still in the file; `Log.slice` returns one.
 
-    They begin with the batch that holds the requested offset and may end in the middle of one
-    [SEG-21]. The log must be open as long as they are used; segments that retention deletes
-    meanwhile stay readable, a truncation below their end is noticed [DUR-77].
+    The bytes begin with the batch that holds the requested offset, and the last batch may be cut
+    [SEG-21]. Keep the log open while you use them. Segments that retention deletes stay readable; a
+    truncation below their end raises an error [DUR-77].
 
     Parameters
     ----------
@@ -33,24 +33,24 @@ class FileRecords(SlicedRecords, TransferableRecords):
     position, size_bytes : int
         The bytes, in the ``.log``.
     log : Log
-        Knows what was cut since, and what the bytes are.
+        The log of the bytes.
     truncations_done : int
-        How many truncations had come to their end before the log was looked at.
+        How many truncations of the log were complete before the lookup.
     start_offset, end_offset : int
-        The offset that was asked for, and where visible data ended.
+        The requested offset, and where visible data ended.
     aborted : AbortedTransactions or None
-        What is left out when the bytes are read as records.
+        Transactions that are left out when the bytes are read as records.
     fetch_offset_metadata : LogOffsetMetadata
-        Base offset and place of the first batch [RD-6].
+        Base offset and position of the first batch [RD-6].
     first_entry_incomplete : bool
         True when not even the first batch is whole.
 
     Attributes
     ----------
     position : int
-        Of the first byte, in the ``.log``.
+        First byte in the ``.log``.
     size_bytes : int
-        Bytes, those of a cut batch at the end included (Kafka ``sizeInBytes``).
+        Number of bytes, with those of a cut batch at the end (Kafka ``sizeInBytes``).
     """
 
     __slots__ = ()
@@ -58,12 +58,12 @@ class FileRecords(SlicedRecords, TransferableRecords):
     def slice(self, position: int, size: int) -> FileRecords:
         """Return a part of the records: *size* bytes from *position* on, or up to the end.
 
-        Only one that begins where a batch does can be read as records.
+        Only a part that begins with a batch can be read as records.
 
         Raises
         ------
         IllegalArgumentError
-            A negative argument, or a position behind the end.
+            A negative argument, or a position after the end.
 
         Source: Kafka ``FileRecords.slice``.
         """
@@ -93,7 +93,7 @@ class FileRecords(SlicedRecords, TransferableRecords):
     def transfer_to(self, channel: TransferableChannel, position: int, count: int) -> int:
         """Send up to *count* bytes from *position* on in one step, without a copy where possible.
 
-        The log is asked before and behind: what was sent while it was truncated is no success.
+        The call raises `LogTruncatedError` when the log is truncated before or during the transfer.
         """
         if self._segment is None:
             return 0
@@ -104,7 +104,7 @@ class FileRecords(SlicedRecords, TransferableRecords):
             self._check_not_truncated()  # an error, too, may come from a cut
 
     def read(self) -> FetchDataInfo:
-        """Read the bytes into memory: the same as ``UnifiedLog.read`` had given."""
+        """Read the bytes into memory, as `Log.read` does."""
         data = bytearray(self.size_bytes)
         if self._segment is not None:
             try:

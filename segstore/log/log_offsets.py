@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class LogOffsetSnapshot(NamedTuple):
-    """The offsets of one moment (Kafka ``LogOffsetSnapshot``) [LSO-4]."""
+    """The offsets of a log at one moment (Kafka ``LogOffsetSnapshot``) [LSO-4]."""
 
     log_start_offset: int
     log_end_offset: LogOffsetMetadata

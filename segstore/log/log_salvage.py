@@ -69,43 +69,42 @@ def salvage(  # noqa: PLR0913 - each by its name
 ) -> SalvageReport:
     """Copy every batch of a damaged log that can be proven into a new log [DUR-62].
 
-    A batch is copied, byte for byte and with its offsets, when its CRC is right and its offsets fit
-    between those of the batches around it; also behind damage, where an open ends the log. The new
-    log holds no byte of a batch that *source* does not hold: no leader epoch is mended, and no
-    transaction marker is made again. What a CRC does not cover is named in the report where
-    nothing else confirms it: offsets, leader epochs, and the ends of transactions. In *source* no
-    byte is changed, and no file is made.
+    A batch is copied byte for byte when its CRC is right and its offsets fit those of its
+    neighbours. This includes batches after the damage at which an open ends the log. The new log
+    has no byte of a batch that *source* does not have: salvage repairs no leader epoch and makes no
+    transaction marker. No CRC covers offsets, leader epochs and the ends of transactions: the
+    report lists those that no other file confirms. *source* is only read.
 
     Parameters
     ----------
     source, target : path
-        *target* is a directory ``<topic>-<partition>`` and must not exist; whatever happens, it
-        comes into being whole or not at all.
+        *target* is a directory ``<topic>-<partition>`` and must not exist. After a crash too, it
+        is complete or absent.
     config : LogConfig or None
         Kafka's topic settings, for the indexes of the new log.
     progress : callable or None
-        Called with a phase, the work done and the work to do; what it raises ends the salvage.
+        Called with a phase, the work done and the work to do. An exception ends the salvage.
     allow_network_fs : bool
         Write on NFS, CIFS or FUSE.
     as_ : str or None
-        Read *source* as the directory of that partition, as `open` does. None = by its own name,
-        and by that of *target* where its own is no partition's.
+        Name ``<topic>-<partition>`` to use for *source*, as in `open`. None = its own name, or
+        that of *target* when its own name is not one of a partition.
     **settings
-        Fields of `LogConfig`.
+        Fields of `LogConfig`, such as ``segment_bytes``.
 
     Returns
     -------
     SalvageReport
-        What was kept, and the bytes and offsets of what was not, with the reasons.
+        What was copied, and the bytes and offsets of each loss with its reason.
 
     Raises
     ------
     LogNotFoundError, NotALogError, InvalidTopicError
-        *source* is no log, or *target* is no name of one.
+        *source* is not a log, or *target* is not a partition's name.
     AlreadyExistsError
-        There is something at *target*.
+        *target* exists.
     CorruptLogError
-        No batch at all can be proven, or *source* was changed while it was read.
+        No batch can be proven, or *source* changed during the salvage.
     """
     options = open_options(
         config=config, progress=progress, allow_network_fs=allow_network_fs, as_=as_, **settings

@@ -1,4 +1,4 @@
-"""One ``.log`` file alone, under any name: a backup, an attachment, what a copy left over."""
+"""One ``.log`` file alone, under any name, such as a backup or an attachment."""
 
 from __future__ import annotations
 
@@ -40,42 +40,43 @@ def open_segment(path: str | os.PathLike[str], *, as_: str | None = None) -> Lon
     Parameters
     ----------
     path : path
-        A file of record batches of any magic and codec, under any name. Its indexes are not needed.
-        Nothing is written, and no lock is taken.
+        A file of record batches of any magic and codec, under any name. No index is needed,
+        nothing is written and no lock is taken.
     as_ : str or None
-        ``<topic>-<partition>`` that the records are said to be of; None = the name of the directory
-        that the file is in, where it is one.
+        Name ``<topic>-<partition>`` for the records; None = the name of the file's directory, if
+        that is one.
 
     Returns
     -------
     LoneSegment
-        Its records when it is iterated, `LoneSegment.scan`, Arrow.
+        Iterate it for records, or use `LoneSegment.scan` or Arrow.
 
     Raises
     ------
     LogNotFoundError
-        There is no such file.
+        The file does not exist.
     NotALogError
-        It is a directory, which `segstore.open` reads, or an index, or *as_* names no partition.
+        *path* is a directory, which `segstore.open` reads, or an index; or *as_* is not a
+        partition.
     """
     return LoneSegment(path, as_=as_)
 
 
 class LoneSegment:
-    """The records of one ``.log`` file; `open_segment` makes it.
+    """The records of one ``.log`` file; `open_segment` returns one.
 
     Attributes
     ----------
     path : str
-        Absolute.
+        Absolute path of the file.
     topic_partition : TopicPartition
-        What the records are said to be of: ``("", -1)`` where nothing says it.
+        Topic and partition of the records; ``("", -1)`` when unknown.
     size_bytes : int
-        When the file was opened; what is written behind that is not read.
+        Size at the open; bytes written after that are not read.
     report : RecoveryReport
-        Empty: nothing but the file was looked at.
+        Empty: only the file is read.
     log_start_offset : int
-        Of the first batch; where that is damaged, what the file's name says, or 0.
+        Base offset of the first batch. If that is damaged: the offset in the file name, or 0.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, as_: str | None = None) -> None:
@@ -110,15 +111,15 @@ class LoneSegment:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where committed data ends: at the first transaction that has no end in this file."""
+        """Where committed reads end: at the first transaction without a marker in this file."""
         everything = self._chunks(self._file, self.log_start_offset, MAX_LONG, raises=False)
         return settle_transactions(everything, self._codecs, self.log_end_offset).end_offset
 
     @property
     def log_end_offset(self) -> int:
-        """The offset behind the last batch that can be read; all of the file is read for it, once.
+        """One more than the last readable offset; the log start when there is none.
 
-        The log start without one.
+        The first use reads the whole file.
         """
         if self._log_end_offset is None:
             end = self.log_start_offset
@@ -154,8 +155,8 @@ class LoneSegment:
     ) -> LogScan:
         """Return a range of the file, to be read lazily; parameters as in `Log.scan`.
 
-        An offset outside of the file is no error: there is nothing. With ``read_committed`` the
-        markers of this file decide; it ends where a transaction is open at its end.
+        Offsets outside of the file are not an error: they have no records. ``read_committed`` uses
+        the markers in this file, and ends where the first transaction without a marker begins.
         """
         flag("check_crcs", check_crcs)
         start = (
@@ -195,7 +196,7 @@ class LoneSegment:
         return self.scan().batches()
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
-        """Return a ``pyarrow.Table`` of all records; needs pyarrow."""
+        """Return all records as a ``pyarrow.Table``; needs pyarrow."""
         return self.scan(columns=columns).to_arrow()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -203,12 +204,12 @@ class LoneSegment:
         return self.scan().__arrow_c_stream__(requested_schema)
 
     def offset_for_timestamp(self, timestamp: int | datetime) -> int | None:
-        """Return the offset of the first record of that time or a later one, None without one."""
+        """Return the offset of the first record with that timestamp or a later one, or None."""
         scan = self.scan(start_timestamp=timestamp, columns=("offset",), on_damage="skip")
         return next((record.offset for record in scan), None)
 
     def close(self) -> None:
-        """Let go of the file; twice is harmless."""
+        """Close the file; a second call does nothing."""
         self._directory.close()
 
     def __enter__(self) -> Self:

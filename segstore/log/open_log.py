@@ -1,4 +1,4 @@
-"""The front door: one partition's log, opened, made or salvaged."""
+"""Opens, creates or salvages the log of one partition: `open`."""
 
 from __future__ import annotations
 
@@ -45,86 +45,84 @@ def open(  # noqa: PLR0913 - the front door
     as_: str | None = None,
     **settings: Unpack[LogSettings],
 ) -> UnifiedLog:
-    """Open the log of one partition, and make it when it is not there.
+    """Open the log of one partition; create it when it does not exist.
 
     Parameters
     ----------
     path : path
         A directory ``<topic>-<partition>``, of this library or a broker's.
     durability : str
-        When an append returns: ``sync`` (the default), ``messages=N``, ``seconds=S`` or ``none``.
+        When an append returns: ``sync``, ``messages=N``, ``seconds=S`` or ``none``.
     recovery : str
-        ``safe``: below the recovery point on disk nothing is dropped to make an open succeed. At or
-        above it the first bad batch ends the log: what follows is cut, a copy is kept in a
-        ``.quarantine`` file, and the report says so - also when a later batch was good, or had been
-        synced after the recovery point was last written [DUR-50, DUR-51, DUR-59]. ``kafka``: this
-        open, and all that the handle does, are a broker's, its losses included [DUR-62].
-        ``salvage``: the log at *path* stays as it is; what can be proven of it is copied into a new
-        one at *target*, which is opened, as `segstore.salvage` does it.
+        ``safe``: an open never drops data below the recovery point on disk. From there on, the
+        first bad batch ends the log. The rest is cut and kept in a ``.quarantine-`` file, and the
+        report says so. It may contain good batches, and batches that were synced after the last
+        write of the recovery point [DUR-50, DUR-51, DUR-59].
+        ``kafka``: the open and the handle do what a broker does, its losses included [DUR-62].
+        ``salvage``: as `segstore.salvage`, copy what can be proven of *path* into a new log at
+        *target*, and open that one. *path* stays as it is.
     read_only : bool
-        Take no lock and change nothing; another process may be writing.
+        Take no lock and change nothing; another process may write the log.
     config : LogConfig or None
         Kafka's topic settings.
     progress : callable or None
-        Called with a phase, the work done and the work to do, while an unclean log is recovered.
+        Called with a phase, the work done and the work to do, during recovery.
     allow_network_fs : bool
-        Write on NFS, CIFS or FUSE, where locks and syncs may not hold what they promise [DUR-72].
+        Write on NFS, CIFS or FUSE, where locks and syncs may not do what they promise [DUR-72].
     replicated : bool or None
-        True: the caller moves the high watermark, which is the log start at first [UNI-4]. False:
-        it is the log end. None = True with ``recovery="kafka"`` only.
+        True: the caller moves the high watermark, which begins at the log start [UNI-4]. False:
+        the high watermark is the log end. None = True only with ``recovery="kafka"``.
     state_dir : path or None
-        With ``recovery="kafka"``: where lock and checkpoints of this partition go. None = there are
-        none, and only the clean marker and the checkpoints of the log directory above say what was
-        synced. Each partition has its own.
+        With ``recovery="kafka"``: directory for the lock and the checkpoints of this partition
+        alone. None = none are written; only the clean shutdown marker and the checkpoints of the
+        log directory then say what was synced.
     topic_id : uuid.UUID or None
-        Of the topic: written to ``partition.metadata`` before the first batch; an open of a log
-        with another one fails [UNI-5].
+        Id of the topic, written to ``partition.metadata`` before the first batch. A log with
+        another id is not opened [UNI-5].
     producer_config : ProducerStateManagerConfig or None
-        When producers are forgotten, and whether a transaction's first batch needs a
-        `VerificationGuard`; may be shared by many logs, and change while they are open [PSM-36].
+        When producers expire, and whether a transaction's first batch needs a
+        `VerificationGuard`. Many logs may share one; it may change while they are open [PSM-36].
     remote_offset_reader : RemoteOffsetReader or None
-        Finds records by time in remote storage, to which the caller copies segments. Given, a log
-        with ``remote_storage_enable=True`` has a part there [UNI-6].
+        Finds records by time in remote storage, to which the caller copies segments. With it, a
+        log with ``remote_storage_enable=True`` has a remote part [UNI-6].
     checksum_sidecar : bool
-        Write the checksums of all bytes of a ``.log`` beside it, behind its roll, in a file that
-        `scrub` and `verify` compare: also what no batch's checksum covers, the leader epoch above
-        all [DUR-60]. Files that are there are kept true without it too.
+        After each roll, write a sidecar with checksums of all bytes of the sealed ``.log``, which
+        `scrub` and `verify` compare. It also covers what a batch's CRC does not, such as the leader
+        epoch [DUR-60]. Existing sidecars are kept correct in any case.
     index_mode : str or None
-        ``heap`` (the default): a writer's indexes are in memory and are written to their files.
-        ``mmap`` (the default of ``recovery="kafka"``): they are shared mappings of these files, as
-        a broker's, which saves memory where an old segment is seldom asked; but another process
-        that cuts an index file ends this process by SIGBUS. On a network file system it is ``heap``
-        in any case. A reader's indexes are in memory [DUR-25].
+        ``heap`` (the default): a writer keeps its indexes in memory and writes them to their files.
+        ``mmap`` (the default of ``recovery="kafka"``): a writer maps the files, as a broker does.
+        This saves memory for old segments, but another process that cuts an index file ends this
+        process by SIGBUS. Readers, and all logs on a network file system, use ``heap`` [DUR-25].
     target : path or None
-        With ``recovery="salvage"``: where the new log is made; there must be nothing.
+        With ``recovery="salvage"``: path of the new log, which must not exist.
     as_ : str or None
-        With *read_only* or ``recovery="salvage"``: read the directory as that of the partition
-        ``<topic>-<partition>``, whatever its own name is, as of a copy ``orders-0.bak``. Where the
-        directory of that name is beside it, the checkpoints above speak of that one, and are not
-        read.
+        With *read_only* or ``recovery="salvage"``: name ``<topic>-<partition>`` to use for a
+        directory with another name, such as the copy ``orders-0.bak``. If a directory with that
+        name is beside it, the checkpoints of the log directory belong to that one and are not read.
     **settings
-        Fields of `LogConfig`: ``segment_bytes=64 * 1024 * 1024``.
+        Fields of `LogConfig`, such as ``segment_bytes=64 * 1024 * 1024``.
 
     Returns
     -------
     UnifiedLog
-        Its ``report`` says what was found and done. With *read_only* it is a `Log`, which has all
-        that reads, and refuses what changes a log with `LogReadOnlyError`.
+        ``report`` says what the open found and did. With *read_only* it is a `Log`: methods that
+        change a log raise `LogReadOnlyError`.
 
     Raises
     ------
     LogNotFoundError
-        There is nothing at *path* to read.
+        There is no log at *path* to read or to salvage.
     NotALogError, InvalidTopicError
-        The path is not that of a partition.
+        *path* is not the directory of a partition.
     LogLockedError
-        Another writer has it.
+        Another writer has the log open.
     CorruptLogError
         Data below the recovery point is damaged or missing; ``read_only=True`` opens the log.
     CodecMissingError
         ``compression_type`` needs a library that is not installed; nothing was created.
     IllegalArgumentError
-        A setting that does not exist, or is out of range.
+        A setting is unknown or out of range.
     """
     is_salvage = recovery == SALVAGE
     if (target is not None) != is_salvage or (is_salvage and read_only):

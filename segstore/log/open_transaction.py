@@ -29,14 +29,14 @@ class OpenTransaction(NamedTuple):
     def is_hanging(
         self, now_ms: int, max_timeout_ms: int = DEFAULT_MAX_TRANSACTION_TIMEOUT_MS
     ) -> bool:
-        """Whether it is open for longer than a transaction coordinator allows.
+        """Whether the transaction is open for longer than a coordinator allows.
 
         Parameters
         ----------
         now_ms : int
             The wall clock, in ms since 1970.
         max_timeout_ms : int
-            Kafka's ``transaction.max.timeout.ms``; the coordinator gets five minutes more.
+            Kafka's ``transaction.max.timeout.ms``, in ms; five minutes are added.
         """
         limit = max_timeout_ms + LATE_TRANSACTION_BUFFER_MS
         return now_ms - self.start_timestamp > limit

@@ -38,10 +38,10 @@ _NO_EPOCH: Final = -1
 
 @runtime_checkable
 class RemoteOffsetReader(Protocol):
-    """Finds records by their time in remote storage; whoever gives one to `open` has such storage.
+    """Finds records by time in remote storage; given to `open` for logs with remote storage.
 
-    One object may serve many logs. It is called by the thread that asks the log, without a lock;
-    what it raises comes out of that call.
+    One object may serve many logs. The thread that calls the log calls it, without a lock. Its
+    exceptions leave that call.
     """
 
     def find_offset_by_timestamp(
@@ -51,20 +51,21 @@ class RemoteOffsetReader(Protocol):
         starting_offset: int,
         leader_epochs: Sequence[EpochEntry],
     ) -> FileTimestampAndOffset | None:
-        """Return the first record in remote storage with that time or a later one, or None.
+        """Return the first record in remote storage with that timestamp or a later one, or None.
 
-        Only one below the local log start is the log's answer: for the others it looks here.
+        The log uses the result only below its local log start; above that it searches its own
+        files.
 
         Parameters
         ----------
         topic_partition : TopicPartition
-            Whose records.
+            Partition of the records.
         timestamp : int
-            In ms.
+            In ms since 1970.
         starting_offset : int
-            The log start: what lies below it is deleted.
+            The log start; records below it are deleted.
         leader_epochs : sequence of EpochEntry
-            The log's: a remote segment of another lineage is none of its own.
+            Epochs of the log. Ignore remote segments with another history of epochs.
         """
 
 

@@ -42,17 +42,17 @@ _ON_DAMAGE: Final = ("raise", "skip")
 
 
 class LogScan:
-    """Offsets ``[start_offset, end_offset)`` of a log; reads nothing before it is asked for.
+    """The records with offsets ``[start_offset, end_offset)`` of a log, read lazily.
 
-    It can be iterated any number of times, while the log is open, and gives the same range.
-    What was appended after the scan was made is not in it.
+    While the log is open you can iterate it any number of times; the range stays the same.
+    Records appended after the scan was created are not in it.
 
     Attributes
     ----------
     start_offset, end_offset : int
         The range.
     columns : tuple of str
-        What the Arrow methods give; the names of Spark's Kafka source.
+        Columns of the Arrow methods, with the names of Spark's Kafka source.
     """
 
     __slots__ = (
@@ -98,10 +98,10 @@ class LogScan:
 
     @property
     def skipped(self) -> tuple[LostRange, ...]:
-        """What the last pass over the range has left out, in its order, as far as it has come.
+        """What the last pass over the range has left out so far, in the order of the log.
 
-        Empty unless ``on_damage="skip"`` was asked for. Each has the file, position and size of the
-        bytes that cannot be read, the offsets of their records, and the reason.
+        Empty unless ``on_damage="skip"`` was set. Each item has the file, position and size of the
+        unreadable bytes, the offsets of their records, and the reason.
         """
         return tuple(self._chunks.skipped)
 
@@ -141,7 +141,7 @@ class LogScan:
                 raise
 
     def tuples(self) -> list[tuple[int, int, bytes | None, bytes | None]]:
-        """Return (offset, timestamp, key, value) of all records, without their headers."""
+        """Yield (offset, timestamp, key, value) of all records, without headers."""
         low, high = self._timestamps
         everything = low == MIN_LONG and high == MAX_LONG
         rows: list[tuple[int, int, bytes | None, bytes | None]] = []
@@ -162,16 +162,15 @@ class LogScan:
         return rows
 
     def count(self, *, by_headers: bool = False) -> int:
-        """Return the number of records: all are looked at, for a header may say something else.
+        """Return the number of records; by default the records themselves are counted.
 
         Parameters
         ----------
         by_headers : bool
-            Believe the headers: records are read only where a range ends inside a batch with gaps,
-            or a header cannot be true, or is of magic 0 or 1. Gaps, markers, aborted transactions
-            and what compaction took away are left out all the same; checksums are not looked at,
-            nor is the order of the records within a batch. A range of timestamps is counted record
-            by record.
+            True: trust the batch headers, and do not check CRCs or the order of records in a batch.
+            Records are read only if the range ends inside a batch with gaps, the header cannot be
+            true, or the magic is 0 or 1. Gaps, markers, aborted transactions and compacted records
+            are left out too. A range of timestamps is counted record by record.
         """
         low, high = self._timestamps
         if not by_headers or (low, high) != (MIN_LONG, MAX_LONG):
@@ -183,18 +182,18 @@ class LogScan:
         )
 
     def headers(self) -> Iterator[tuple[Segment, BatchHeaders]]:
-        """Yield the batch headers of the range, control batches too; no record is read.
+        """Yield the batch headers of the range, control batches too, without reading records.
 
         Yields
         ------
         segment, headers
-            At most 131,072 rows of the header table at a time, all of one segment; ``position`` is
-            a byte of its ``.log``.
+            At most 131,072 rows of the batch-header table, all of one segment; ``position`` is a
+            byte in its ``.log``.
 
         Raises
         ------
         CorruptLogError, LogTruncatedError
-            As iteration does; checksums are not looked at.
+            As in iteration; checksums are not compared.
         """
         for chunk in self._chunks.headers_only():
             yield chunk.segment, chunk.headers
@@ -202,8 +201,8 @@ class LogScan:
     def cuts(self, max_bytes: int) -> list[int]:
         """Return the offsets at which to cut the range into parts of *max_bytes* bytes.
 
-        Each is the base offset of a batch; the first part begins where the range does. Bytes are
-        those of whole batches as they are stored; one that is larger is a part by itself.
+        Each is the base offset of a batch; the first part begins with the range. The bytes are
+        those of whole stored batches; a batch larger than *max_bytes* is a part of its own.
 
         Parameters
         ----------
@@ -213,9 +212,9 @@ class LogScan:
         return self._chunks.cuts(positive("max_bytes", max_bytes))
 
     def batches(self) -> Iterator[RecordBatch]:
-        """Yield the batches that reach into the range, control batches too.
+        """Yield the batches that overlap the range, control batches too.
 
-        Positions are the file's.
+        Positions are bytes in the file.
         """
         topic, partition = self._topic_partition
         for chunk in self._chunks:
@@ -234,22 +233,23 @@ class LogScan:
         *,
         timestamp_unit: Literal["ms", "us"] = "ms",
     ) -> Iterator[ArrowBatch]:
-        """Yield Arrow batches of *rows* rows or *max_bytes* bytes, or a little more.
+        """Yield Arrow batches of about *rows* rows or *max_bytes* bytes.
 
-        A stored batch is not divided: an Arrow batch ends with the one that reaches a bound.
+        Stored batches are not divided: an Arrow batch ends with the stored batch that reaches a
+        bound.
 
         Parameters
         ----------
         rows, max_bytes : int
             At least 1; bytes of keys, values and headers.
         timestamp_unit : str
-            ``ms``, as logs keep them, or ``us``, as Spark does: the column's type is
-            ``timestamp[us, tz=UTC]`` then.
+            ``ms``, as stored in logs, or ``us``, as in Spark: then the type of the column is
+            ``timestamp[us, tz=UTC]``.
 
         Raises
         ------
         InvalidRecordError
-            A timestamp that microseconds have no room for, when its batch is reached.
+            A timestamp does not fit in microseconds; raised at its batch.
         """
         if timestamp_unit not in _UNITS:
             raise IllegalArgumentError(
@@ -287,7 +287,7 @@ class LogScan:
             raise
 
     def to_arrow(self) -> Any:
-        """Return a ``pyarrow.Table``; needs pyarrow."""
+        """Return all records as a ``pyarrow.Table``; needs pyarrow."""
         return to_table(self._stream())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

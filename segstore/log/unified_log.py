@@ -110,25 +110,26 @@ _log = logging.getLogger(__name__)
 
 
 class Log:
-    """One partition's log, to be read; any number of threads read. ``read_only=True`` makes one.
+    """The log of one partition, to be read; any number of threads may read.
 
-    Another process may be writing the log: `refresh` shows what it has written since. A method of
-    `UnifiedLog` that changes a log raises `LogReadOnlyError` here.
+    ``segstore.open(..., read_only=True)`` returns one. Another process may be writing the log:
+    `refresh` shows what it has written since. A method that changes a log raises
+    `LogReadOnlyError`.
 
     Attributes
     ----------
     topic_partition : TopicPartition
-        From the directory's name.
+        From the name of the directory.
     path : str
-        The directory, absolute.
+        Absolute path of the directory.
     durability : Durability
-        When an append returns, as ``durability=`` and the flush settings of *config* say.
+        When an append returns, as set by ``durability=`` and the flush settings of *config*.
     profile : Profile
         ``Profile.SAFE``, or ``Profile.KAFKA`` with ``recovery="kafka"``.
     report : RecoveryReport
         What the open found and did.
     shutdown : Shutdown
-        Its end, by `close`, `close_quietly` or `delete`: also who waits for it.
+        The end of the handle, by `close`, `close_quietly` or `delete`.
     """
 
     __slots__ = ("__dict__", "__weakref__", "_access", "_published", "_reader")
@@ -172,17 +173,17 @@ class Log:
 
     @property
     def config(self) -> LogConfig:
-        """The settings that the log goes by."""
+        """The settings in force."""
         return self._local_log.config
 
     @property
     def closed(self) -> bool:
-        """Whether the log was closed."""
+        """Whether the log is closed."""
         return self._access.is_closed
 
     @property
     def topic_id(self) -> uuid.UUID | None:
-        """The topic's id, None when none is known; in ``partition.metadata``."""
+        """The topic's id, as in ``partition.metadata``; None when it is unknown."""
         return self._topic_id
 
     @property
@@ -192,30 +193,30 @@ class Log:
 
     @property
     def log_end_offset(self) -> int:
-        """The next offset to be written."""
+        """The offset that the next record gets."""
         return self._published.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        """What a consumer sees is below it: the log end, unless the log is ``replicated``."""
+        """Consumers see the records below it: the log end, unless ``replicated`` is set."""
         return self._offsets.high_watermark
 
     @property
     def durable_offset(self) -> int:
-        """Everything below is on stable storage: behind the truth, never ahead of it [DUR-4]."""
+        """All records below it are durable; more may be, never fewer [DUR-4]."""
         return self._durable_end.durable.message_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """Where committed data ends: at an open transaction, or the high watermark [LSO-2]."""
+        """Where committed reads end: an open transaction or the high watermark [LSO-2]."""
         self._access.require_open()
         return self._reader.last_stable_offset()
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the first transaction begins that is open, or ended above the high watermark.
+        """The first offset of the earliest transaction that ends at or above the high watermark.
 
-        None when there is none, or the log was opened to be read [LSO-1].
+        An open transaction counts. None without one, or if the log was opened to read [LSO-1].
         """
         self._access.require_open()
         return self._offsets.first_unstable_offset
@@ -223,13 +224,13 @@ class Log:
     def open_transactions(self) -> tuple[OpenTransaction, ...]:
         """Return the transactions that are open, ascending by their first offsets.
 
-        The first of them holds the last stable offset. `OpenTransaction.is_hanging` says whether a
+        The first one holds the last stable offset. `OpenTransaction.is_hanging` says whether a
         transaction coordinator would have ended it by now.
 
         Raises
         ------
         CorruptLogError
-            The log is damaged where it would have to be read.
+            The log is damaged in a part that this call has to read.
 
         Source: [LSO-1]; Kafka ``kafka-transactions.sh find-hanging``.
         """
@@ -238,18 +239,18 @@ class Log:
 
     @property
     def recovery_point(self) -> int:
-        """What the next open will not check again.
+        """The recovery point that the checkpoint on disk has, at most the durable offset.
 
-        The checkpoint on disk, at or below the durable offset.
+        After a crash, an open checks the log from there on.
         """
         return self._durable_end.recovery_point
 
     def segments(self) -> tuple[Segment, ...]:
-        """Return the segments, ascending; the last is the active one."""
+        """Return all segments, ascending; the last is the active segment."""
         return self._local_log.segments.as_tuple
 
     def stats(self) -> dict[str, int | str | bool]:
-        """Return counters and sizes; the names follow Kafka's metrics."""
+        """Return counters and sizes by name; the names follow Kafka's metrics."""
         self._access.require_open()
         segments = self._local_log.segments
         return {
@@ -268,16 +269,17 @@ class Log:
         }
 
     def maybe_convert_to_offset_metadata(self, offset: int) -> LogOffsetMetadata:
-        """Return *offset* with its place, offset-only where it is not held here [HW-9]."""
+        """Return *offset* with its position; the offset alone when it is not stored here [HW-9]."""
         self._access.require_open()
         return self._local_log.offset_metadata(integer("offset", offset))
 
     def set_high_watermark_listener(self, listener: Callable[[int], None] | None) -> None:
-        """Call *listener* with each high watermark that the caller moved, under the append lock.
+        """Call *listener* with each high watermark that the caller sets [LIS-1].
 
-        That is of a log that was opened with ``replicated=True``: elsewhere it is the log end, and
-        each append returns it. It must not call the log; what it raises comes out of the call that
-        moved the watermark, which has moved. Setting it calls nothing; `close` drops it [LIS-1].
+        For a log opened with ``replicated=True``. In other logs the high watermark is the log end,
+        and no listener is called. The call happens under the append lock: *listener* must not use
+        the log. An exception of *listener* leaves the call that moved the high watermark, after the
+        move. `close` drops the listener.
         """
         self._access.require_open()
         callback("listener", listener)
@@ -286,26 +288,26 @@ class Log:
 
     @property
     def retention_size_in_percent(self) -> int:
-        """How much of ``retention.bytes`` the last run left in use; 0 without a limit [RET-11]."""
+        """Percent of ``retention.bytes`` in use after the last run; 0 without a limit [RET-11]."""
         return 0  # a reader deletes nothing
 
     # ---- leader epochs ---------------------------------------------------------------------------
 
     @property
     def latest_epoch(self) -> int | None:
-        """The newest leader epoch."""
+        """The newest leader epoch; None when the log has none."""
         return self._epochs.latest_epoch
 
     @property
     def leader_epochs(self) -> tuple[EpochEntry, ...]:
-        """All leader epochs that are known, ascending, each with its first offset.
+        """All known leader epochs, ascending, each with its first offset.
 
-        Of a handle that reads, as they were when it was opened.
+        A handle for reading has them as of its open.
         """
         return self._epochs.entries
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """Return the newest epoch up to *epoch* and where it ends, None when unknown [EPC-5]."""
+        """Return the newest epoch up to *epoch* and its end offset; None when unknown [EPC-5]."""
         self._access.require_open()
         found = self._epochs.end_offset_for(integer("epoch", epoch), self.log_end_offset)
         return None if found[1] < 0 else found
@@ -347,26 +349,26 @@ class Log:
         offset : int
             ``log_start_offset <= offset <= log_end_offset``.
         max_bytes : int or None
-            Soft limit in bytes of one fetch from one segment, Kafka's semantics: it begins with the
-            batch that contains *offset* and its last batch may be cut. None: a `LogScan` of
-            everything up to the end as it is now.
+            Soft limit in bytes of one fetch from one segment, with Kafka's semantics: the bytes
+            begin with the batch that contains *offset*, and the last batch may be cut. None: a
+            `LogScan` of all records up to the end as of now.
         isolation : Isolation or str
             ``log_end``, ``high_watermark`` and ``read_uncommitted`` (the same here), ``durable``,
             or ``read_committed``.
         min_one_message : bool
-            The first batch of a fetch comes whole even when it is larger than *max_bytes*.
+            Return the first batch whole even when it is larger than *max_bytes*.
 
         Returns
         -------
         FetchDataInfo or LogScan
-            Both give records when they are iterated, and Arrow.
+            Iterate either for records, or call ``to_arrow``.
 
         Raises
         ------
         OffsetOutOfRangeError
             *offset* is outside the range above.
         LogTruncatedError
-            The log was truncated in that moment [DUR-77].
+            The log was truncated during the read [DUR-77].
 
         Source: [RD-1, LOC-6]; Kafka ``UnifiedLog.read``, ``LocalLog.read``.
         """
@@ -404,34 +406,35 @@ class Log:
         Parameters
         ----------
         start_offset, end_offset : int or None
-            First offset, and the one behind the last; by default the whole log as it is now, as far
-            as it is here and not in remote storage. An end above the log's is the log's.
+            First offset, and one more than the last. Default: the whole local log as of now. An end
+            above the log end means the log end.
         columns : sequence of str or None
-            For Arrow: key, value, topic, partition, offset, timestamp, timestampType, headers,
-            leaderEpoch; by default all but the last.
+            For Arrow, some of key, value, topic, partition, offset, timestamp, timestampType,
+            headers, leaderEpoch. Default: all but the last.
         start_timestamp, end_timestamp : int, datetime or None
-            In ms, or with a time zone: records with ``start <= timestamp < end``.
+            In ms since 1970, or a datetime with a time zone. Only records with
+            ``start <= timestamp < end`` are returned.
         isolation : Isolation or str
             Where visible data ends; ``read_committed`` leaves out aborted transactions.
         check_crcs : bool
-            False trusts the bytes; bounds and order are checked all the same [DUR-79].
+            False: checksums are not compared; bounds and order are still checked [DUR-79].
         on_damage : str
-            ``raise``: the scan ends with an error where the log is damaged; its
-            ``next_readable_offset`` says where the next whole batch begins. ``skip``: the scan goes
-            on with the whole batches whose offsets fit those around them, also where the log ends
-            at damage for this handle. ``skipped`` of the scan says what it has left out. `salvage`
-            leaves out more: a batch whose leader epoch is older than that of a batch before it.
-            The scan searches each file from its beginning. With ``read_committed`` the records of a
-            transaction are left out too when its end may be among what is damaged; the headers of
-            all batches are read when the scan is made.
+            ``raise``: the scan ends with an error at the damage. ``next_readable_offset`` of the
+            error is the offset of the next whole batch.
+            ``skip``: the scan goes on with each whole batch whose offsets fit its neighbours, also
+            after the damage at which the log ends for this handle. ``skipped`` of the scan lists
+            what was left out. Each file is searched from its beginning. With ``read_committed``,
+            the headers of all batches are read first, and a transaction is left out when the damage
+            may hide its end. `salvage` leaves out more: batches whose leader epoch is older than
+            that of a batch before them.
 
         Raises
         ------
         OffsetOutOfRangeError
             *start_offset* is below the log start or above the log end.
         IllegalArgumentError
-            A reversed range, a column that does not exist, or ``on_damage="skip"`` with
-            ``check_crcs=False``: damage is found by checksums.
+            A reversed range, an unknown column, or ``on_damage="skip"`` with ``check_crcs=False``:
+            only checksums find damage.
         """
         self._access.require_open()
         flag("check_crcs", check_crcs)
@@ -462,7 +465,7 @@ class Log:
     def select(
         self, *columns: str, isolation: Isolation | IsolationName = Isolation.LOG_END
     ) -> LogScan:
-        """Return the whole log with these columns, for Arrow consumers."""
+        """Return a scan of the whole log with these columns, for Arrow consumers."""
         return self.scan(columns=columns, isolation=isolation)
 
     def to_arrow(
@@ -473,7 +476,7 @@ class Log:
         *,
         isolation: Isolation | IsolationName = Isolation.LOG_END,
     ) -> Any:
-        """Return a ``pyarrow.Table`` of a range; needs pyarrow. Parameters as in `scan`."""
+        """Return a range as a ``pyarrow.Table``, with the parameters of `scan`; needs pyarrow."""
         scan = self.scan(start_offset, end_offset, columns=columns, isolation=isolation)
         return scan.to_arrow()
 
@@ -500,27 +503,27 @@ class Log:
         min_one_message: bool = True,
         check_crcs: bool = False,
     ) -> FileRecords:
-        """Find what `read` would return and leave it in the file, to be sent as it is.
+        """Return what `read` would, with the bytes left in the file, to be sent unchanged.
 
         Parameters
         ----------
         offset, max_bytes, isolation, min_one_message
-            As in `read`, with Kafka's semantics of one fetch from one segment.
+            As in `read` for one fetch.
         check_crcs : bool
-            Check all whole batches, their CRC too, before anything can go out; else only the
-            headers on the way to the first batch are looked at, as in a fetch [DUR-79].
+            True: check all whole batches and their CRCs before any byte is sent. False: check only
+            the headers before the first batch, as a fetch does [DUR-79].
 
         Returns
         -------
         FileRecords
-            ``write_to`` sends it to a socket, pipe or file without a copy through this process.
+            ``write_to`` sends it to a socket, pipe or file without a copy in this process.
 
         Raises
         ------
         OffsetOutOfRangeError
             *offset* is below the log start or above the log end.
         CorruptRecordError
-            With *check_crcs*: a batch is damaged.
+            A batch is damaged; only with *check_crcs*.
 
         Source: Kafka ``UnifiedLog.read``, ``FileRecords.slice``.
         """
@@ -549,14 +552,15 @@ class Log:
         max_buffer_bytes: int = FETCH_MAX_BYTES,
         isolation: Isolation | IsolationName = Isolation.LOG_END,
     ) -> MessageSetReader:
-        """Return what reads this log by offset and max chunk, as Kafka's design pages say.
+        """Return a reader by offset and maximum chunk size, as Kafka's design pages describe it.
 
         Parameters
         ----------
         max_chunk_bytes : int
-            Size of a chunk; for a batch above it the read is tried again with twice the size.
+            Size of a chunk in bytes. For a larger batch, the reader doubles the size and reads
+            again.
         max_buffer_bytes : int
-            Where that ends: a larger batch is a `LimitExceededError`.
+            Largest size in bytes; a larger batch is a `LimitExceededError`.
         isolation : Isolation or str
             As in `read`.
         """
@@ -582,25 +586,25 @@ class Log:
         Parameters
         ----------
         offset : int or None
-            None = the log end: only what comes.
+            None = the log end: only new records.
         timeout : float or None
             Seconds without a new record after which the iterator ends; None = never.
         poll_interval : float
-            Seconds between two looks at the log.
+            Seconds between two checks for new records.
         isolation : Isolation or str
-            As in `scan`: ``read_committed`` waits for the end of a transaction.
+            As in `scan`; ``read_committed`` waits until a transaction ends.
 
         Raises
         ------
         OffsetOutOfRangeError
-            *offset* is not in the log, or was deleted before it could be read.
+            *offset* is not in the log, or was deleted before this call read it.
         LogTruncatedError
-            The writer cut the log below what was read already: it ends below that now, or holds
-            another batch where the last one was [DUR-77].
+            The writer truncated the log below the records that were read: it ends below them, or
+            has another batch at the place of the last one [DUR-77].
         LogNotFoundError
-            The log was deleted; one that was made in its place is not followed.
+            The log was deleted. A new log at its path is not followed.
         InconsistentTopicIdError
-            The same, where ``partition.metadata`` has another topic's id; the error has both.
+            The same, and ``partition.metadata`` has another topic id; the error has both ids.
         """
         self._access.require_open()
         start = self.log_end_offset if offset is None else integer("offset", offset)
@@ -614,16 +618,16 @@ class Log:
     def collect_aborted_transactions(
         self, start_offset: int, upper_bound_offset: int
     ) -> list[AbortedTransaction]:
-        """Return the aborted transactions that a fetch of the range has to know [LOC-10].
+        """Return the aborted transactions that a reader of the range needs [LOC-10].
 
-        Of the segments from that of *start_offset* on: one that ended before *start_offset* in the
-        same segment is among them, as in Kafka. Who reads them compares offsets.
+        The list may also have transactions that ended before *start_offset* in the same segment, as
+        in Kafka. Compare offsets.
 
         Raises
         ------
         CorruptIndexError
-            The index of one of these segments is not what the batches say. Kafka's profile believes
-            it.
+            The transaction index of a segment contradicts its batches. Kafka's profile does not
+            check.
         """
         self._access.require_open()
         start_offset = integer("start_offset", start_offset)
@@ -638,14 +642,13 @@ class Log:
     # ---- by time ---------------------------------------------------------------------------------
 
     def offset_for_timestamp(self, timestamp: int | datetime) -> int | None:
-        """Return the offset of the first record with that timestamp or a later one.
-
-        None without one.
+        """Return the offset of the first record with that timestamp or a later one, or None.
 
         Parameters
         ----------
         timestamp : int or datetime
-            In ms, or a datetime with a time zone; negative ones have no special meaning here.
+            In ms since 1970, or a datetime with a time zone. Negative values have no special
+            meaning.
         """
         cuts, reader = self._local_log.truncations, self._reader
         truncations_done = cuts.done
@@ -659,20 +662,20 @@ class Log:
     def fetch_offset_by_timestamp(
         self, timestamp: int | datetime, isolation: Isolation | IsolationName = Isolation.LOG_END
     ) -> FileTimestampAndOffset:
-        """Answer as a broker answers ListOffsets [TS-1].
+        """Return what a broker answers to ListOffsets [TS-1].
 
         Parameters
         ----------
         timestamp : int or datetime
-            In ms, a datetime with a time zone, or one of `SpecialTimestamp`: latest, earliest, max,
-            and so on.
+            In ms since 1970, a datetime with a time zone, or a `SpecialTimestamp` such as
+            ``LATEST``.
         isolation : Isolation or str
-            Nothing at or behind its end is found; it is the latest offset.
+            Where visible data ends. No record from there on is found; that offset is the latest.
 
         Returns
         -------
         FileTimestampAndOffset
-            ``offset`` -1 when nothing was found.
+            ``offset`` is -1 when no record was found.
 
         Source: [TS-1..TS-4, TS-6]; Kafka ``UnifiedLog.fetchOffsetByTimestamp``.
         """
@@ -691,24 +694,24 @@ class Log:
     # ---- checks ----------------------------------------------------------------------------------
 
     def verify(self, progress: Callable[[str, int, int], None] | None = None) -> VerifyReport:
-        """Check every batch, index, sidecar and small file of the directory; changes nothing.
+        """Check every batch, index, sidecar and small file of the directory; change nothing.
 
-        The same check as `segstore verify`: what is there now, whatever this handle has seen.
+        The check is that of `segstore verify`. It reads the files as they are now.
 
         Parameters
         ----------
         progress : callable or None
-            Called with ``"verify"``, bytes checked, bytes to check.
+            Called with ``"verify"``, the bytes checked and the bytes to check.
 
         Returns
         -------
         VerifyReport
-            ``findings`` has what is wrong, each with a code; ``ok`` is whether there is none.
+            ``findings`` lists what is wrong, each with a code; ``ok`` is True without findings.
 
         Raises
         ------
         ClosedError
-            The log was closed, before or meanwhile.
+            The log is closed, or was closed during the check.
         """
         self._access.require_open()
         callback("progress", progress)
@@ -719,19 +722,19 @@ class Log:
     def missing_records(self) -> list[MissingRecords]:
         """Return the gaps between segments in which records are missing, ascending.
 
-        Of other gaps nothing tells whether they had records: compaction leaves such gaps. This
-        looks at the end of each segment and reads no other batch; `verify` reads all of them.
+        A gap that compaction left looks the same as a loss: only gaps with proof are returned. The
+        call reads the end of each segment; `verify` reads all batches.
 
         Returns
         -------
         list of MissingRecords
-            ``first_offset``, ``next_offset`` (the one behind the last) and ``shown_by``: the name
-            of the file that proves it.
+            ``first_offset``, ``next_offset`` (one more than the last) and ``shown_by``: the name of
+            the file that proves the loss.
 
         Raises
         ------
         ClosedError
-            The log was closed.
+            The log is closed.
 
         Notes
         -----
@@ -746,32 +749,31 @@ class Log:
         bytes_per_second: int | None = checker.SCRUB_BYTES_PER_SECOND,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> VerifyReport:
-        """As `verify`, of the bytes as they are on the disk, slowly; changes nothing.
+        """Check what `verify` checks, with the bytes on the disk, slowly; change nothing.
 
-        The check goes past the page cache: what the system has in
-        memory of the ``.log`` files is dropped first, so that a disk that lost bits is found out
-        while another copy is there to be had. Deletions, truncations and appends go on meanwhile.
+        The check first drops the ``.log`` files from the page cache. So it finds a disk that loses
+        bits while another copy still exists. Deletions, truncations and appends go on meanwhile.
 
         Parameters
         ----------
         bytes_per_second : int or None
-            How fast it may read, 64 MiB; None = as fast as it goes.
+            Limit of the read rate, 64 MiB by default; None = no limit.
         progress : callable or None
-            Called with ``"scrub"``, bytes read, bytes to read.
+            Called with ``"scrub"``, the bytes read and the bytes to read.
 
         Returns
         -------
         VerifyReport
-            As of `verify`.
+            As `verify` returns it.
 
         Raises
         ------
         ClosedError
-            The log was closed, before or meanwhile.
+            The log is closed, or was closed during the check.
 
         Notes
         -----
-        [DUR-60]. The kernel keeps what is mapped, or not written back yet.
+        [DUR-60]. The kernel keeps pages that are mapped, or not yet written to the disk.
         """
         self._access.require_open()
         if bytes_per_second is not None:
@@ -790,18 +792,18 @@ class Log:
 
     @property
     def remote_log_enabled(self) -> bool:
-        """Whether the log has a part in remote storage [UNI-6]."""
+        """Whether a part of the log is in remote storage [UNI-6]."""
         return self._remote.tier is not None
 
     @property
     def local_log_start_offset(self) -> int:
-        """Where the log begins here; the log start where nothing is in remote storage [UNI-2]."""
+        """The first local offset; the log start without remote storage [UNI-2]."""
         tier = self._remote.tier
         return self.log_start_offset if tier is None else tier.local_log_start_offset
 
     @property
     def highest_offset_in_remote_storage(self) -> int:
-        """The last offset that is known to be in remote storage, -1 for none."""
+        """The last offset that is known to be in remote storage; -1 = none."""
         tier = self._remote.tier
         return NOTHING_UPLOADED if tier is None else tier.highest_offset
 
@@ -823,18 +825,19 @@ class Log:
     # ---- reading what others write ---------------------------------------------------------------
 
     def refresh(self) -> int:
-        """Look for what another process wrote since.
+        """Look for records that another process has written; returns the log end.
 
-        Returns the log end. Nothing to do for a writer.
+        A handle for writing has nothing to look for.
 
         Raises
         ------
         LogTruncatedError
-            The writer cut the log below what was seen; this handle shows the log as it is now.
+            The writer truncated the log below what this handle has seen. From now on the handle
+            shows the log as it is.
         LogNotFoundError
-            The log was deleted; one that was made in its place is not followed.
+            The log was deleted. A new log at its path is not followed.
         InconsistentTopicIdError
-            The same, where ``partition.metadata`` has another topic's id; the error has both.
+            The same, and ``partition.metadata`` has another topic id; the error has both ids.
         """
         self._access.require_open()
         follower = self._follower
@@ -850,13 +853,13 @@ class Log:
     # ---- the end ---------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close all files; twice is harmless."""
+        """Close all files; a second call does nothing."""
         self._closing.end(None)
 
     def close_quietly(self) -> None:
-        """Let go of everything and write nothing.
+        """Release everything and write nothing, as if the process had died.
 
-        As if the process had died (Kafka ``closeQuietly``).
+        Kafka ``closeQuietly``.
         """
         self._closing.end(None)
 
@@ -898,7 +901,10 @@ class Log:
 
 
 class UnifiedLog(Log):
-    """One partition's log; any number of threads append and read. Made by `segstore.open`."""
+    """The log of one partition, to be written and read by any number of threads.
+
+    `segstore.open` returns one.
+    """
 
     __slots__ = ("_appender", "_lane_switch")  # every append looks there
 
@@ -970,43 +976,43 @@ class UnifiedLog(Log):
 
     @property
     def topic_id(self) -> uuid.UUID | None:
-        """The topic's id, None when none is known; in ``partition.metadata``."""
+        """The topic's id, as in ``partition.metadata``; None when it is unknown."""
         return self._topic_identity.topic_id
 
     # ---- append ----------------------------------------------------------------------------------
 
     def append(self, records: Records, *, timestamp: int | datetime | None = None) -> LogAppendInfo:
-        """Append records and return when they are as safe as `durability` says.
+        """Append records; return when they are as durable as `durability` says.
 
         Parameters
         ----------
         records : iterable, Record or Arrow data
             ``(key, value)`` or ``(timestamp, key, value)`` tuples of bytes or None, `Record`
             objects, or anything with ``__arrow_c_stream__`` (key, value, timestamp, headers).
-            A timestamp is one as below; the index of a DataFrame is none and is refused.
+            Timestamps are as below; the index of a DataFrame row is not one, and is refused.
         timestamp : int, datetime or None
-            In ms, or with a time zone, for records without one; None = now.
+            For records without one: ms since 1970, or a datetime with a time zone; None = now.
 
         Returns
         -------
         LogAppendInfo
-            First and last offset, and more.
+            First and last offset, sizes, times.
 
         Raises
         ------
         RecordTypeError
-            Something that is no record.
+            An object is not a record.
         RecordTooLargeError
-            A record that no batch of ``max_message_bytes`` holds.
+            A record does not fit a batch of ``max_message_bytes``.
         RecordBatchTooLargeError
-            A record that no segment of ``segment_bytes`` holds; nothing was appended.
+            A record does not fit a segment of ``segment_bytes``; nothing was appended.
         LimitExceededError
-            A record that is larger than ``max_decompressed_batch_bytes`` before compression.
+            A record is larger than ``max_decompressed_batch_bytes`` before compression.
         InvalidRecordError, InvalidTimestampError
-            Records against the log's settings; ``record_errors`` names them by their index.
+            The log's settings forbid some records; ``record_errors`` lists their indexes.
         DiskFullError
-            No space: nothing was appended, the log stays writable. What is larger than a segment
-            goes in several steps; those before the failed one stay, and the message names them.
+            No space: nothing was appended, and the log stays writable. An append larger than a
+            segment has several steps: those before the failed one stay, and the message says so.
         """
         lane = self._lane_switch.lane
         done = None if lane is None else lane.append(records, timestamp)  # [D11]
@@ -1025,36 +1031,37 @@ class UnifiedLog(Log):
         verification_guard: VerificationGuard = VerificationGuard.SENTINEL,
         transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
     ) -> LogAppendInfo:
-        """Append prebuilt batches, also of idempotent and transactional producers.
+        """Append prebuilt batches, also those of idempotent and transactional producers.
 
-        Offsets, leader epoch and largest timestamp are stamped in a copy. A batch that its producer
-        sent before is not appended again: the answer is that of the first time.
+        The log sets offsets, leader epoch and largest timestamp in a copy. A batch that its
+        producer sent before is not appended again: the call returns the result of the first time.
 
         Parameters
         ----------
         batches : Buffer, MemoryRecords or EncodedBatches
-            Bytes count as a produce request and hold one batch, as Kafka wants it [APP-31];
+            Bytes are a produce request, which holds one batch, as in Kafka [APP-31].
             `MemoryRecords` and `EncodedBatches` may hold many. Base offsets are 0.
         leader_epoch : int or None
-            None = the log's latest, 0 for a new log.
+            None = the latest one of the log; 0 for a new log.
         origin : AppendOrigin
-            CLIENT: everything is checked. COORDINATOR: the markers that end transactions.
-            RAFT_LEADER: offsets and epochs are in the batches and stay.
+            CLIENT: a producer, everything is checked. COORDINATOR: markers that end transactions.
+            RAFT_LEADER: the batches keep their offsets and epochs.
         verification_guard : VerificationGuard
-            Of `maybe_start_transaction_verification`; asked for where verification is on (KIP-890).
+            From `maybe_start_transaction_verification`; required where verification is on
+            (KIP-890).
         transaction_version : int
-            Of the transaction that a marker ends, 0 to 2: markers need it [PSM-18].
+            For markers: version of the transaction that the marker ends, 0 to 2 [PSM-18].
 
         Raises
         ------
         CorruptRecordError, InvalidRecordError, UnsupportedFormatError
-            What the batches are refused for; nothing was appended.
+            A batch is damaged, breaks a rule, or has an unknown format; nothing was appended.
         RecordTooLargeError
             A batch is larger than ``max_message_bytes``.
         RecordBatchTooLargeError
-            All together are larger than a segment.
+            The batches together are larger than a segment.
         InvalidEpochError
-            *leader_epoch* is older than the log's latest [DUR-64].
+            *leader_epoch* is older than the latest one of the log [DUR-64].
         OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTxnStateError,
         TransactionCoordinatorFencedError
             The producer may not append this now [PSM-11..PSM-18].
@@ -1083,23 +1090,23 @@ class UnifiedLog(Log):
     def append_as_follower(
         self, batches: Buffer | MemoryRecords, leader_epoch: int
     ) -> LogAppendInfo:
-        """Append batches of another log as they are: offsets, epochs and timestamps are kept.
+        """Append batches of another log unchanged, with their offsets, epochs and timestamps.
 
         Parameters
         ----------
         batches : Buffer or MemoryRecords
             Offsets ascend from the log end on; gaps are accepted.
         leader_epoch : int
-            The epoch of the leader they are from: batches of a newer one are left out [APP-4.3].
+            Epoch of the leader that sent them; batches of a newer epoch are left out [APP-4.3].
 
         Raises
         ------
         UnexpectedAppendOffsetError
             The first offset is below the log end.
         InvalidEpochError
-            An epoch is older than the log's latest [DUR-64].
+            An epoch is older than the latest one of the log [DUR-64].
         InvalidTxnStateError
-            Data outside a transaction of a producer that has one open.
+            A producer with an open transaction has a batch outside of it.
 
         Source: [APP-2, APP-9, PSM-15]; Kafka ``UnifiedLog.appendAsFollower``.
         """
@@ -1116,30 +1123,31 @@ class UnifiedLog(Log):
     # ---- roll, flush -----------------------------------------------------------------------------
 
     def roll(self, expected_next_offset: int | None = None) -> Segment:
-        """Begin a new segment at the log end; returns it [ROL-1]."""
+        """Begin a new segment at the log end; returns the new segment [ROL-1]."""
         with self._changing:
             self._writer.begin_change()
             return self._writer.roll(expected_next_offset)
 
     def flush(self, *, force_active_segment: bool = False) -> int:
-        """Bring everything appended so far to stable storage; returns the durable offset.
+        """Make all appended records durable with fsync; returns the durable offset.
 
         Parameters
         ----------
         force_active_segment : bool
-            Also when it is empty: its files are made and synced, as before a clean stop [FLU-3].
+            Also create and sync the files of an empty active segment, as a clean close does
+            [FLU-3].
 
         Raises
         ------
         FsyncFailedError
-            The sync failed: the log is read-only from here on [DUR-35].
+            An fsync failed. From now on the log is read-only [DUR-35].
         """
         self._access.require_writable()
         flag("force_active_segment", force_active_segment)
         return self._flusher.flush_log(force_active_segment=force_active_segment)
 
     def flush_up_to_offset_exclusive(self, offset: int) -> int:
-        """Bring what is below *offset* to stable storage, or more; returns the durable offset.
+        """Make at least the records below *offset* durable; returns the durable offset.
 
         Source: [FLU-1]; Kafka ``UnifiedLog.flushUptoOffsetExclusive``.
         """
@@ -1152,34 +1160,35 @@ class UnifiedLog(Log):
     def truncate_to(self, offset: int) -> bool:
         """Remove the records from *offset* on, durably; returns whether there were any.
 
-        Source: [TRU-1..TRU-3].
+        The batch that holds *offset* is removed whole, as in Kafka. The next append still gets
+        *offset*. Without an append, the log ends at the first offset of that batch after the next
+        open: no file has the later end [TRU-5].
 
-        A batch that holds *offset* goes whole; the next append gets *offset* all the same [TRU-5],
-        as in Kafka. Without one, the log ends at the first offset of that batch when it is opened
-        again: no file says that it had been longer.
-        Below the log start it empties the log and moves the log start back to *offset*: deleted
-        records do not come back [TRU-2]. Where only remote storage has what lies below *offset*,
-        the log start stays; in Kafka's profile it moves there, and those records are given up.
+        An *offset* below the log start empties the log and moves the log start back to *offset*;
+        deleted records do not return [TRU-2]. If the records below *offset* are only in remote
+        storage, the log start stays. In Kafka's profile it moves to *offset*, which loses them.
 
         Parameters
         ----------
         offset : int
             The next offset to be written; at or above the log end nothing changes.
+
+        Source: [TRU-1..TRU-3].
         """
         with self._changing:
             offset = natural("offset", offset)
             return self._truncation.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Remove all records, durably, and go on at *offset* [TRU-4].
+        """Remove all records, durably; the next record gets *offset* [TRU-4].
 
         Parameters
         ----------
         log_start_offset : int or None
-            Where a log begins that has a part in remote storage, at most *offset*; None = there,
-            as without one: no offset below the first segment can be read here, and the next open
-            would move the log start there [UNI-2, LDR-9]. In Kafka's profile the handle has it all
-            the same until then.
+            The new log start of a log with a part in remote storage, at most *offset*. None =
+            *offset*. Without such a part it is always *offset*: no lower offset can be read, and
+            the next open would move the log start there [UNI-2, LDR-9]. A handle in Kafka's profile
+            keeps the lower log start until then.
         """
         with self._changing:
             offset = natural("offset", offset)
@@ -1193,21 +1202,21 @@ class UnifiedLog(Log):
             self._truncation.truncate_fully_and_start_at(offset, log_start)
 
     def delete_records(self, before_offset: int) -> int:
-        """Remove the records below *before_offset*; returns the log start offset, durable [LST-4].
+        """Remove the records below *before_offset*; returns the new, durable log start [LST-4].
 
-        Files go when all of their records are below it, and are unlinked after
+        A file goes when all its records are below the log start. It is unlinked after
         ``file_delete_delay_ms``.
 
         Parameters
         ----------
         before_offset : int
-            At most the high watermark; -1 = the high watermark, so that every record goes that
+            At most the high watermark; -1 = the high watermark, which removes all records that
             consumers see.
 
         Raises
         ------
         OffsetOutOfRangeError
-            It is above the high watermark, or below -1.
+            *before_offset* is above the high watermark, or below -1.
         """
         with self._changing:
             before_offset = integer("before_offset", before_offset)
@@ -1229,34 +1238,34 @@ class UnifiedLog(Log):
             return self.log_start_offset
 
     def delete_old_segments(self) -> int:
-        """Delete the segments that nobody needs to keep; returns how many [RET-1].
+        """Delete the segments that retention does not keep; returns how many [RET-1].
 
-        Those below the log start, and by ``retention.bytes`` and ``retention.ms`` where the
-        policy contains ``delete``. Only what lies below the high watermark goes. The log start
-        moves first, durably; files are unlinked after ``file_delete_delay_ms`` [DUR-19].
+        These are the segments below the log start, and with the policy ``delete`` those beyond
+        ``retention.bytes`` or ``retention.ms``. All end at or below the high watermark. The log
+        start moves first, durably; files are unlinked after ``file_delete_delay_ms`` [DUR-19].
 
-        Of a log that is copied to remote storage, what goes has been uploaded, or lies below the
-        log start; ``local.retention.bytes`` and ``local.retention.ms`` say when, and the local log
-        start moves instead [RET-2, RET-4, RET-8].
+        With remote storage, only uploaded segments and those below the log start are deleted.
+        ``local.retention.bytes`` and ``local.retention.ms`` decide, and the local log start moves
+        instead [RET-2, RET-4, RET-8].
 
         Raises
         ------
         CorruptLogError
-            Damage may hide the newest record of a segment that is old by all that can be read of
-            it: it stays. What went before it is deleted.
+            Damage may hide the newest record of a segment that otherwise is old enough. The segment
+            stays; segments before it are deleted.
         """
         with self._changing:
             return self._retention.delete_old_segments()
 
     @property
     def retention_size_in_percent(self) -> int:
-        """How much of ``retention.bytes`` the last run left in use; 0 without a limit [RET-11]."""
+        """Percent of ``retention.bytes`` in use after the last run; 0 without a limit [RET-11]."""
         return self._retention.size_in_percent
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Move the log start forwards, durably; returns whether it moved [LST-1].
+        """Move the log start up to *offset*, durably; returns whether it moved [LST-1].
 
-        No file goes: `delete_old_segments` deletes those that end below it [LST-2].
+        No file is deleted: `delete_old_segments` deletes those that end below it [LST-2].
 
         Raises
         ------
@@ -1270,9 +1279,9 @@ class UnifiedLog(Log):
     # ---- high watermark --------------------------------------------------------------------------
 
     def update_high_watermark(self, offset: int) -> int:
-        """Move the high watermark, between log start and log end; returns where it is [HW-2].
+        """Set the high watermark, between log start and log end; returns its value [HW-2].
 
-        It may move backwards. It is not written down: after an open it is the log start [UNI-4].
+        It may move backwards. No file stores it: after an open it is the log start [UNI-4].
 
         Raises
         ------
@@ -1286,19 +1295,19 @@ class UnifiedLog(Log):
     def maybe_increment_high_watermark(
         self, high_watermark: LogOffsetMetadata
     ) -> LogOffsetMetadata | None:
-        """Move the high watermark forwards, as a leader; returns the old one if it moved [HW-4].
+        """Raise the high watermark, as a leader does; returns the old one if it moved [HW-4].
 
         Raises
         ------
         IllegalArgumentError
-            It is above the log end.
+            *offset* is above the log end.
         """
         with self._changing:
             instance("high_watermark", high_watermark, LogOffsetMetadata, "a LogOffsetMetadata")
             return self._offsets.maybe_increment_high_watermark(high_watermark)
 
     def maybe_update_high_watermark(self, offset: int) -> int | None:
-        """Take over the leader's high watermark, as a follower; returns the new one if it moved.
+        """Set the leader's high watermark, as a follower; returns the new one if it moved.
 
         Source: [HW-5].
         """
@@ -1309,7 +1318,7 @@ class UnifiedLog(Log):
             return None if new == old else new
 
     def fetch_offset_snapshot(self) -> LogOffsetSnapshot:
-        """Return log start, log end, high watermark and last stable offset, with their places.
+        """Return log start, log end, high watermark and last stable offset, with positions.
 
         Source: [LSO-4].
         """
@@ -1319,14 +1328,14 @@ class UnifiedLog(Log):
     # ---- leader epochs ---------------------------------------------------------------------------
 
     def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
-        """Note that *epoch* begins at *start_offset*, durably [EPC-2].
+        """Record durably that *epoch* begins at *start_offset* [EPC-2].
 
         Raises
         ------
         IllegalArgumentError
-            One of them is negative.
+            An argument is negative.
         InvalidEpochError
-            *epoch* is older than the newest [DUR-64].
+            *epoch* is older than the newest one [DUR-64].
         """
         with self._changing:
             epoch = arguments.leader_epoch(epoch)
@@ -1337,24 +1346,24 @@ class UnifiedLog(Log):
     # ---- producers, transactions -----------------------------------------------------------------
 
     def active_producers(self) -> list[ActiveProducer]:
-        """Return the producers that are known: their epochs, sequences, open transactions."""
+        """Return all known producers with their epochs, sequences and open transactions."""
         with self._changing:
             return active_producers.active_producers(self._producers)
 
     def abort_transaction(
         self, producer_id: int, producer_epoch: int | None = None
     ) -> LogAppendInfo:
-        """Append the ABORT marker that an open transaction lacks, when nobody else will.
+        """Append the ABORT marker of an open transaction that its coordinator will not end.
 
-        The marker has the epochs of the producer and of its last coordinator, as Kafka's tool sends
-        it. A producer that is alive can go on, in a new transaction.
+        The marker has the epochs of the producer and of its last coordinator, as with Kafka's tool.
+        A producer that still runs can begin a new transaction.
 
         Parameters
         ----------
         producer_id : int
             0 or more.
         producer_epoch : int or None
-            Refuse when the producer has another epoch now; None = whatever it is.
+            Refuse when the producer has another epoch; None = any epoch.
 
         Raises
         ------
@@ -1380,36 +1389,36 @@ class UnifiedLog(Log):
         return self.append_as_leader(marker, origin=AppendOrigin.COORDINATOR, transaction_version=0)
 
     def last_records_of_active_producers(self) -> dict[int, LastRecord]:
-        """Return where each producer's newest data is; compaction keeps it [PSM-75]."""
+        """Return the place of each producer's newest data, which compaction keeps [PSM-75]."""
         with self._changing:
             return active_producers.last_records_of_active_producers(self._producers)
 
     @property
     def producer_id_count(self) -> int:
-        """Number of producers that are known; takes no lock."""
+        """Number of known producers; takes no lock."""
         self._access.require_writable()
         return self._producers.producer_id_count
 
     def remove_expired_producers(self, now_ms: int | None = None) -> None:
-        """Forget the producers that are silent for too long [PSM-45].
+        """Remove the producers that have been silent for too long [PSM-45].
 
         Parameters
         ----------
         now_ms : int or None
-            None = the wall clock.
+            In ms since 1970; None = the wall clock.
         """
         with self._changing:
             now = self._directory.wall_clock_ms() if now_ms is None else integer("now_ms", now_ms)
             self._producers.remove_expired_producers(now)
 
     def has_late_transaction(self, now_ms: int | None = None) -> bool:
-        """Whether a transaction hangs: open for longer than a coordinator allows [PSM-46]."""
+        """Whether a transaction is open for longer than a coordinator allows [PSM-46]."""
         self._access.require_writable()
         now_ms = self._directory.wall_clock_ms() if now_ms is None else integer("now_ms", now_ms)
         return self._producers.has_late_transaction(now_ms)
 
     def take_producer_snapshot(self) -> None:
-        """Write the producers down, as a close and a roll do [PSM-51]."""
+        """Write the producer state to a ``.snapshot`` file, as close and roll do [PSM-51]."""
         with self._changing:
             self._producers.take_snapshot()
 
@@ -1421,7 +1430,7 @@ class UnifiedLog(Log):
         *,
         supports_epoch_bump: bool = False,
     ) -> VerificationGuard:
-        """Return the guard that a transaction's first batch must be appended with [PSM-32].
+        """Return the guard to append a transaction's first batch with [PSM-32].
 
         Raises
         ------
@@ -1442,11 +1451,11 @@ class UnifiedLog(Log):
             )
 
     def rebuild_transaction_indexes(self) -> list[str]:
-        """Make the transaction indexes anew that the batches contradict; returns their names.
+        """Rebuild each transaction index that contradicts the batches; returns the names.
 
-        All batch headers are looked at, and appends wait meanwhile. Readers here do not ask these
-        files; a broker that opens the directory later believes them. One stays as it is where
-        damaged or missing batches hide what it should hold: `verify` names it.
+        The call reads all batch headers; appends wait meanwhile. Readers of segstore do not use
+        these files, but a broker that opens the directory later trusts them. An index stays when
+        damaged or missing batches hide what belongs into it: `verify` reports that one.
 
         Source: [DUR-8, DUR-52].
         """
@@ -1458,16 +1467,16 @@ class UnifiedLog(Log):
     # ---- remote storage --------------------------------------------------------------------------
 
     def update_highest_offset_in_remote_storage(self, offset: int) -> None:
-        """Note that everything up to *offset* is in remote storage: it may be deleted here [LST-6].
+        """Report that all records up to *offset* are in remote storage and may go here [LST-6].
 
-        A lower one than before changes nothing; nor does any, with a warning, in a log that has no
-        remote part. It is not written down: after an open the embedder says it again.
+        A lower offset than before changes nothing. In a log without a remote part nothing changes,
+        and a warning is logged. No file stores it: after an open, the caller reports it again.
 
         Raises
         ------
         IllegalArgumentError
-            No record has it: the log ends there or below, or it is below -1. What is appended later
-            would count as uploaded, and be deleted [DUR-26]. Kafka's profile takes any.
+            *offset* is at or above the log end, or below -1: later records would count as uploaded,
+            and be deleted [DUR-26]. Kafka's profile accepts any offset.
         """
         with self._changing:
             offset = integer("offset", offset)
@@ -1487,10 +1496,10 @@ class UnifiedLog(Log):
             tier.raise_highest_offset(offset)
 
     def update_log_start_offset_from_remote_tier(self, offset: int) -> bool:
-        """Move the log start to what remote storage still has, durably; returns whether it moved.
+        """Move the log start to the first offset in remote storage, durably.
 
-        As `maybe_increment_log_start_offset`; a log that has no remote part stays as it is, with a
-        warning [LST-6].
+        Returns whether it moved. Otherwise as `maybe_increment_log_start_offset`. In a log without
+        a remote part nothing changes, and a warning is logged [LST-6].
         """
         with self._changing:
             offset = integer("offset", offset)
@@ -1500,16 +1509,15 @@ class UnifiedLog(Log):
             return False
 
     def maybe_increment_local_log_start_offset(self, offset: int) -> None:
-        """Let the local part begin at *offset*, unless it begins above that [LST-3].
+        """Move the local log start up to *offset* [LST-3].
 
-        Nothing else moves and no file goes: the next `delete_old_segments` deletes what is
-        uploaded. A log that has no remote part stays as it is, with a warning.
+        No file is deleted: the next `delete_old_segments` deletes uploaded segments below it. In a
+        log without a remote part nothing changes, and a warning is logged.
 
         Raises
         ------
         OffsetOutOfRangeError
-            It is above the high watermark, as a log start cannot be [LST-5]. Kafka's profile takes
-            any.
+            *offset* is above the high watermark [LST-5]. Kafka's profile accepts any offset.
         """
         with self._changing:
             offset = integer("offset", offset)
@@ -1528,16 +1536,16 @@ class UnifiedLog(Log):
     # ---- settings --------------------------------------------------------------------------------
 
     def update_config(self, config: LogConfig) -> LogConfig:
-        """Use other settings from the next decision on; returns the old ones [UNI-7].
+        """Use other settings from now on; returns the old ones [UNI-7].
 
-        Files that are open keep the size of their indexes. Where the new ones end a remote part of
-        the log, it begins at its local log start from then on.
+        Open files keep the size of their indexes. If the new settings end remote storage, the log
+        begins at its local log start from then on.
 
         Raises
         ------
         IllegalArgumentError
-            They contradict each other for a log in remote storage, or turn that off without
-            ``remote_log_delete_on_disable``.
+            The settings contradict each other for a log in remote storage, or end remote storage
+            without ``remote_log_delete_on_disable``.
         """
         with self._changing:
             instance("config", config, LogConfig, "a LogConfig")
@@ -1556,29 +1564,28 @@ class UnifiedLog(Log):
         return old
 
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
-        """Give the log the id of its topic, on stable storage before the next batch [UNI-8].
+        """Give the log the id of its topic, durable before the next batch [UNI-8].
 
         Raises
         ------
         InconsistentTopicIdError
-            It has another one.
+            The log has another id.
         """
         with self._changing:
             check_topic_id(topic_id)
             self._take_topic_id(topic_id)
 
     def restore_topic_id(self) -> bool:
-        """Write a lost ``partition.metadata`` again, by the topic's other partitions [UNI-5].
+        """Write a missing or unreadable ``partition.metadata`` again [UNI-5].
 
-        One that is missing, or cannot be read. The id comes from the partitions of the topic in the
-        same log directory. All of these that can be read must agree, and ``topics.json`` too; alone
-        that is no source. Returns whether the file was written: False where the log has an id, or
-        no other partition has one.
+        The id comes from the other partitions of the topic in the same log directory. All that can
+        be read must agree, and ``topics.json`` too; ``topics.json`` alone is not enough. Returns
+        whether the file was written: False when the log has an id, or no other partition has one.
 
         Raises
         ------
         InconsistentTopicIdError
-            They do not agree; nothing was written.
+            The partitions do not agree; nothing was written.
         """
         with self._changing:
             parent = self._open_handles.parent
@@ -1600,20 +1607,20 @@ class UnifiedLog(Log):
     ) -> SidecarsReport:
         """Check every sealed segment, and write the checksum sidecar of each that has none.
 
-        As ``checksum_sidecar=True`` does behind each roll. Appends, truncations and deletions go on
-        meanwhile. Source: [DUR-60].
+        ``checksum_sidecar=True`` does the same after each roll. Appends, truncations and deletions
+        go on meanwhile. Source: [DUR-60].
 
         Parameters
         ----------
         progress : callable or None
-            Called with ``"sidecars"``, bytes checked, bytes to check.
+            Called with ``"sidecars"``, the bytes checked and the bytes to check.
 
         Raises
         ------
         IllegalArgumentError
-            The log was opened with ``recovery="kafka"``, which makes no files but Kafka's.
+            The log was opened with ``recovery="kafka"``, which creates only Kafka's files.
         DiskFullError
-            What was written until then stays.
+            No space; the sidecars written so far stay.
         """
         from segstore.log.sidecar_writing import SidecarWriting
 
@@ -1633,24 +1640,24 @@ class UnifiedLog(Log):
     # ---- the directory, the end ------------------------------------------------------------------
 
     def rename_dir(self, name: str, *, reinitialize: bool = True) -> bool:
-        """Rename the directory within the one above it, durably; returns whether it changed.
+        """Rename the directory, within its parent, durably; returns whether the name changed.
 
         Source: [REN-1, LOC-23]; Kafka ``UnifiedLog.renameDir``.
 
         Parameters
         ----------
         name : str
-            ``<topic>-<partition>``, or with one of Kafka's endings ``.<id>-delete``, ``-future``,
+            ``<topic>-<partition>``, also with Kafka's endings ``.<id>-delete``, ``-future`` or
             ``-stray``.
         reinitialize : bool
-            False for a topic that is being deleted: from then on nothing can be appended.
+            False: the topic is being deleted, and later appends are refused.
 
         Raises
         ------
         NotALogError
-            *name* is not that of a partition's directory.
+            *name* is not the name of a partition directory.
         IllegalStateError
-            The directory above cannot be opened.
+            The parent directory cannot be opened.
         """
         with self._changing:
             instance("name", name, str, "a str")
@@ -1686,14 +1693,14 @@ class UnifiedLog(Log):
         self.topic_partition = topic_partition
 
     def close(self) -> None:
-        """Sync, trim, write checkpoints and the clean marker, let go of everything.
+        """Sync all data, write the checkpoints and the clean shutdown marker, release everything.
 
-        Twice is harmless.
+        A second call does nothing.
 
         Raises
         ------
         SegstoreError
-            A step failed: what was synced is safe, the next open recovers the rest [DUR-24].
+            A step failed: what was synced is durable, and the next open recovers the rest [DUR-24].
         """
         with self._failure_mark.poisoned_by(*IO_ERRORS):
             self._closing.end(self._close_cleanly)
@@ -1765,14 +1772,14 @@ class UnifiedLog(Log):
                 _log.warning("%s: no producer snapshot: %s", self.path, error)
 
     def delete(self) -> None:
-        """Close the log and remove its directory with everything in it, durably [DEL-1].
+        """Close the log and remove its directory with all files, durably [DEL-1].
 
-        Also of a log that was closed [CLO-2]. Source: Kafka ``UnifiedLog.delete``.
+        Also works on a closed log [CLO-2]. Source: Kafka ``UnifiedLog.delete``.
 
         Raises
         ------
         LogLockedError
-            It was closed, and somebody else has it open for writing now.
+            The log was closed, and another writer has it open now.
         """
         if not self.closed:
             self._closing.end_by(self._changing, self._remove)

@@ -1,8 +1,8 @@
 """Many logs in one directory (Kafka ``LogManager``): list, create, open, append by key, close.
 
-The directory is a broker's ``log.dirs``: while it is open for writing its ``.lock`` is held, the
-file that a broker locks [DUR-65]; after a clean close its checkpoints and marker are what a broker
-looks for. Retention, compaction and schedules are not here.
+The directory is like a broker's ``log.dirs``. An open for writing locks its ``.lock``, as a broker
+does [DUR-65]. A clean close leaves the checkpoints and the marker that a broker looks for.
+Retention, compaction and schedules are not here.
 """
 
 from __future__ import annotations
@@ -64,21 +64,26 @@ MAX_PARTITIONS_OF_A_TOPIC: Final = 100_000
 def open_dir(
     path: str | os.PathLike[str], *, read_only: bool = False, **settings: Unpack[OpenKeywords]
 ) -> LogManager:
-    """Open a log directory: the one that holds ``<topic>-<partition>`` directories.
+    """Open a log directory, which holds ``<topic>-<partition>`` directories.
 
     Parameters
     ----------
     path : path
-        Created when it is missing, unless *read_only*.
+        The log directory; created when it is missing, unless *read_only*.
     read_only : bool
         Take no lock and change nothing; works beside a writer.
     **settings
         As for ``segstore.open``, for every log. ``progress`` must not use the manager.
 
+    Returns
+    -------
+    LogManager
+        Lists, creates and opens the logs in the directory.
+
     Raises
     ------
     LogLockedError
-        A broker or another manager holds the directory, or somebody one of its partitions.
+        A broker or another manager has the directory open, or another writer one of its logs.
     NotALogError
         *path* is a file, or the directory of one partition.
     """
@@ -86,11 +91,11 @@ def open_dir(
 
 
 class LogManager:
-    """The logs of one directory; safe to use from several threads.
+    """The logs of one directory; safe to use from several threads. `open_dir` returns one.
 
-    A log is opened when it is first asked for and stays open until `close`. An I/O error of one
-    ends writing in all: they can be read until the directory is closed, also those that were not
-    open yet [LOC-27, DUR-35, DUR-38].
+    The first use of a log opens it, and it stays open until `close`. An I/O error of one log ends
+    writing in all of them. All logs, also those not open yet, can be read until the directory is
+    closed [LOC-27, DUR-35, DUR-38].
     """
 
     def __init__(
@@ -140,40 +145,40 @@ class LogManager:
 
     @property
     def closed(self) -> bool:
-        """Whether all was let go of: not yet behind a `close` that was interrupted."""
+        """Whether everything was closed; False after a `close` that was interrupted."""
         return self._shutdown.is_over
 
     @property
     def last_broker_epoch(self) -> int | None:
-        """The broker epoch of the clean stop before this open; None after any other, or unknown."""
+        """The broker epoch of the last close; None when unknown, or after an unclean close."""
         return None if self._owned is None else self._owned.last_broker_epoch
 
     # ---- topics ----------------------------------------------------------------------------------
 
     def topics(self) -> dict[str, list[int]]:
-        """Return the partitions of each topic that is here now, sorted; internal topics too."""
+        """Return the partitions of each topic as of now, sorted; internal topics too."""
         self._check_usable()
         return {topic: [*numbers] for topic, numbers in self._listing.current().topics.items()}
 
     def partitions(self) -> list[TopicPartition]:
-        """Return every partition that is here now, sorted; other directories are ignored."""
+        """Return all partitions as of now, sorted; other directories are ignored."""
         self._check_usable()
         return [*self._listing.current().partitions]
 
     def create_topic(self, name: str, partitions: int = 1) -> list[TopicPartition]:
-        """Make a new topic: directories with one topic id, an empty log in each; all or nothing.
+        """Create a topic: partition directories with one topic id and empty logs; all or none.
 
-        What a call made that failed is removed before it raises; what a process made that was
-        killed, by the next open for writing. ``topics.json`` of the directory says how far it came.
+        A call that fails removes what it created. After a crash, the next open for writing removes
+        it; ``topics.json`` of the directory records the progress.
 
         Raises
         ------
         AlreadyExistsError
-            The topic is here already.
+            The topic exists.
         InvalidTopicError
-            *name* is no topic name [DUR-98].
+            *name* is not a legal topic name [DUR-98].
         CorruptCheckpointError, UnsupportedFormatError
-            ``topics.json`` is damaged, or of a later version: nothing was made.
+            ``topics.json`` is damaged, or of a later version; nothing was created.
         """
         self._check_writable()
         check_topic(name)
@@ -224,14 +229,14 @@ class LogManager:
     # ---- logs ------------------------------------------------------------------------------------
 
     def log(self, topic: str, partition: int) -> UnifiedLog:
-        """Return the log of a partition, opened at the first call; the manager closes it.
+        """Return the log of a partition; the first call opens it, and the manager closes it.
 
-        For a reader that is another log once the directory was removed and made again.
+        With *read_only*, it is another log after the directory was removed and created again.
 
         Raises
         ------
         UnknownTopicOrPartitionError
-            There is no such partition.
+            The partition does not exist.
         """
         self._check_usable()
         topic_partition = TopicPartition(topic, integer("partition", partition))
@@ -299,33 +304,33 @@ class LogManager:
     def append(
         self, topic: str, records: Records, *, partition: int | None = None
     ) -> dict[int, LogAppendInfo]:
-        """Append *records*, each to the partition of its key, as Kafka's clients choose it.
+        """Append *records*, each to the partition that Kafka's clients choose for its key.
 
         Parameters
         ----------
         topic : str
             An existing topic.
         records : records
-            ``(key, value)`` or ``(timestamp, key, value)`` tuples and `Record` in any iterable, or
-            Arrow data with columns key, value, timestamp, headers, which stays columns.
+            Any iterable of ``(key, value)`` or ``(timestamp, key, value)`` tuples or `Record`; or
+            Arrow data with columns key, value, timestamp, headers.
         partition : int or None
-            Append all of them there instead.
+            Append all records to this partition instead.
 
         Returns
         -------
         dict of int to LogAppendInfo
-            What was done in each partition that got records. Order is kept within a partition.
+            The result for each partition that got records. Order is kept within a partition.
 
         Raises
         ------
         RecordTypeError
-            Something is no record; of a list, nothing was appended then.
+            An object is not a record. If *records* is a list, nothing was appended.
         UnknownTopicOrPartitionError
-            No such topic or partition.
+            The topic or partition does not exist.
         SegstoreError
-            Any other error of one partition. What others got before it stays there: ``appended`` of
-            the error has that, and a note of it says so. All logs that a list needs are opened
-            before the first record of it is appended.
+            Any other error of one partition. Records that other partitions got before it stay:
+            ``appended`` of the error and a note list them. For a list, all logs are opened before
+            the first append.
         """
         self._check_writable()
         if partition is not None:
@@ -388,17 +393,17 @@ class LogManager:
     # ---- close -----------------------------------------------------------------------------------
 
     def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
-        """Close every log; if all closed cleanly, leave the marker a broker looks for [DUR-24].
+        """Close every log; write the clean shutdown marker if all closed cleanly [DUR-24].
 
-        The marker is left out when partitions may need recovery. It names *broker_epoch*, if there
-        is one. A second call does what is left of one that was interrupted. One in the midst of a
-        log's own close, as by a signal's handler, leaves all to the next: the log still writes.
+        The marker is not written when a partition may need recovery. It contains *broker_epoch*, if
+        given. A second call completes an interrupted one. A call by a signal handler during the
+        close of a log does nothing, because that log still writes: call again.
 
         Raises
         ------
         RuntimeError
-            By a signal's handler in the midst of an append or a sync of a log, or while one is
-            opened; nothing was closed.
+            A signal handler called during an append, a sync or an open of a log; nothing was
+            closed.
         """
         if self.closed:
             return

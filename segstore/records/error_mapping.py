@@ -17,7 +17,7 @@ __all__ = ["ErrorCode", "code_for", "error_for"]
 
 
 class ErrorCode(IntEnum):
-    """What a peer may be told of a log, by Kafka's names and numbers (Kafka ``Errors``)."""
+    """Kafka's error codes by name, as a fetch result has them (Kafka ``Errors``)."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -80,7 +80,7 @@ _CODES: Final[dict[type, ErrorCode]] = {
 
 
 def code_for(error: BaseException) -> ErrorCode:
-    """Return the code that tells a peer of *error*; of its class, or the nearest one above.
+    """Return the error code for *error*, by its class or the nearest base class.
 
     Source: Kafka ``Errors.forException``.
     """

@@ -1,4 +1,4 @@
-"""What a read gives back: bytes of batches, and ways to look at them (Kafka ``FetchDataInfo``)."""
+"""What a read returns: bytes of batches, and ways to look at them (Kafka ``FetchDataInfo``)."""
 
 from __future__ import annotations
 
@@ -54,36 +54,35 @@ Piece = TypeVar("Piece")
 
 
 class FetchDataInfo(FetchedRecords, TransferableRecords):
-    """The answer to one read; owns its bytes and outlives the log.
+    """The result of one read; it owns its bytes and stays usable after the log is closed.
 
     The bytes begin with the batch that holds the requested offset, so they may hold records below
-    it; and the last batch may be cut. Iterating leaves both out.
+    it. The last batch may be cut. Iteration leaves both out.
 
     Parameters
     ----------
     records : Buffer
         The bytes as they are in the log.
     fetch_offset_metadata : LogOffsetMetadata
-        Base offset and place of the first batch [RD-6].
+        Base offset and position of the first batch [RD-6].
     start_offset : int or None
-        The offset that was asked for; None = that of *fetch_offset_metadata*.
+        The requested offset; None = that of *fetch_offset_metadata*.
     first_entry_incomplete : bool
         True when not even the first batch is whole.
     end_offset : int
-        Records at and above it are not shown: the isolation's bound when the bytes were read, or
-        the begin of the next segment.
+        Records from it on are left out: the bound of the isolation at the time of the read, or the
+        base offset of the next segment.
     aborted : AbortedTransactions or None
-        Their records are not shown, though the bytes hold them.
+        Transactions whose records are left out, although the bytes hold them.
     aborted_below : int
-        An offset behind the bytes: what is aborted from there on is of no interest.
+        An offset after the bytes; transactions aborted from there on do not count.
     codecs, topic, partition, check_crcs
-        How records are decoded, and what they say of where they are from.
+        How records are decoded, and the topic and partition that they have.
     file : str or None
-        What errors name, with the position in it; None: they are about the bytes.
+        File that errors name, with a position in it; None: positions are in the bytes.
     check_order : FetchCheck or None
-        Asked before records are shown: says up to which byte the batches are in the order in which
-        they were written, which no CRC covers, and what is raised behind; and of an error where a
-        reader goes on.
+        Checks, before records are returned, that the batches are in the order in which they were
+        written, which no CRC covers. Adds to an error where a reader can go on.
     """
 
     __slots__ = ()
@@ -123,12 +122,12 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
         )
 
     def transfer_to(self, channel: TransferableChannel, position: int, count: int) -> int:
-        """Send up to *count* bytes from *position* on in one step; 0 = none is taken for now."""
+        """Send up to *count* bytes from *position* on in one step; returns how many were sent."""
         return channel.write(self.records[position : position + count])
 
     @property
     def aborted_transactions(self) -> list[tuple[int, int]] | None:
-        """Producer id and first offset of the aborted transactions in the bytes, by their ends.
+        """Producer id and first offset of each aborted transaction in the bytes, by last offset.
 
         None unless the fetch was ``read_committed`` (Kafka ``FetchDataInfo.abortedTransactions``).
         Source: [LOC-9].
@@ -139,7 +138,7 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
 
     @property
     def headers(self) -> BatchHeaders:
-        """One row a whole batch; positions count from the first byte, CRCs are not looked at."""
+        """One row for each whole batch; positions count from 0, and CRCs are not compared."""
         if self._headers is None:
             self._headers, result = scan_batches(self.records, check_crc=False)
             if result.why is not None:
@@ -210,7 +209,7 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
         return ArrowStream(decoder, self._naming_the_file(batches, misplaced))
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
-        """Return a ``pyarrow.Table``; by default with the columns of a scan."""
+        """Return the records as a ``pyarrow.Table``; by default with the columns of a scan."""
         return to_table(self._stream(columns))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

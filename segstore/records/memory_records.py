@@ -1,4 +1,4 @@
-"""Batches that somebody else built, with their header table (Kafka ``MemoryRecords``)."""
+"""Batches in memory that a producer or leader built (Kafka ``MemoryRecords``)."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ class MemoryRecords(TransferableRecords):
     Parameters
     ----------
     data : Buffer
-        The batches one behind the other; bytes at the end that are no whole batch are left out, as
-        Kafka does [APP-6]. Borrowed: it must not change while this object is used.
+        The batches in sequence. An incomplete batch at the end is left out, as in Kafka [APP-6].
+        Not copied: it must not change while this object is used.
     codecs : CodecTable
-        For the records; by default the shared table.
+        Codecs for the records; default: the shared table.
     check_crc : bool
         Whether the checksums are verified.
 
     Raises
     ------
     CorruptRecordError
-        Where a batch is damaged; ``position`` says where.
+        A batch is damaged, at byte ``position``.
 
     Source: [format.md 9.1, memory scanner]; Kafka ``MemoryRecords``.
     """
@@ -96,25 +96,25 @@ class MemoryRecords(TransferableRecords):
         base_sequence: int = -1,
         transactional: bool = False,
     ) -> Self:
-        """Build one batch, as a producer sends it: idempotent with a producer id, or plain.
+        """Build one batch, as a producer sends it; with a producer id it is idempotent.
 
         Parameters
         ----------
         records : iterable
             ``(key, value)``, ``(timestamp, key, value)`` or `Record`; at least one.
         codec : Codec
-            What the batch is compressed with.
+            Compression of the batch.
         base_offset : int
-            Of the first record; a leader assigns another one, and takes a producer's with 0 alone.
+            Offset of the first record. A leader replaces it, and accepts only 0 from a producer.
         partition_leader_epoch, producer_id, producer_epoch, base_sequence : int
             -1 = none.
         transactional : bool
-            Part of the transaction that the producer has open, or begins.
+            True: the batch is part of a transaction of the producer, and may begin it.
 
         Raises
         ------
         RecordTypeError, RecordTooLargeError
-            One of the records cannot be in a batch.
+            A record cannot be in a batch.
 
         Source: Kafka ``MemoryRecords.withRecords``, ``withIdempotentRecords``,
         ``withTransactionalRecords``.
@@ -151,14 +151,14 @@ class MemoryRecords(TransferableRecords):
         base_offset: int = 0,
         partition_leader_epoch: int = 0,
     ) -> Self:
-        """Build the control batch that ends a producer's transaction, as a coordinator sends it.
+        """Build the control batch with which a coordinator ends a producer's transaction.
 
         Parameters
         ----------
         commit : bool
-            False: the transaction is aborted.
+            True commits the transaction, False aborts it.
         timestamp : int, datetime or None
-            In ms, or with a time zone; None = now.
+            In ms since 1970, or a datetime with a time zone; None = now.
 
         Source: Kafka ``MemoryRecords.withEndTransactionMarker``, ``EndTransactionMarker``.
         """
@@ -182,16 +182,16 @@ class MemoryRecords(TransferableRecords):
 
     @property
     def headers(self) -> BatchHeaders:
-        """One row a batch."""
+        """The batch-header table: one row for each batch."""
         return self._headers
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the whole batches."""
+        """Size of the whole batches in bytes."""
         return self._data.nbytes
 
     def transfer_to(self, channel: TransferableChannel, position: int, count: int) -> int:
-        """Send up to *count* bytes from *position* on in one step; 0 = none is taken for now."""
+        """Send up to *count* bytes from *position* on in one step; returns how many were sent."""
         return channel.write(self._data[position : position + count])
 
     def batches(self) -> Iterator[RecordBatch]:

@@ -33,23 +33,23 @@ LOG_OVERHEAD: Final = struct.Struct(">qi")
 
 
 class MessageSetReader:
-    """Reads chunks that hold at least one whole batch, whatever its size.
+    """Reads chunks; each holds at least one whole batch, whatever its size.
 
     Parameters
     ----------
     fetch : callable
-        Called with an offset and a number of bytes; returns what is there from that offset on, cut
-        at that size: `UnifiedLog.read`, or what asks a peer for a `MessageSet` and returns its
-        records.
+        Called with an offset and a number of bytes; returns the data from that offset on, cut at
+        that size. Pass `Log.read`, or a function that returns the records of a peer's
+        `MessageSet`.
     max_chunk_bytes : int
-        Size of the first attempt at each offset.
+        Size in bytes of the first attempt at each offset.
     max_buffer_bytes : int
-        Where doubling ends: no batch above it can be read.
+        Largest size in bytes; no larger batch can be read.
 
     Raises
     ------
     IllegalArgumentError
-        A size below 1, or a chunk above the buffer.
+        A size is below 1, or the chunk is larger than the buffer.
     """
 
     __slots__ = ("_fetch", "_max_buffer_bytes", "_max_chunk_bytes")
@@ -69,15 +69,15 @@ class MessageSetReader:
         )
 
     def read(self, offset: int) -> FetchDataInfo:
-        """Return the chunk that begins with the batch of *offset*; its iterator gives the records.
+        """Return the chunk that begins with the batch of *offset*; iterate it for records.
 
-        It is empty where there is nothing to read, and else it holds a whole batch; the last one
-        may be cut.
+        The chunk is empty at the log end. Else it holds a whole batch, and the last batch may be
+        cut.
 
         Raises
         ------
         LimitExceededError
-            The batch does not fit the largest buffer; names its size and the limit.
+            The batch is larger than the largest buffer; the error has both sizes.
         """
         size = self._max_chunk_bytes
         while True:
@@ -90,12 +90,12 @@ class MessageSetReader:
             size = min(2 * size, self._max_buffer_bytes)
 
     def chunks(self, offset: int) -> Iterator[FetchDataInfo]:
-        """Yield chunk after chunk from *offset* on, until there is nothing to read.
+        """Yield chunks from *offset* on, until the log end.
 
         Raises
         ------
         CorruptRecordError
-            A chunk ends below the offset it was asked for: a peer must not keep us for ever.
+            A chunk ends below the requested offset: a peer must not cause an endless loop.
         """
         while (chunk := self.read(offset)).size_bytes > 0:
             last_offset = int(chunk.headers["last_offset"][-1])

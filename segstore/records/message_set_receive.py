@@ -1,7 +1,7 @@
-"""Fetch results on their way in; the framing is that of `message_set_send`.
+"""Receives fetch results; the framing is that of `message_set_send`.
 
-What comes from a peer may be anything: a length is compared with the limit before memory is taken
-for it, and memory is taken as bytes arrive [DUR-92].
+A peer may send anything: a length is compared with the limit before memory is allocated, and
+memory is allocated as bytes arrive [DUR-92].
 
 Source: Kafka's documentation, "Implementation: Log, Reads"; Kafka 0.7 ``BoundedByteBufferReceive``,
 ``MultiFetchResponse``.
@@ -49,7 +49,7 @@ OFFSET: Final = struct.Struct(">q")
 
 
 class MessageSet(NamedTuple):
-    """The messages that a peer sent, or the error in their place."""
+    """The messages that a peer sent, or its error."""
 
     error_code: int
     records: FetchDataInfo
@@ -57,23 +57,23 @@ class MessageSet(NamedTuple):
 
     @property
     def error(self) -> SegstoreError | None:
-        """The exception that the error code stands for."""
+        """The exception for the error code; None without an error."""
         return error_for(self.error_code)
 
     def messages(self) -> Iterator[Record]:
-        """Yield the records of all whole batches; raises the peer's error, if it sent one."""
+        """Yield the records of all whole batches; raise the peer's error, if there is one."""
         if (error := self.error) is not None:
             raise error
         return iter(self.records)
 
 
 class MessageSetReceive:
-    """One fetch result that a peer sends, as far as it has come (Kafka 0.7 ``Receive``).
+    """One fetch result of a peer, complete or in part (Kafka 0.7 ``Receive``).
 
     Parameters
     ----------
     max_bytes : int
-        Limit of the total length that the peer announces.
+        Largest total length in bytes that a peer may announce.
     """
 
     __slots__ = ("_max_bytes", "_received", "_total_bytes")
@@ -85,18 +85,18 @@ class MessageSetReceive:
 
     @property
     def received_bytes(self) -> int:
-        """How much has come; 0 when a peer went before it began."""
+        """Bytes received; 0 when the peer closed before it began."""
         return len(self._received)
 
     @property
     def complete(self) -> bool:
-        """Whether everything has come."""
+        """Whether all bytes have been received."""
         return len(self._received) == self._total_bytes > LENGTH_BYTES
 
     def read_from(self, source: Any) -> int:
-        """Take what *source* has, not more than the result; returns how many bytes came.
+        """Read the available bytes of the result from *source*; returns how many were read.
 
-        A blocking source gives everything. Call it again for one that does not wait, until
+        A blocking source returns the whole result. With a non-blocking one, call again until
         `complete`.
 
         Parameters
@@ -106,13 +106,13 @@ class MessageSetReceive:
         Raises
         ------
         ReceiveError
-            The source ended, or the connection broke, before the result did.
+            The source ended, or the connection broke, before the result was complete.
         TransferTimeoutError
-            Nothing came for as long as the socket's timeout; go on with another call.
+            Nothing arrived within the socket's timeout; you may call again.
         LimitExceededError
             The announced length is above *max_bytes*.
         CorruptRecordError
-            The announced length has no room for an error code.
+            The announced length is too small for an error code.
 
         Source: Kafka 0.7 ``Receive.readFrom``.
         """
@@ -146,17 +146,17 @@ class MessageSetReceive:
         return length
 
     def message_set(self, start_offset: int | None = None) -> MessageSet:
-        """Return what came.
+        """Return the received messages or error.
 
         Parameters
         ----------
         start_offset : int or None
-            What was asked for: records below it, of the first batch, are not shown.
+            The requested offset; records of the first batch below it are left out.
 
         Raises
         ------
         IllegalStateError
-            It is not `complete`.
+            The result is not `complete`.
         """
         return _parse_set(self._content(), start_offset)
 
@@ -174,7 +174,7 @@ class MessageSetReceive:
 
 
 class MultiMessageSetReceive(MessageSetReceive):
-    """The results of several fetches that a peer sends in one.
+    """The results of several fetches that a peer sends together.
 
     Parameters as those of `MessageSetReceive`.
     """
@@ -182,14 +182,14 @@ class MultiMessageSetReceive(MessageSetReceive):
     __slots__ = ()
 
     def message_sets(self) -> tuple[MessageSet, ...]:
-        """Return what came, in the order in which it was asked for.
+        """Return the received results, in the order of the requests.
 
         Raises
         ------
         SegstoreError
-            The peer's error, when it has one for all of them.
+            The peer sent an error for all of them.
         CorruptRecordError
-            The lengths of the sets are not those of what came.
+            The lengths of the sets do not fit the received bytes.
         """
         content = self._content()
         error = error_for(HEADER.unpack_from(content)[1])

@@ -1,4 +1,4 @@
-"""Fetch results on their way out, in the framing of Kafka's design pages.
+"""Sends fetch results, in the framing of Kafka's design pages.
 
 ::
 
@@ -10,8 +10,8 @@
     message n        : x bytes            messageSetSend n
 
 Numbers are big-endian and signed; a total length counts what follows it, the error code included.
-The messages are batches as they are in the log. There is no place for a list of aborted
-transactions: whom they matter to reads batches by itself.
+The messages are batches as they are in the log. The framing has no place for a list of aborted
+transactions: a committed reader reads batches instead.
 
 Source: Kafka's documentation, "Implementation: Log, Reads"; Kafka 0.7 ``MessageSetSend``.
 """
@@ -139,19 +139,19 @@ def _wrong_type(name: str, value: object, expected: str) -> ArgumentTypeError:
 
 
 class MessageSetSend(_Send):
-    """The result of one fetch, or the error in its place.
+    """The result of one fetch, or its error.
 
     Parameters
     ----------
     messages : FileRecords, FetchDataInfo, MemoryRecords or None
-        What was found: `FileRecords` goes out without a copy.
+        Records found by the fetch. `FileRecords` are sent without a copy.
     error_code : int
-        See `ErrorCode`; with an error there are no messages.
+        See `ErrorCode`; a result with an error has no messages.
 
     Attributes
     ----------
     size_bytes : int
-        Of the whole result, header included (Kafka ``sendSize``).
+        Size of the whole result, header included (Kafka ``sendSize``).
     """
 
     __slots__ = ()
@@ -170,24 +170,24 @@ class MessageSetSend(_Send):
 
     @classmethod
     def of_error(cls, error: BaseException) -> Self:
-        """Return the result that tells of *error* by its code."""
+        """Return the result with the error code of *error* and no messages."""
         if not isinstance(error, BaseException):
             raise _wrong_type("error", error, "an exception")
         return cls(error_code=code_for(error))
 
 
 class MultiMessageSetSend(_Send):
-    """The results of several fetches, one behind the other.
+    """The results of several fetches, in sequence.
 
     Parameters
     ----------
     sets : iterable of MessageSetSend
-        In the order in which they were asked for; each has its own error code.
+        In the order of the requests; each has its own error code.
 
     Attributes
     ----------
     size_bytes : int
-        Of all of them, headers included.
+        Size of all results, headers included.
     """
 
     __slots__ = ()

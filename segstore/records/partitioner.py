@@ -1,4 +1,4 @@
-"""Which partition a key goes to: Kafka's clients agree on it, so a key is always in one place."""
+"""Chooses the partition for a key, as Kafka's clients do."""
 
 from __future__ import annotations
 
@@ -16,15 +16,20 @@ _turns: Final = count()
 
 
 def partition_for_key(key: bytes | None, partitions_count: int) -> int:
-    """Return the partition for *key*.
+    """Return the partition number for *key*, 0 to ``partitions_count - 1``.
 
     Parameters
     ----------
     key : bytes or None
-        Equal keys get equal partitions, the ones that Java clients choose; records without a key
-        take turns.
+        Equal keys get the same partition, the one that Java clients choose. Records without a key
+        go to all partitions in turn.
     partitions_count : int
         At least 1.
+
+    Raises
+    ------
+    IllegalArgumentError
+        *partitions_count* is below 1, or *key* has another type.
 
     Source: Kafka ``BuiltInPartitioner.partitionForKey``, ``Utils.murmur2``.
     """

@@ -31,18 +31,18 @@ MAX_SEQUENCE = 2**31 - 1
 
 
 class RecordBatch:
-    """A batch of a log, a fetch or a producer; nothing is decoded before it is asked for.
+    """A batch of a log, a fetch or a producer; records are decoded on request.
 
     Parameters
     ----------
     header : numpy.void
-        A row of the batch-header table; its ``position`` is not looked at.
+        A row of the batch-header table; its ``position`` is not used.
     data : memoryview
         The bytes of the batch.
     codecs : CodecTable
-        For its records; by default the shared table.
+        Codecs for the records; default: the shared table.
     topic, partition
-        Given on to the records.
+        Topic and partition that the records have.
     """
 
     __slots__ = ("_codecs", "_data", "_header", "_partition", "_topic")
@@ -72,25 +72,25 @@ class RecordBatch:
 
     @property
     def magic(self) -> int:
-        """Version of the format: 2, or 0 and 1 in logs of old."""
+        """Version of the format: 2, or 0 and 1 in old logs."""
         return self._field("magic")
 
     @property
     def position(self) -> int:
-        """Byte in the file or buffer that was scanned."""
+        """First byte of the batch in the file or buffer that was scanned."""
         return self._field("position")
 
     @property
     def size_bytes(self) -> int:
-        """Size of the whole batch."""
+        """Size of the whole batch in bytes."""
         return self._field("size_bytes")
 
     @property
     def base_offset(self) -> int:
         """First offset of the batch as it was written, also after compaction.
 
-        That of a compressed message set (magic 0 and 1) is its first message's; it is decompressed
-        to find out, and what is wrong with it is raised.
+        For a compressed message set (magic 0 and 1) it is the offset of its first message. Finding
+        it decompresses the set, and may raise the errors of `records`.
         """
         if self._field("magic") < CURRENT_MAGIC and self.count is None:
             return base_offset_of(self._data, self._codecs)
@@ -103,12 +103,12 @@ class RecordBatch:
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the batch."""
+        """One more than the last offset."""
         return self.last_offset + 1
 
     @property
     def count(self) -> int | None:
-        """Records that are there; None where only opening the batch would tell (magic 0 and 1)."""
+        """Number of records in the batch; None when only decoding shows it (magic 0 and 1)."""
         count = self._field("records_count")
         return count if count >= 0 else None
 
@@ -119,12 +119,12 @@ class RecordBatch:
 
     @property
     def codec(self) -> Codec:
-        """Compression of the records; ValueError for an id that is none."""
+        """Compression of the records; raises ValueError for an unknown id."""
         return Codec(self.attributes & CODEC_MASK)
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """What the timestamps mean."""
+        """What the timestamps of the records mean."""
         if self.magic == 0:
             return TimestampType.NO_TIMESTAMP_TYPE
         return TimestampType(1 if self.attributes & LOG_APPEND_TIME_FLAG else 0)
@@ -136,12 +136,12 @@ class RecordBatch:
 
     @property
     def base_timestamp(self) -> int:
-        """What the records' timestamp deltas are added to."""
+        """Timestamp in ms that the timestamp deltas of the records are added to."""
         return self._field("base_timestamp")
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop the tombstones, where it has set a time."""
+        """Time in ms from which compaction may remove tombstones; None when not set."""
         is_set = self.magic > 1 and self.attributes & DELETE_HORIZON_FLAG
         return self.base_timestamp if is_set else None
 
@@ -152,7 +152,7 @@ class RecordBatch:
 
     @property
     def is_control(self) -> bool:
-        """Whether the records are markers and not data."""
+        """Whether the records are markers, not data."""
         return self.magic > 1 and bool(self.attributes & CONTROL_FLAG)
 
     @property
@@ -172,7 +172,7 @@ class RecordBatch:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record as written; sequences wrap to 0 behind 2^31 - 1."""
+        """Sequence number of the last record as written; after 2^31 - 1 follows 0."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset - self.base_offset) & MAX_SEQUENCE
@@ -184,7 +184,7 @@ class RecordBatch:
 
     @property
     def crc(self) -> int:
-        """The checksum as stored."""
+        """The CRC as stored."""
         return self._field("crc")
 
     @property
@@ -198,7 +198,7 @@ class RecordBatch:
         return None
 
     def ensure_valid(self) -> None:
-        """Raise CorruptRecordError unless size and CRC are right [format.md 9.2]."""
+        """Raise CorruptRecordError if the size or the CRC is wrong [format.md 9.2]."""
         check_batch(self._data)
 
     def is_valid(self) -> bool:
@@ -210,18 +210,18 @@ class RecordBatch:
         return True
 
     def raw_records(self, iteration: str = "streaming") -> Iterator[RawRecord]:
-        """Iterate as Kafka does: see ``_core.iterate_raw_records``; the CRC is not looked at."""
+        """Iterate as Kafka does, see ``_core.iterate_raw_records``; the CRC is not compared."""
         return iterate_raw_records(self._data, self._codecs, iteration=iteration)
 
     def records(self, *, check_crc: bool = True) -> Iterator[Record]:
-        """Decode the records one by one; those of a control batch too.
+        """Yield the decoded records, also those of a control batch.
 
         Raises
         ------
         CorruptRecordError, InvalidRecordError
-            When the batch is damaged.
+            The batch is damaged.
         CodecError, LimitExceededError, UnsupportedFormatError
-            When it cannot be decompressed.
+            The batch cannot be decompressed.
         """
         return iterate_records(
             self._data,

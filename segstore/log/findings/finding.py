@@ -1,8 +1,8 @@
-"""A finding: something that is not as it should be in a partition's directory, as a value.
+"""A finding: something wrong in the directory of a partition, as a value.
 
-`verify`, `scrub` and `recover` give the same findings for the same directory; an open and `ls`
-report those of them that they see. Programs compare codes, files, positions and offsets; people
-read the sentences that `finding_text` makes of them.
+`verify`, `scrub` and `recover` return the same findings for the same directory; opens and `ls`
+report those that they notice. Programs compare codes, files, positions and offsets; people read
+the sentences that `finding_text` makes of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OffsetRange = tuple[int, int | None]
 
 
 class FindingCode(StrEnum):
-    """What was found. A code keeps its name and its meaning; docs/operations.md lists all."""
+    """What was found. A code keeps its name and its meaning; docs/operations.md lists all codes."""
 
     # the batches of a .log
     BATCH_CORRUPT = "BATCH_CORRUPT"
@@ -106,7 +106,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that is not as it should be.
+    """Something that is wrong in the directory of a partition.
 
     Attributes
     ----------
@@ -116,23 +116,23 @@ class Finding:
         Name in the partition's directory; ``../name`` is a file of the log directory, ``.`` the
         directory itself.
     position, size_bytes : int or None
-        First byte concerned, and how many are.
+        First byte concerned, and the number of bytes.
     first_offset, last_offset : int or None
-        First and last record offset concerned. Without a last one nothing tells it.
+        First and last record offset concerned; None when unknown.
     found, expected : str or None
-        What stands there, and what should.
+        What is there, and what should be.
     records : Records
         What it means for the records.
     lost : tuple of (int, int or None)
-        Ranges of offsets, first and last, that reads do not give.
+        Ranges of offsets, first and last, that reads do not return.
     salvageable : tuple of (int, int)
-        Ranges of offsets behind the damage whose batches are whole: reads end before them, and a
-        salvage copies them.
+        Ranges of offsets after the damage whose batches are whole. Reads end before them; salvage
+        copies them.
     action : Action
         What to do.
     repaired : bool
-        Whether `segstore recover` makes it good; of a file of the log directory, where it is run on
-        that directory.
+        Whether `segstore recover` repairs it; for a file of the log directory, when run on that
+        directory.
     os_error : int or None
         errno of the read that failed.
     """
@@ -154,16 +154,16 @@ class Finding:
 
     @property
     def is_of_log_directory(self) -> bool:
-        """Whether the file has lines of all logs: a repair of one log leaves it as it is."""
+        """Whether the file has lines of all logs; the repair of one log does not change it."""
         return self.file.startswith("../")
 
     @property
     def identity(self) -> tuple[str, str, int | None, int | None]:
-        """Code, file, position and first offset: what two looks at one damage agree on."""
+        """Code, file, position and first offset: equal for two findings of the same damage."""
         return self.code.value, self.file, self.position, self.first_offset
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
+        """Return the finding as plain values, for JSON."""
         return asdict(self)
 
 

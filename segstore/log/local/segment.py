@@ -1,4 +1,4 @@
-"""One segment of a log: the core's ``LogSegment`` and when it has had enough [SEG-13..SEG-16]."""
+"""One segment of a log: the core's ``LogSegment``, and when it rolls [SEG-13..SEG-16]."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ FIRST_BATCHES: Final = 64
 
 
 class Segment(LogSegment):
-    """A ``.log`` file with its indexes (Kafka ``LogSegment``).
-
-    10,000 of them are 10,000 small objects.
-    """
+    """A ``.log`` file with its indexes (Kafka ``LogSegment``)."""
 
     __slots__ = ()
 
@@ -48,21 +45,21 @@ class Segment(LogSegment):
         return f"{self.directory_path}/{self.name}"
 
     def can_hold(self, offset: int) -> bool:
-        """Whether *offset* is representable relative to the base [IDX-12]."""
+        """Whether the indexes can store *offset* relative to the base offset [IDX-12]."""
         return 0 <= offset - self.base_offset <= MAX_INT
 
     def time_waited_for_roll(self, now_ms: int, message_timestamp: int) -> int:
-        """Return how old the segment is, by its first batch's timestamp or by the clock [SEG-14].
+        """Return the segment's age in ms, by its first batch's timestamp or the clock [SEG-14].
 
-        Negative for a message that is older than the first batch, or has no timestamp.
+        Negative when the message has no timestamp, or one older than the first batch.
         """
         first = self.first_batch_timestamp()
         return message_timestamp - first if first >= 0 else now_ms - self.created_ms
 
     def rolling_timestamp(self) -> int:
-        """Return the first batch's timestamp.
+        """Return the timestamp of the first batch; 2^63-1 when there is none [SEG-16].
 
-        2^63-1 without one (Kafka ``getFirstBatchTimestamp``). [SEG-16].
+        Kafka ``getFirstBatchTimestamp``.
         """
         first = self.first_batch_timestamp()
         return first if first >= 0 else MAX_LONG
@@ -76,16 +73,16 @@ class Segment(LogSegment):
         messages_bytes: int,
         now_ms: int,
     ) -> bool:
-        """Whether a new segment must begin before messages of that kind are appended [SEG-13].
+        """Whether a new segment must begin before these messages are appended [SEG-13].
 
         Parameters
         ----------
         max_segment_ms, max_segment_bytes : int
-            Age in ms, jitter taken off already, and size at which a segment ends.
+            Age in ms, with the jitter subtracted, and size in bytes at which a segment is full.
         max_timestamp, max_offset, messages_bytes : int
-            Of the messages to append.
+            Largest timestamp, last offset and size of the messages to append.
         now_ms : int
-            Wall clock.
+            Wall clock in ms since 1970.
         """
         size = self.size_bytes
         is_old = size > 0 and self.time_waited_for_roll(now_ms, max_timestamp) > max_segment_ms
@@ -102,11 +99,10 @@ class Segment(LogSegment):
         window_bytes: int | None = None,
         **how: Any,
     ) -> Iterator[tuple[BatchHeaders, ScanResult]]:
-        """Scan, and yield the header table in parts that memory has room for [DUR-61].
+        """Scan the batches; yield the batch-header table in parts of bounded size [DUR-61].
 
-        Takes what ``scan`` takes. The results are those of the parts: where the last one says that
-        the scan ended, and why, it did. With *window_bytes* a part is about so many bytes of
-        batches.
+        Arguments are those of ``scan``. Each result covers one part; the last one says where the
+        scan ended, and why. With *window_bytes* a part has about that many bytes of batches.
         """
         stop, most = "limit", WINDOW_BATCHES if window_bytes is None else FIRST_BATCHES
         while stop == "limit":
@@ -124,7 +120,7 @@ class Segment(LogSegment):
             expected_offset, previous_epoch = result.next_offset, result.last_epoch
 
     def largest_timestamp(self) -> int:
-        """Return the largest timestamp of the records, or the file's time when none has one.
+        """Return the largest timestamp of the records, or the file's time without one.
 
         Source: [SEG-4].
         """
@@ -132,9 +128,9 @@ class Segment(LogSegment):
         return self.modified_ms() if largest < 0 else largest
 
     def largest_record_timestamp(self) -> int:
-        """Return the largest timestamp of the records that can be read, -1 when none has one.
+        """Return the largest timestamp of the readable records, -1 without one.
 
-        What a damaged time index says does not count [DUR-8, DUR-53].
+        A damaged time index is ignored [DUR-8, DUR-53].
         """
         return self.max_timestamp().timestamp
 
@@ -143,15 +139,15 @@ class Segment(LogSegment):
         return self.max_timestamp().is_partial
 
     def latest_possible_timestamp(self) -> int:
-        """Return the largest timestamp that a record may have: 2^63-1 where damage may hide one.
+        """Return the largest timestamp that a record may have: 2^63-1 if damage may hide one.
 
-        So a look-up by time does not pass over the segment: it reads there, and reports the damage
-        [DUR-79]. Else as `largest_timestamp`.
+        A lookup by time then reads the segment, and reports the damage [DUR-79]. Without damage, as
+        `largest_timestamp`.
         """
         return MAX_LONG if self.may_hide_times() else self.largest_timestamp()
 
     def check_times(self, max_position: int) -> None:
-        """Raise the damage before *max_position* that may hide the largest timestamp, if any."""
+        """Raise the error of damage before *max_position* that may hide the largest timestamp."""
         if self.may_hide_times():
             self.find_offset_by_timestamp(MAX_LONG, self.base_offset, max_position)
 

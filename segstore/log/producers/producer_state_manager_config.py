@@ -10,15 +10,15 @@ from segstore.config import MAX_LONG
 
 @dataclass(slots=True)
 class ProducerStateManagerConfig:
-    """Shared by all logs, and may change while they are open: each use reads the current value."""
+    """Settings that all logs share; each use reads the current value, so they may change."""
 
     producer_id_expiration_ms: int = 24 * 3600 * 1000
     """How long a producer is remembered after its last batch: ``producer.id.expiration.ms``."""
     transaction_verification_enabled: bool = False
     """Whether a transaction's first batch needs a guard.
 
-    Kafka's ``transaction.partition.verification.enable``, with a broker's default of true; here it
-    takes somebody who asks a coordinator.
+    Kafka's ``transaction.partition.verification.enable``. A broker's default is True; here it is
+    False, because the caller has to ask a coordinator.
     """
 
     def __setattr__(self, name: str, value: object) -> None:

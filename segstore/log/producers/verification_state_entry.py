@@ -21,7 +21,7 @@ _SENTINEL_VALUE: Final = 0
 
 @dataclass(frozen=True, slots=True, init=False)
 class VerificationGuard:
-    """A number that no other guard of this process has; made anew by each call."""
+    """A number that no other guard of this process has; each call returns a new one."""
 
     value: int
 
@@ -33,7 +33,7 @@ class VerificationGuard:
         object.__setattr__(self, "value", next(self._values))  # one step under the interpreter lock
 
     def verify(self, guard: VerificationGuard) -> bool:
-        """Whether *guard*, that of a request, is this one, and is one at all."""
+        """Whether *guard*, from a request, is this one and not ``SENTINEL``."""
         return guard.value != _SENTINEL_VALUE and guard.value == self.value
 
 
