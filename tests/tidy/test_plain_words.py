@@ -9,12 +9,20 @@ import pytest
 from tests.tidy.project_files import ROOT
 
 LONGEST_SENTENCE = 25
-PLAIN = ("architecture.md", "glossary.md", "formats.md", "guarantees.md", "operations.md")
+PLAIN = (
+    "architecture.md",
+    "glossary.md",
+    "formats.md",
+    "guarantees.md",
+    "guide.md",
+    "operations.md",
+    "spark.md",
+)
 """Documents that keep the rules; one is added when it was rewritten."""
 LONGEST_PARAGRAPH_LINES = 6
-SHORT_PARAGRAPHS = ("guide.md", "operations.md")
+SHORT_PARAGRAPHS = ("guide.md", "operations.md", "spark.md")
 DECISIONS = sorted(f"decisions/{path.name}" for path in (ROOT / "docs" / "decisions").glob("*.md"))
-ONE_WORD = (*PLAIN, "../README.md", "guarantees.md", "guide.md", "spark.md", *DECISIONS)
+ONE_WORD = (*PLAIN, "../README.md", *DECISIONS)
 
 BANNED = re.compile(
     r"\b(?:anew|nobody|somebody|tells|midst|comes to|clean marker|clean stop|closed segments?)\b"
@@ -43,9 +51,9 @@ def test_sentences_are_short(name):
 
 @pytest.mark.parametrize("name", SHORT_PARAGRAPHS)
 def test_paragraphs_are_short(name):
-    """Six lines; tables and code are none."""
+    """Six lines; tables and code do not count, and an item of a list is a paragraph."""
     text = FENCE.sub("", (ROOT / "docs" / name).read_text(encoding="utf-8"))
-    paragraphs = [each.strip().splitlines() for each in re.split(r"\n\s*\n", text)]
+    paragraphs = [each.strip().splitlines() for each in re.split(r"\n\s*\n|\n(?=\* )", text)]
 
     assert [
         lines[0]
