@@ -2,6 +2,7 @@
 #include "record/record_batch.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -188,9 +189,9 @@ sgs_status sgs_batch_check(const uint8_t *batch, size_t size, int64_t position, 
     }
     if (stored == computed)
         return SGS_OK;
-    sgs_fail_at(err, SGS_CORRUPT_RECORD, position, "the stored CRC to be that of the bytes",
-                "%" PRIu32 " stored, %" PRIu32 " computed", stored, computed);
-    return err->status;
+    char expected[SGS_ERROR_VALUE_BYTES];
+    (void)snprintf(expected, sizeof expected, "CRC %" PRIu32 " of its bytes", computed);
+    return sgs_fail_at(err, SGS_CORRUPT_RECORD, position, expected, "CRC %" PRIu32 " in the header", stored);
 }
 
 void sgs_batch_set_last_offset(uint8_t *batch, int64_t last_offset)

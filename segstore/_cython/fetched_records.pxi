@@ -8,7 +8,7 @@ cdef object place_of(int64_t offset, int64_t segment_base_offset, int64_t positi
 
 @cython.auto_pickle(False)
 cdef class FetchedRecords:
-    """The bytes of one fetch and where they are from; base of ``FetchDataInfo``."""
+    """The bytes of one fetch and their position; base of ``FetchDataInfo``."""
 
     cdef object data  # a FetchedBytes, or a read-only view of what somebody else owns
     cdef object place  # LogOffsetMetadata; None: the fields of data and the next one
@@ -56,12 +56,12 @@ cdef class FetchedRecords:
 
     @property
     def size_bytes(self):
-        """Bytes read, those of a cut batch at the end included."""
+        """Number of bytes, with those of a cut batch at the end."""
         return (<FetchedBytes>self.data).content.size if type(self.data) is FetchedBytes else self.data.nbytes
 
     @property
     def fetch_offset_metadata(self):
-        """Base offset and place of the first batch [RD-6]."""
+        """Base offset and position of the first batch [RD-6]."""
         cdef FetchedBytes fetched
         if self.place is None:
             fetched = self.data
@@ -70,7 +70,7 @@ cdef class FetchedRecords:
 
     @property
     def file(self):
-        """Path of the ``.log``; None: errors are about the bytes."""
+        """Path of the ``.log``; None: errors have positions in the bytes."""
         cdef char name[SGS_SEGMENT_NAME_BYTES]
         if not isinstance(self.source, Directory):
             return self.source
@@ -110,7 +110,7 @@ cdef class SlicedRecords:
 
     @property
     def fetch_offset_metadata(self):
-        """Base offset and place of the first batch [RD-6]."""
+        """Base offset and position of the first batch [RD-6]."""
         if self.place is None:
             self.place = place_of(self.base_offset, self._segment.base_offset, self.position)
         return self.place

@@ -45,9 +45,9 @@ class RecoveredBatches(NamedTuple):
 
 @cython.no_gc  # it holds a context and nothing that could lead back to it; there may be very many
 cdef class LogSegment(_Handle):
-    """One segment of a partition; the log floor has a subclass of it.
+    """One segment of a partition; base of ``Segment``.
 
-    Most segments of a large log are never asked: the core opens one at its first use.
+    The core opens a segment at its first use: most segments of a large log are never used.
     """
 
     cdef sgs_log_segment *segment  # NULL before that
@@ -122,7 +122,7 @@ cdef class LogSegment(_Handle):
         return self.enter()
 
     def append(self, batches, headers):
-        """Write whole batches with one call and move both indexes [SEG-5]."""
+        """Write whole batches with one call and update both indexes [SEG-5]."""
         cdef size_t rows_count = 0
         cdef const sgs_batch_header *rows = rows_of_array(headers, False, &rows_count)
         cdef c_bool poisoned = False
@@ -152,7 +152,7 @@ cdef class LogSegment(_Handle):
 
     def read(self, int64_t start_offset, int32_t max_size, int64_t max_position, bint min_one_message, *,
              int32_t start_position=0):
-        """Bytes from the batch that holds *start_offset* on, or None; 0 = look the position up [SEG-19]."""
+        """Bytes from the batch with *start_offset* on, or None; *start_position* 0 = look it up [SEG-19]."""
         cdef FetchedBytes result = FetchedBytes.__new__(FetchedBytes)
         cdef sgs_segment_read request
         cdef sgs_error err
@@ -172,7 +172,7 @@ cdef class LogSegment(_Handle):
         return result if result.fetch.found else None
 
     def translate_offset(self, int64_t offset, int64_t max_position=INT64_MAX, *, int32_t start_position=0):
-        """Where the batch with *offset* is, without its bytes; 0 = look the position up [SEG-18]."""
+        """The position of the batch with *offset*, or None; *start_position* 0 = look it up [SEG-18]."""
         cdef FetchedBytes result = FetchedBytes.__new__(FetchedBytes)
         cdef sgs_error err
         cdef sgs_status status
@@ -188,7 +188,7 @@ cdef class LogSegment(_Handle):
         return result if result.fetch.found else None
 
     def read_next_offset(self):
-        """(last offset + 1, whether the file ends with a whole batch) [SEG-22]."""
+        """One more than the last offset, and whether the file ends with a whole batch [SEG-22]."""
         cdef int64_t next_offset = 0
         cdef c_bool ends_clean = False
         cdef sgs_error err
@@ -233,7 +233,7 @@ cdef class LogSegment(_Handle):
         return timestamp_and_offset(&found)
 
     def truncate_to(self, int64_t offset):
-        """Drop the batch that holds *offset* and all behind it; returns the bytes cut [SEG-24]."""
+        """Remove the batch with *offset* and all after it; returns the bytes cut [SEG-24]."""
         cdef int32_t bytes_cut = 0
         cdef sgs_error err
         cdef sgs_status status
@@ -247,7 +247,7 @@ cdef class LogSegment(_Handle):
         return bytes_cut
 
     def on_become_inactive(self):
-        """Seal: last time-index entry, trimmed files [SEG-50]."""
+        """Seal the segment: write the last time-index entry, trim the files [SEG-50]."""
         cdef sgs_error err
         cdef sgs_status status
         self.enter()
@@ -261,7 +261,7 @@ cdef class LogSegment(_Handle):
             self.leave()
 
     def prepare_for_appends(self):
-        """Indexes back to their full size, after an open [LDR-8]."""
+        """Extend the indexes to their full size, after an open [LDR-8]."""
         cdef sgs_error err
         cdef sgs_status status
         self.enter_to_append()
@@ -273,7 +273,7 @@ cdef class LogSegment(_Handle):
             self.leave()
 
     def flush(self, barrier, *, bint indexes=False):
-        """The .log, and the indexes when asked, to stable storage [SEG-53]."""
+        """Make the .log durable, and the indexes on request [SEG-53]."""
         cdef sgs_barrier promise = barrier_of(barrier)
         cdef sgs_error err
         cdef sgs_status status
@@ -295,7 +295,7 @@ cdef class LogSegment(_Handle):
             self.context.directory.sync_failed = True
 
     def close(self):
-        """Seal what is open for writing, sync and close; twice is harmless [SEG-51]."""
+        """Seal, sync and close; a second call does nothing [SEG-51]."""
         self.close_now()
 
     cdef int close_now(self) except -1:
@@ -340,12 +340,12 @@ cdef class LogSegment(_Handle):
             self.leave()
 
     def close_quietly(self):
-        """Close, write nothing."""
+        """Close and write nothing."""
         if not self.is_closed:
             self.mark_closed()
 
     def give_up_indexes(self):
-        """Unlink both indexes, for the room that they take; False while somebody needs them."""
+        """Unlink both indexes to free space; False while they are in use."""
         cdef sgs_error err
         cdef sgs_status status
         self.enter()
@@ -380,7 +380,7 @@ cdef class LogSegment(_Handle):
             self.leave()
 
     def delete_files(self):
-        """Unlink the files; readers that are inside go on [SEG-56]."""
+        """Unlink the files; readers that use them go on [SEG-56]."""
         cdef sgs_error err
         cdef sgs_status status
         self.enter()
@@ -434,7 +434,7 @@ cdef class LogSegment(_Handle):
 
     @property
     def index_damaged(self):
-        """Whether a look-up met, and bypassed, an index entry that cannot be right [DUR-53]."""
+        """Whether a lookup met, and bypassed, a damaged index entry [DUR-53]."""
         self.require_open()
         return bool(sgs_log_segment_index_damaged(self.segment))
 
@@ -541,7 +541,7 @@ cdef class LogSegment(_Handle):
         return OffsetPosition(found.offset, found.position)
 
     def fetch_upper_bound_offset(self, int32_t position, int32_t fetch_size):
-        """The offset of an entry that lies behind a fetch of so many bytes from there, or None [OFX-6, LOC-9]."""
+        """The offset of the first index entry after a fetch of that size, or None [OFX-6, LOC-9]."""
         cdef sgs_offset_index *index
         cdef sgs_offset_position start
         cdef sgs_offset_position entry
@@ -579,7 +579,7 @@ cdef class LogSegment(_Handle):
         return TimestampOffset(found.timestamp, found.offset)
 
     def search_for_timestamp(self, int64_t timestamp, int32_t start_position, int64_t starting_offset):
-        """As `find_offset_by_timestamp`, from the batch at *start_position* on, without a look-up [SEG-23]."""
+        """As `find_offset_by_timestamp`, from the batch at *start_position* on, without a lookup [SEG-23]."""
         cdef sgs_found_timestamp found
         cdef sgs_error err
         cdef sgs_status status
@@ -595,7 +595,7 @@ cdef class LogSegment(_Handle):
         return timestamp_and_offset(&found)
 
     def largest_timestamp_after(self, int32_t start_position):
-        """The largest timestamp from the batch at *start_position* on, (-1, -1) without one [SEG-24]."""
+        """The largest timestamp from the batch at *start_position* on, or (-1, -1) [SEG-24]."""
         cdef sgs_found_timestamp found
         cdef sgs_error err
         cdef sgs_status status
@@ -610,7 +610,7 @@ cdef class LogSegment(_Handle):
 
     def slice(self, int64_t start_offset, int32_t max_size, int64_t max_position, bint min_one_message, *,
               int32_t start_position=0):
-        """As `read`, with the bytes left in the file; None [SEG-19]."""
+        """As `read`, with the bytes left in the file, or None [SEG-19]."""
         cdef sgs_segment_read request
         cdef sgs_segment_fetch fetch
         cdef sgs_error err
@@ -640,7 +640,7 @@ cdef class LogSegment(_Handle):
         )
 
     def write_to(self, int destination, int64_t position, int64_t size):
-        """One step of sending bytes to a descriptor: (how many it took, whether it takes no more for now)."""
+        """Send bytes to a descriptor in one step: the bytes taken, and whether it is full for now."""
         cdef sgs_transfer transfer
         cdef sgs_error err
         cdef sgs_status status
@@ -689,7 +689,7 @@ cdef class LogSegment(_Handle):
              bint contiguous=False, bint check_epochs=False, int64_t expected_offset=0,
              int64_t next_segment_base_offset=INT64_MAX, int32_t previous_epoch=-1, bint table=True,
              uint32_t max_batches=0xFFFFFFFF):
-        """Check batches through a bounded window; changes nothing."""
+        """Check batches, with bounded memory; changes nothing."""
         cdef sgs_scan_options options
         cdef sgs_batch_table rows
         cdef sgs_scan_result result
@@ -717,7 +717,7 @@ cdef class LogSegment(_Handle):
 
     def scan_transactions(self, *, int64_t start_position=0, int64_t end_position=-1, int64_t expected_offset=0,
                           int64_t data_from=0, uint32_t max_batches=0xFFFFFFFF):
-        """The rows of markers and of transactional data, and what the markers end [TXX-1, DUR-7]."""
+        """The header rows of markers and transactional data, and what the markers end [TXX-1, DUR-7]."""
         cdef sgs_scan_options options
         cdef sgs_transaction_rows rows
         cdef sgs_scan_result result
@@ -743,7 +743,7 @@ cdef class LogSegment(_Handle):
         return headers, ends, scan_result_of(&result, self.context.directory.path)
 
     def drop_cache(self):
-        """Ask the system to forget what it has read of the .log: the next scan reads the disk [DUR-60]."""
+        """Drop the .log from the page cache: the next scan reads the disk [DUR-60]."""
         cdef sgs_error err
         cdef sgs_status status
         self.enter()
@@ -757,7 +757,7 @@ cdef class LogSegment(_Handle):
     def recover(self, *, int64_t cut_at=SGS_CUT_ANYWHERE, bint check_crc=True, bint check_order=True,
                 bint contiguous=False, bint check_epochs=False, int64_t expected_offset=0,
                 int64_t next_segment_base_offset=INT64_MAX, int32_t previous_epoch=-1, bint table=True):
-        """Check every batch, rebuild both indexes, cut what is no batch [SEG-40]; rows only with *table*.
+        """Check every batch, rebuild both indexes, cut the rest [SEG-40]; rows only with *table*.
 
         *cut_at* is where the batches must end for the rest to be cut, -1 for nowhere.
         """

@@ -26,13 +26,17 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     add_partition_arguments(parser)
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--producer-id", type=int, metavar="N", help="of the transaction")
-    which.add_argument("--start-offset", type=int, metavar="N", help="where the transaction begins")
+    which.add_argument(
+        "--producer-id", type=int, metavar="N", help="producer id of the transaction"
+    )
+    which.add_argument(
+        "--start-offset", type=int, metavar="N", help="first offset of the transaction"
+    )
     parser.add_argument(
         "--producer-epoch", type=int, metavar="N", help="refuse when the epoch differs"
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="write nothing, say what would be done"
+        "--dry-run", action="store_true", help="write nothing, report what would be done"
     )
 
 

@@ -43,25 +43,31 @@ CODECS = {"none": "producer", "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", 
 def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
-        "Append each line of stdin as a record. PATH is a partition's directory, which is made "
-        "if it does not exist, or a log directory with -t: then keys choose the partition as "
-        "Kafka's clients do. A topic is made only with --partitions."
+        "Append each line of stdin as a record. PATH is a partition's directory; it is created if "
+        "it does not exist. With -t, PATH is a log directory, and the key chooses the partition as "
+        "in Kafka's clients. Only --partitions creates a topic."
     )
     parser.add_argument("path", metavar="PATH", help="data/notes-0, or a log directory with -t")
     parser.add_argument("-t", "--topic", help="topic in the log directory PATH")
-    parser.add_argument("-p", "--partition", type=partition_number, help="always this partition")
+    parser.add_argument(
+        "-p", "--partition", type=partition_number, help="append all records to this partition"
+    )
     parser.add_argument(
         "--partitions",
         type=partition_number,
         metavar="N",
-        help="make TOPIC, with N partitions, if it does not exist",
+        help="create TOPIC with N partitions if it does not exist",
     )
     parser.add_argument(
-        "-K", dest="key_delimiter", metavar="DELIM", help="the key comes before DELIM"
+        "-K", dest="key_delimiter", metavar="DELIM", help="DELIM separates key and value"
     )
     parser.add_argument("-k", dest="key", help="key of every record")
     parser.add_argument(
-        "-D", dest="delimiter", default="\\n", metavar="DELIM", help="between records"
+        "-D",
+        dest="delimiter",
+        default="\\n",
+        metavar="DELIM",
+        help="DELIM separates records (default: newline)",
     )
     parser.add_argument(
         "-H",
@@ -73,13 +79,13 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-z", dest="codec", choices=CODECS, default="none", help="compression")
     parser.add_argument(
-        "-Z", dest="empty_is_null", action="store_true", help="empty key or value is null"
+        "-Z", dest="empty_is_null", action="store_true", help="store an empty key or value as null"
     )
     parser.add_argument(
         "--format",
         choices=("lines", "jsonl"),
         default="lines",
-        help="jsonl: what `cat --format jsonl` prints (the log gives new offsets)",
+        help="jsonl: lines of `cat --format jsonl` (offsets are new)",
     )
     parser.add_argument(
         "--durability",
@@ -93,7 +99,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="topic setting in Kafka's name, e.g. segment.bytes=1048576; repeatable",
+        help="topic setting with Kafka's name, such as segment.bytes=1048576; repeatable",
     )
     parser.add_argument("-q", dest="quiet", action="store_true", help="no summary on stderr")
 

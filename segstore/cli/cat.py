@@ -31,9 +31,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "Print the records of a partition up to its end as of now. Nothing is written "
-        "to it and no lock is taken: a broker or another process may use it. PATH may be one "
-        ".log file alone, under any name. Exit code 1 when the log ends at damage and records may "
-        "follow, or when something was left out."
+        "and no lock is taken: a broker or another process may use the log. PATH may be a single "
+        ".log file with any name. Exit code 1 when the log ends at damage and records may follow, "
+        "or when records were left out."
     )
     add_partition_arguments(parser)
     add_as_argument(parser)
@@ -42,12 +42,13 @@ def register(parser: argparse.ArgumentParser) -> None:
         "-c", dest="count", type=record_count, metavar="N", help="stop after N records"
     )
     parser.add_argument(
-        "-e", dest="say_end", action="store_true", help="print where the end was, as kcat does"
+        "-e",
+        dest="say_end",
+        action="store_true",
+        help="report the end of the partition, as kcat does",
     )
     parser.add_argument("-q", dest="quiet", action="store_true", help="no messages on stderr")
-    parser.add_argument(
-        "--no-check-crcs", action="store_true", help="trust the bytes: read without checking CRCs"
-    )
+    parser.add_argument("--no-check-crcs", action="store_true", help="read without checking CRCs")
     parser.add_argument(
         "--skip-damaged",
         action="store_true",

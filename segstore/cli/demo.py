@@ -37,8 +37,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "Write the 336,776 flights of 2013 from New York into a topic of four "
-        "partitions, kill the writer in the middle, recover, finish, and ask Spark. Exit code 0 "
-        "only if every answer is the one computed from the source file."
+        "partitions, kill the writer in the middle, recover, finish, and query it with Spark. Exit "
+        "code 0 only if every answer is the one computed from the source file."
     )
     add_arguments(parser)
 
@@ -46,7 +46,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what says where, with which records, and with how many."""
     parser.add_argument(
-        "--dir", type=Path, metavar="DIR", help="work in DIR, a new folder, and keep it"
+        "--dir", type=Path, metavar="DIR", help="work in the new folder DIR and keep it"
     )
     parser.add_argument(
         "--source",

@@ -55,7 +55,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--verify-index-only", help="check indexes, print no entries", action="store_true"
     )
     parser.add_argument(
-        "--index-sanity-check", help="only the indexes' sanity check", action="store_true"
+        "--index-sanity-check", help="check only the sanity of indexes", action="store_true"
     )
     parser.add_argument(
         "--skip-record-metadata", help="print keys and payloads only", action="store_true"
@@ -65,14 +65,14 @@ def register(parser: argparse.ArgumentParser) -> None:
         type=_int32,
         default=5242880,
         metavar="BYTES",
-        help="bytes of log looked at from an indexed position (default %(default)s)",
+        help="bytes of log to check from an indexed position (default %(default)s)",
     )
     parser.add_argument(
         "--max-bytes",
         type=_int32,
         default=MAX_INT,
         metavar="BYTES",
-        help="bytes of a log that are read (default: all)",
+        help="bytes to read of a log (default: all)",
     )
     for name in ("--value-decoder-class", "--key-decoder-class"):
         parser.add_argument(
@@ -80,7 +80,7 @@ def register(parser: argparse.ArgumentParser) -> None:
             nargs="?",
             const=STRING_DECODER,
             metavar="CLASS",
-            help=f"print contents; only {STRING_DECODER} is there",
+            help=f"print contents; only {STRING_DECODER} is supported",
         )
     for name, topic in DECODER_TOPICS.items():
         parser.add_argument(

@@ -57,8 +57,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "List the partitions of a log directory: offsets, time span, bytes. OFFSETS "
         "counts offsets; compaction and transactions leave some of them without a record. A ! "
-        "after END marks a log in which the open to read sees damage or missing records; stderr "
-        "says which. Not all records are read: `segstore verify` does that. STABLE is the last "
+        "after END marks a log with damage or missing records; stderr has the details. Not all "
+        "records are read: `segstore verify` does that. STABLE is the last "
         "stable offset, where committed reads end. HELD-BY is the producer id of the open "
         "transaction that holds it there; stderr lists the transactions that hang."
     )

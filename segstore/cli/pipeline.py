@@ -53,10 +53,10 @@ Totals = dict[tuple[int, str], tuple[int, int]]
 def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
-        "Write the 336,776 flights of 2013 from New York into a log by a streaming query, add them "
-        "up by carrier and day of event time into a log and Parquet by two more, kill Spark's "
-        "driver with SIGKILL in the middle and start it again. Exit code 0 only if no event is "
-        "lost or doubled and all totals are those computed from the source file."
+        "A streaming query writes the 336,776 flights of 2013 from New York into a log. Two more "
+        "add them up by carrier and day of event time, into a log and into Parquet. SIGKILL ends "
+        "Spark's driver in the middle, and it starts again. Exit code 0 only if no event is lost "
+        "or doubled and all totals are those computed from the source file."
     )
     add_arguments(parser)
 

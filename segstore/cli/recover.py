@@ -36,17 +36,17 @@ def register(parser: argparse.ArgumentParser) -> None:
         "Open a partition for writing, as a program does after a crash: check what is not "
         "proven durable, cut a torn tail and keep a copy, rebuild indexes, close cleanly. Then "
         "check everything. Exit code 1 when bytes were cut or quarantined, or something could not "
-        "be repaired (with --dry-run: would be). A directory without a log gets none."
+        "be repaired (with --dry-run: would be). No log is created where there is none."
     )
     parser.add_argument("path", metavar="PATH", help="a partition's directory, or a log directory")
     parser.add_argument(
-        "--dry-run", action="store_true", help="write nothing, say what would be done"
+        "--dry-run", action="store_true", help="write nothing, report what would be done"
     )
     parser.add_argument(
         "--checksum-sidecars",
         action="store_true",
-        help="then check every sealed segment and write its checksum sidecar (.segsum), which "
-        "verify and scrub compare, where it has none",
+        help="then check every sealed segment, and write the checksum sidecar (.segsum) that "
+        "verify and scrub compare if it has none",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")

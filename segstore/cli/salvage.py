@@ -18,8 +18,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "Copy every batch that can be proven, also after damage, into a new log, and report "
-        "which bytes and offsets are lost. The damaged log is only read. Each new log is made "
-        "whole or not at all. Exit code 1 when something is lost."
+        "which bytes and offsets are lost. The damaged log is only read. Each new log is "
+        "complete or absent. Exit code 1 when something is lost."
     )
     parser.add_argument("path", metavar="PATH", help="a partition's directory, or a log directory")
     parser.add_argument(

@@ -18,16 +18,16 @@ MEBIBYTE = 1024 * 1024
 def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
-        "Check all that verify checks, and read the .log files from the disk itself, not from the "
-        "page cache, no faster than --rate. So you find a disk that loses bits while another copy "
-        "exists. A log may be in use. Nothing is written. Exit code 1 when something is wrong."
+        "Check what verify checks, but read the .log files from the disk itself, not from the "
+        "page cache, at most at --rate. So you find a disk that loses bits while another copy "
+        "exists. The log may be in use. Nothing is written. Exit code 1 when something is wrong."
     )
     parser.add_argument(
         "paths", nargs="+", metavar="PATH", help="a partition's directory, or a log directory"
     )
     add_as_argument(parser)
     parser.add_argument(
-        "--rate", type=int, default=64, metavar="MIB", help="MiB a second, 0: no limit (64)"
+        "--rate", type=int, default=64, metavar="MIB", help="MiB/s, 0 = no limit (default 64)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")

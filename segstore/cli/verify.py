@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
-        "Check every batch (bounds, CRC, order), both indexes of each segment against "
-        "its batches and, byte by byte, against its checksum sidecar (.segsum) where it has one, "
-        "and the small files. List the quarantine files, which keep what opens for writing took "
-        "out of the log. Nothing is written. Exit code 1 when something is wrong with the log. "
-        "docs/operations.md says what each code means, and what to do."
+        "Check every batch (bounds, CRC, order), both indexes of each segment, and the "
+        "small files. Compare each segment byte by byte with its checksum sidecar (.segsum), if it "
+        "has one. List the quarantine files, which keep bytes that opens took out of the log. "
+        "Nothing is written. Exit code 1 when something is wrong with the log. docs/operations.md "
+        "explains each code and what to do."
     )
     parser.add_argument(
         "paths", nargs="+", metavar="PATH", help="a partition's directory, or a log directory"

@@ -1,4 +1,4 @@
-"""Floor 6: Spark. Log directories as a data source, and a session that just starts.
+"""Layer 6: Spark. Log directories as a data source, and a function that starts a session.
 
 ``spark.read.format("segstore").option("path", DIRECTORY).option("subscribe", "orders").load()``
 

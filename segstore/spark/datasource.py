@@ -1,6 +1,6 @@
 """``format("segstore")``: the data source over log directories, for batches and streams.
 
-It is found by name, through the top-level module ``pyspark_segstore``, or registered with
+Spark finds it through the top-level module ``pyspark_segstore``. You can also register it with
 ``spark.dataSource.register(SegstoreDataSource)``.
 """
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class SegstoreDataSource(DataSource):
     """Kafka partition directories as a table; options and schema are those of Spark's Kafka source.
 
-    ``path`` is the log directory: the one that holds ``<topic>-<partition>`` directories, as a
-    broker's ``log.dirs``. It must be reachable under that path from every executor. A URL is read
-    through the spool of each machine, see `segstore.remote`.
+    ``path`` is the log directory, which holds ``<topic>-<partition>`` directories, as a broker's
+    ``log.dirs`` does. Every executor must reach it under that path. A URL is read through the spool
+    of each machine, see `segstore.remote`.
     """
 
     @classmethod
@@ -41,7 +41,7 @@ class SegstoreDataSource(DataSource):
         return "segstore"
 
     def schema(self) -> StructType:
-        """Check options and path; ``load()`` calls this unless the user gave a schema."""
+        """Check options and path, and return the schema; ``load()`` calls it without a schema."""
         kind = kind_of(self.options)
         options = parse_options_of_either(self.options)
         source_of(options).check()
@@ -50,13 +50,13 @@ class SegstoreDataSource(DataSource):
         return connector_schema(include_headers=options.include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what plans and reads a batch; *schema* is the projection."""
+        """Return the reader that plans and reads a batch; *schema* is the projection."""
         if kind_of(self.options) != RECORDS:
             return MetadataReader(self.options, schema)
         return SegstoreReader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return what plans and reads the micro-batches of a stream, or says why there is none."""
+        """Return the reader for the micro-batches of a stream, or raise an error."""
         try:
             kind = kind_of(self.options)
             if kind != RECORDS:
@@ -70,7 +70,7 @@ class SegstoreDataSource(DataSource):
             return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> SegstoreWriter:  # noqa: FBT001
-        """Return what writes a batch; *schema* is that of the DataFrame."""
+        """Return the writer of a batch; *schema* is that of the DataFrame."""
         return SegstoreWriter(self.options, schema, overwrite=overwrite)
 
     def streamWriter(  # noqa: N802 - Spark's name
@@ -78,5 +78,5 @@ class SegstoreDataSource(DataSource):
         schema: StructType,
         overwrite: bool,  # noqa: ARG002, FBT001 - output mode complete appends, as the connector
     ) -> SegstoreStreamWriter:
-        """Return what writes the micro-batches of a stream."""
+        """Return the writer for the micro-batches of a stream."""
         return SegstoreStreamWriter(self.options, schema)

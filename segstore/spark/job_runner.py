@@ -44,11 +44,11 @@ class JobItem(NamedTuple):
     Attributes
     ----------
     key : str
-        Whose work it is: ``orders-0``; part of a file's name.
+        Name of the partition, such as ``orders-0``; part of a file name.
     argument : object
         Travels pickled.
     directory : str or None
-        The partition's, when its files say whether the work is to be done again.
+        Directory of the partition, if changes of its files mean that the work is done again.
     """
 
     key: str
@@ -57,18 +57,18 @@ class JobItem(NamedTuple):
 
 
 class ItemResult(NamedTuple):
-    """What came of it.
+    """The result of one item.
 
     Attributes
     ----------
     key : str
-        Of the item.
+        Key of the item.
     result : dict or None
         Plain values, for JSON.
     error : str or None
         Class and text of the error that ended it.
     was_done : bool
-        By an earlier run of the job.
+        True: an earlier run of the job made the result.
     """
 
     key: str
@@ -79,14 +79,14 @@ class ItemResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """What came of a job, item by item in their order."""
+    """The results of a job, in the order of its items."""
 
     name: str
     items: tuple[ItemResult, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether nothing failed, and no result says that something was found."""
+        """Whether no item failed and no result reports a finding."""
         return all(
             one.error is None and one.result is not None and one.result.get("ok", True)
             for one in self.items
@@ -94,7 +94,7 @@ class JobReport:
 
     @property
     def results(self) -> dict[str, dict[str, Any]]:
-        """Results by key, without those that failed."""
+        """Results by key, without failed items."""
         return {one.key: one.result for one in self.items if one.result is not None}
 
     def to_dict(self) -> dict[str, Any]:

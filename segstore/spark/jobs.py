@@ -1,6 +1,6 @@
 """Jobs over many partitions, each a function here and a command of ``python -m segstore.spark``.
 
-A Spark task works on one partition. All of them may be repeated: what is done stays done.
+One Spark task works on one partition. You can repeat a job: finished work stays done.
 """
 
 from __future__ import annotations
@@ -54,28 +54,28 @@ def verify(
     Parameters
     ----------
     spark : SparkSession
-        Whose executors do it.
+        Session whose executors do the work.
     path : path
         The log directory.
     state : path or None
-        A folder, reachable by all, that keeps results: a partition whose files have not changed
-        since is not checked again. Of one that somebody writes meanwhile nothing is kept. A folder
-        with results of another log directory is an `IllegalArgumentError`.
+        A folder for results that driver and executors reach. A partition whose files have not
+        changed since is not checked again. No result is kept for a partition that changes during
+        its check. A folder with results of another log directory is an `IllegalArgumentError`.
     progress : callable or None
         ``progress("verify", done, total)``, in partitions.
     **topics
-        ``subscribe``, ``subscribePattern`` or ``assign`` as of ``format("segstore")``; none: all
-        but internal topics.
+        ``subscribe``, ``subscribePattern`` or ``assign`` as for ``format("segstore")``. Default:
+        all topics except internal ones.
 
     Returns
     -------
     JobReport
-        ``ok``, and by partition ``ok``, offsets, counts, ``problems`` and ``quarantined`` files.
+        ``ok``, and for each partition ``ok``, offsets, counts, ``problems`` and ``quarantined``.
 
     Raises
     ------
     ConnectorOptionError, UnknownTopicOrPartitionError, LogNotFoundError
-        The choice of topics, or the path; damage is a result.
+        The topics or the path are wrong. Damage is a result, not an error.
     """
     items = _items(path, topics)
     return run_job(spark, "verify", items, verify_partition, state=state, progress=progress)
@@ -90,9 +90,9 @@ def recover(
 ) -> JobReport:
     """Open every log for writing, which repairs what a crash left, and close it cleanly.
 
-    A second run opens clean logs, which is nothing. Parameters as those of `verify`, but it keeps
-    no results. They are those of ``log.report``; ``ok`` says that no bytes
-    of records were cut or set aside. A log that somebody writes is an error of that partition.
+    A second run finds clean logs and changes nothing. Parameters are those of `verify`, without
+    *state*. Results are those of ``log.report``; ``ok`` means that no record bytes were cut or
+    quarantined. A log that another process has open for writing is an error of that partition.
     """
     items = _items(path, topics)
     return run_job(spark, "recover", items, recover_partition, progress=progress)
@@ -106,10 +106,10 @@ def stats(
     progress: Progress | None = None,
     **topics: str,
 ) -> JobReport:
-    """Count records, batches, bytes, codecs by batch headers; tell offsets and timestamps in ms.
+    """Count records, batches, bytes and codecs by batch headers; report offsets and times in ms.
 
-    Parameters as those of `verify`. ``ok`` is false where the log ends at damage, which
-    ``problems`` says: what is counted is what lies before.
+    Parameters are those of `verify`. ``ok`` is False when the log ends at damage, which
+    ``problems`` describes; only the part before the damage is counted.
     """
     items = _items(path, topics)
     return run_job(spark, "stats", items, stats_of_partition, state=state, progress=progress)
@@ -123,12 +123,12 @@ def plan_compaction(
     progress: Progress | None = None,
     **topics: str,
 ) -> JobReport:
-    """Say what compaction by key would leave of each log; a plan, nothing is changed.
+    """Report what compaction by key would keep of each log; nothing is changed.
 
-    Parameters as those of `verify`. By partition: the range of offsets that would be compacted
-    (sealed segments, up to the first open transaction), its records and those of them that would
-    stay, tombstones among these, records without a key (which go), and bytes of keys and values;
-    ``ok`` and ``problems`` as those of `stats`.
+    Parameters are those of `verify`. The result for a partition has the range of offsets to compact
+    (sealed segments, up to the first open transaction), its records, and how many would stay. It
+    counts tombstones among these, records without a key (which are removed), and bytes of keys and
+    values. ``ok`` and ``problems`` are those of `stats`.
     """
     items = _items(path, topics)
     return run_job(

@@ -1,6 +1,6 @@
-"""``segstore.spark.read``: columns and conditions of a read go down to the logs.
+"""``segstore.spark.read``: passes the columns and conditions of a read down to the logs.
 
-A data source written in Python is told neither of them by Spark.
+Spark does not pass them to a data source that is written in Python.
 """
 
 from __future__ import annotations
@@ -38,32 +38,31 @@ def read(
     where: str | None = None,
     **options: Any,
 ) -> DataFrame:
-    """Return records as a DataFrame that decodes only these columns, and skips what is not wanted.
+    """Return records as a DataFrame that reads and decodes only what columns and condition need.
 
-    The offsets are fixed now, as by ``load()`` when its query is planned.
+    The call fixes the range of offsets, as ``load()`` does when Spark plans its query.
 
     Parameters
     ----------
     spark : SparkSession
-        Whose executors read.
+        Session whose executors read.
     path : path
         The log directory.
     columns : sequence of str or None
-        Of ``key``, ``value``, ``topic``, ``partition``, ``offset``, ``timestamp``,
-        ``timestampType`` and ``headers``; None: those of the source. None at all, ``()``: rows
-        without columns, made from batch headers, for ``count()``.
+        Some of ``key``, ``value``, ``topic``, ``partition``, ``offset``, ``timestamp``,
+        ``timestampType`` and ``headers``; None: those of the source. ``()``: rows without columns,
+        made from batch headers, for ``count()``.
     where : str or None
-        A condition in SQL, as ``DataFrame.where`` takes it. Comparisons, BETWEEN and IN of
-        ``offset``, ``timestamp``, ``partition`` and ``topic`` with literals, joined by AND, choose
-        what is read: partitions, ranges of offsets, segments and batches by their timestamps. Spark
-        looks at the rest, and at any other condition.
+        A condition in SQL, as in ``DataFrame.where``. Comparisons, BETWEEN and IN of ``offset``,
+        ``timestamp``, ``partition`` and ``topic`` with literals, joined by AND, limit what is read:
+        partitions, ranges of offsets, and segments and batches by time. Spark evaluates the rest.
     **options
-        Those of ``format("segstore")``, as in `segstore.spark.count`.
+        Options of ``format("segstore")``, as in `segstore.spark.count`.
 
     Raises
     ------
     ConnectorOptionError, UnknownTopicOrPartitionError, LogNotFoundError
-        For what a read with these options would say; a column that does not exist.
+        As in a read with these options; or a column does not exist.
     """
     if isinstance(columns, str):
         raise ArgumentTypeError(

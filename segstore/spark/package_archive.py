@@ -1,8 +1,8 @@
-"""``segstore.spark.pack()``: segstore and what it needs as an archive, for executors without it.
+"""``segstore.spark.pack()``: an archive of segstore and its dependencies, for executors.
 
-Spark brings an archive to every executor and unpacks it in the folder that it works in; a relative
-entry of their ``PYTHONPATH`` does the rest. Executors need the same Python and kind of machine as
-this process, and PySpark, which Spark brings along; nothing has to be installed there.
+Spark copies the archive to every executor and unpacks it in the working folder; a relative entry of
+``PYTHONPATH`` makes it importable. Executors need the same Python and kind of machine as this
+process, and PySpark, which Spark provides. Nothing has to be installed there.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _MODULE: Final = "pyspark_segstore.py"
 
 
 class Packed(NamedTuple):
-    """An archive, and what tells Spark of it.
+    """An archive, and the settings with which Spark uses it.
 
     Attributes
     ----------
     path : Path
-        The archive, absolute.
+        Absolute path of the archive.
     conf : dict of str to str
         Settings for `session`, or for ``spark-submit --conf``.
     """
@@ -55,23 +55,23 @@ def pack(
     path: str | os.PathLike[str] = "segstore.tar.gz",
     dependencies: Sequence[str] = DEPENDENCIES,
 ) -> Packed:
-    """Write an archive of segstore and its dependencies, as they are installed here.
+    """Write an archive of segstore and its dependencies as installed here.
 
-    ``session(master="spark://host:7077", **pack().conf)``; or the two lines of ``conf`` as
-    ``--conf`` of ``spark-submit``.
+    Use it as ``session(master="spark://host:7077", **pack().conf)``, or pass both settings of
+    ``conf`` to ``spark-submit`` with ``--conf``.
 
     Parameters
     ----------
     path : path
-        Of the archive, replaced if it is there; ``.tar.gz`` or ``.tgz``, as Spark goes by the name.
+        Path of the archive, which is replaced. It ends in ``.tar.gz`` or ``.tgz``, as Spark needs.
     dependencies : sequence of str
-        Distributions to put in: what the executors have already may be left out; pandas comes in by
-        its name.
+        Distributions to include. Leave out those that the executors have; add ``pandas`` if
+        needed.
 
     Raises
     ------
     LogNotFoundError
-        One of them is not installed here.
+        A distribution is not installed here.
     """
     target = Path(path).absolute()
     files = dict(_own_files())

@@ -1,4 +1,4 @@
-"""``segstore.spark.count``: how many records topics hold, by the headers of their batches."""
+"""``segstore.spark.count``: counts the records of topics by batch headers."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _SCHEMA = StructType([StructField("count", LongType())])
 
 
 def count(spark: SparkSession, path: str | os.PathLike[str], **options: Any) -> int:
-    """Return the number of records that a read with these options would give.
+    """Return the number of records that a read with these options would return.
 
-    Exact with gaps, markers, compaction and every ``isolation.level``; records are read only where
-    a range ends inside a batch with gaps, or a header cannot be true. As no record is read, a
-    damaged one is not noticed (a log that lacks records at its end is); nor is one that readers
-    leave out because its batch is not in order.
+    The number is exact with gaps, markers, compaction and every ``isolation.level``. Records are
+    read only if a range ends inside a batch with gaps, or a header cannot be true. So the count
+    does not notice a damaged record, or a batch that readers leave out because it is not in order.
+    It does notice records that are missing at the log end.
 
     Parameters
     ----------
     spark : SparkSession
-        Whose executors do it, one task for each partition or part of one.
+        Session whose executors count, one task for each partition or part of one.
     path : path
         The log directory.
     **options
-        Those of ``format("segstore")``: ``subscribe="orders"``, ``startingTimestamp=…``,
-        ``**{"isolation.level": "read_committed"}``. Without a choice of topics all are counted.
+        Options of ``format("segstore")``: ``subscribe="orders"``, ``startingTimestamp=…``,
+        ``**{"isolation.level": "read_committed"}``. Default: all topics.
 
     Raises
     ------
     ConnectorOptionError, UnknownTopicOrPartitionError, LogNotFoundError
-        For what a read with these options would say.
+        As in a read with these options.
     CorruptLogError
-        The count goes to the end of a log that is damaged there.
+        The count reaches the end of a log that is damaged there.
     """
     checked = options_of_call(str(path), options)
     counts = map_ranges(spark, ranges_of(checked), CountTask(checked), _SCHEMA)

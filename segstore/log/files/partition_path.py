@@ -137,10 +137,10 @@ def _parse_name(name: str, path: str, directory: _core.Directory | None = None) 
                 " segstore.open_dir"
             )
         elif directory is not None and directory.has_segments():
+            likely = likely_name(name)
             hint = (
-                f"; as_={likely_name(name)!r} of segstore.open with read_only=True, or --as"
-                f" {likely_name(name)} of `segstore cat` and the other commands that read, reads it"
-                " as that partition"
+                f"; to read it as {likely}, use `segstore cat --as {likely}`, or"
+                f" segstore.open(path, read_only=True, as_={likely!r})"
             )
         raise type(error)(
             f"{error.message}{hint}", file=path, found=error.found, expected=error.expected
