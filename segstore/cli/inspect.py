@@ -105,10 +105,11 @@ def inspect_partition(path: str, progress: Progress, as_: str | None = None) -> 
     try:
         with segstore.open(path, read_only=True, as_=as_) as log:
             damage, missing = log.report.damage or shown_times(log).damage, log.missing_records()
-            end, stable = log.log_end_offset, log.last_stable_offset
+            end = log.log_end_offset
+            stable = log.last_stable_offset
             transactions = [transaction_fields(one) for one in log.open_transactions()]
     except SegstoreError as error:
-        damage = str(error)
+        damage = damage or str(error)
     return {
         "path": path,
         "topic": None if state.topic_partition is None else state.topic_partition.topic,

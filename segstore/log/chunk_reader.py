@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
     from segstore.log.local.segments import Segments
+    from segstore.log.recovery.readable_batches import BatchPlace
     from segstore.log.recovery.salvage_report import LostRange
-    from segstore.log.salvage.readable_batches import BatchPlace
     from segstore.types import LogOffsetMetadata
 
     _ChunksOf: TypeAlias = Callable[[Segment, int, int | None], Iterator["Chunk"]]

@@ -22,14 +22,14 @@ from segstore.errors import (
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.files.recovery_advice import way_on
 from segstore.log.local.file_bytes import FileBytes
-from segstore.log.salvage.readable_batches import batch_of, next_readable_offset, stretches_of
+from segstore.log.recovery.readable_batches import batch_of, next_readable_offset, stretches_of
 
 if TYPE_CHECKING:
     from segstore._core import CodecTable
     from segstore.log.local.batch_transactions import Damage
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
-    from segstore.log.salvage.readable_batches import BatchPlace
+    from segstore.log.recovery.readable_batches import BatchPlace
     from segstore.records.fetch_data_info import FetchDataInfo
 
 DAMAGE: Final = (

@@ -389,7 +389,10 @@ class LogFollower:
             ):
                 return seen.message_offset, position
             # a batch that is being written, or bytes of others: does the position still end one?
-            _, before = segment.scan(end_position=position, check_crc=False, table=False)
+            try:
+                _, before = segment.scan(end_position=position, check_crc=False, table=False)
+            except ReadIOError:  # of what was seen already, whose last bytes are the same
+                return seen.message_offset, position
             if (before.valid_bytes, before.next_offset) == (position, seen.message_offset):
                 return seen.message_offset, position
         return segment.base_offset, 0

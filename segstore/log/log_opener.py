@@ -35,6 +35,7 @@ from segstore.log.files.partition_path import (
     open_partition_directory,
 )
 from segstore.log.files.profile import Profile
+from segstore.log.files.recovery_advice import recovery_advice
 from segstore.log.files.stale_partition_state import remove_stale_checkpoints, remove_stale_state
 from segstore.log.follower import LogFollower
 from segstore.log.kafka_profile.kafka_log_loader import KafkaLogLoader
@@ -172,10 +173,19 @@ def open_partition(
         )
         report.seconds = (_core.monotonic_ns() - began) / 1e9
     except BaseException as error:
-        report.add_notes_to(error)
+        _explain(error, report, full_path, is_for_writing=not read_only)
         open_handles.close()
         raise
     return log
+
+
+def _explain(
+    error: BaseException, report: RecoveryReport, path: str, *, is_for_writing: bool
+) -> None:
+    """Add what the open had found, and how the records are read that the disk gives out."""
+    report.add_notes_to(error)
+    if isinstance(error, ReadIOError) and is_for_writing:
+        error.go_on(None, recovery_advice(path))
 
 
 def open_partition_to_write(

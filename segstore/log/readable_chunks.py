@@ -17,12 +17,12 @@ from segstore.log.chunk_reader import CHUNK_BYTES, Chunk
 from segstore.log.damage_errors import DAMAGE, readable_from
 from segstore.log.findings.finding import FindingCode
 from segstore.log.local.batch_search import NOT_WHOLE
-from segstore.log.recovery.salvage_report import LostRange
-from segstore.log.salvage.readable_batches import (
+from segstore.log.recovery.readable_batches import (
     first_offset_of,
     next_readable_offset,
     stretches_of,
 )
+from segstore.log.recovery.salvage_report import LostRange
 from segstore.records.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, decode_to_batches
 from segstore.records.control_record import ControlRecordType, parse_control_key
 from segstore.types import CONTROL_FLAG, CURRENT_MAGIC, TRANSACTIONAL_FLAG
@@ -174,7 +174,7 @@ class ReadableChunks:
         pending: LostRange | None = None
         for stretch in stretches_of(file, self._state):
             if stretch.lost is not None:
-                pending = _joined(pending, stretch.lost)
+                pending = stretch.lost
                 continue
             rows = stretch.rows[stretch.rows["last_offset"] >= reached]
             if len(rows):
@@ -301,13 +301,6 @@ class ReadableChunks:
             error.message,
             FindingCode.RECORDS_CORRUPT,
         )
-
-
-def _joined(pending: LostRange | None, lost: LostRange) -> LostRange:
-    """Return what is lost since the last batch that could be read."""
-    if pending is None:
-        return lost
-    return pending._replace(size_bytes=lost.position + lost.size_bytes - pending.position)
 
 
 # ---- committed data ------------------------------------------------------------------------------

@@ -1114,14 +1114,14 @@ def large(tmp_path: Path) -> Path:
 
 
 class UnreadablePage:
-    """Commands on a log of whose first segment the disk does not give out the sixth page."""
+    """Commands on a log of one of whose segments the disk does not give out the sixth page."""
 
-    def __init__(self, path: Path, library: Path) -> None:
-        first, end = 5 * PAGE, 6 * PAGE
-        bad = {"EIO_FILE": f"{path.name}/{0:020}.log", "EIO_FROM": f"{first}", "EIO_TO": f"{end}"}
+    def __init__(self, path: Path, library: Path, base: int = 0, page: int = 5) -> None:
+        first, end, file = page * PAGE, (page + 1) * PAGE, f"{base:020}.log"
+        bad = {"EIO_FILE": f"{path.name}/{file}", "EIO_FROM": f"{first}", "EIO_TO": f"{end}"}
         self._environment = environment_with(library, **bad)
         self.path = path
-        batches = batches_of(path / f"{0:020}.log")
+        batches = batches_of(path / file)
         self.lost = [one.base_offset for one in batches if one.position < end and one.end > first]
         self.behind = self.lost[-1] + 1
 
@@ -1202,6 +1202,158 @@ def test_the_tail_of_a_log_with_a_page_that_cannot_be_read(unreadable):
     assert "next readable offset" in errors
     code, lines, errors = unreadable.run("tail", "--template", "%o\n", "-n", "2")
     assert (code, lines, errors) == (0, [str(LARGE_RECORDS - 1), str(LARGE_RECORDS)], "")
+
+
+LAST_BASE = 10
+LAST_END = LAST_BASE + LARGE_RECORDS
+
+
+@pytest.fixture
+def unclosed(tmp_path: Path) -> Path:
+    """A log of two segments that was not closed cleanly; pages of batches in the last one."""
+    path = tmp_path / "topic-0"
+    with segstore.open(path, index_interval_bytes=4096) as log:
+        log.append([(None, b"first")] * LAST_BASE)
+        log.roll()
+        for number in range(LARGE_RECORDS):
+            log.append([(None, b"%d" % number * 50)])
+            if number == LARGE_RECORDS // 2:
+                log.assign_epoch_start_offset(3, log.log_end_offset)
+    (path / CLEAN_SHUTDOWN_MARKER).unlink()
+    return path
+
+
+OPENED = """
+import json, sys, segstore
+with segstore.open(sys.argv[1], read_only=True) as log:
+    epochs = [tuple(one) for one in log.leader_epochs]
+    print(json.dumps([log.log_end_offset, log.report.damage, log.report.clean, epochs]))
+    try:
+        log.refresh()
+    except segstore.ReadIOError:
+        print("refresh")
+    assert log.log_end_offset == int(sys.argv[2])
+try:
+    segstore.open(sys.argv[1])
+except segstore.ReadIOError as error:
+    print(error.os_error, "read_only=True opens" in str(error), "segstore salvage" in str(error))
+"""
+
+
+def opened(
+    unreadable: UnreadablePage, end: int, *errors: str
+) -> tuple[str | None, bool, list[tuple[int, int]]]:
+    """Return what an open to read finds, and require that an open to write is refused."""
+    printed, *failed = unreadable.program(OPENED, str(unreadable.path), str(end)).splitlines()
+    assert failed == [*errors, "5 True True"]
+    found, *others = json.loads(printed)
+    assert found == end
+    return others
+
+
+@pytest.mark.parametrize(("page", "recovery_point"), [(0, None), (0, 0), (5, None), (5, 100)])
+def test_a_page_of_the_last_segment_that_cannot_be_read(unclosed, library, page, recovery_point):
+    """[DUR-33, DUR-51] No record of the partition could be read: the open failed.
+
+    An open to read names the page and the offsets, and the log ends where it did.
+    """
+    LogDirectory(unclosed).set_recovery_point(recovery_point)
+    unreadable = UnreadablePage(unclosed, library, LAST_BASE, page)
+    first, behind = unreadable.lost[0], unreadable.behind
+
+    damage, clean, epochs = opened(unreadable, LAST_END)
+    assert (clean, epochs) == (False, [[0, 0], [3, LAST_BASE + LARGE_RECORDS // 2 + 1]])
+    assert f"{LAST_BASE:020}.log, bytes " in damage
+    assert f"offsets {first} to {behind - 1}: the disk cannot read these bytes (EIO:" in damage
+    for max_bytes in ("1", "100000"):
+        found = unreadable.program(FETCHES, str(unclosed), max_bytes)
+        readable = {*range(LAST_END)}.difference(unreadable.lost)
+        assert [int(offset) for offset in found.split()] == sorted(readable)
+    code, found, errors = unreadable.cat()
+    assert (code, found) == (1, list(range(first)))
+    assert f"the next readable offset is {behind}: " in errors
+    assert unreadable.cat("-o", str(behind))[:2] == (1, list(range(behind, LAST_END)))
+    code, found, errors = unreadable.cat("--skip-damaged")
+    assert (code, found) == (1, sorted(readable))
+    assert "the disk cannot read these bytes (EIO" in errors
+    code, rows, _ = unreadable.run("ls", "--json")
+    assert (code, json.loads(rows[0])["log_end_offset"]) == (1, LAST_END)
+    code, shown, _ = unreadable.run("inspect", "--json")
+    assert (code, json.loads("".join(shown))["log_end_offset"]) == (1, LAST_END)
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_the_last_page_cannot_be_read_and_the_recovery_point_is_known(unclosed, library, closed):
+    """[DUR-33, DUR-51] The records of the page are unreadable, and not after the log end."""
+    if closed:
+        segstore.open(unclosed).close()
+    size = (unclosed / f"{LAST_BASE:020}.log").stat().st_size
+    unreadable = UnreadablePage(unclosed, library, LAST_BASE, (size - 1) // PAGE)
+
+    damage, clean, _ = opened(unreadable, LAST_END)
+    assert not clean
+    assert f"offsets {unreadable.lost[0]} to {LAST_END - 1}: the disk cannot" in damage
+    code, found, errors = unreadable.cat()
+    assert (code, found) == (1, list(range(unreadable.lost[0])))
+    assert "no whole batch follows" in errors
+
+
+def test_the_last_page_cannot_be_read_and_nothing_else_has_the_end(unclosed, library):
+    """[DUR-33] The log ends before it for this reader, and the report says so.
+
+    A refresh cannot say where the log ends now: it raises the error.
+    """
+    LogDirectory(unclosed).set_recovery_point(None)
+    size = (unclosed / f"{LAST_BASE:020}.log").stat().st_size
+    unreadable = UnreadablePage(unclosed, library, LAST_BASE, (size - 1) // PAGE)
+
+    end = unreadable.lost[0]
+    damage, _, _ = opened(unreadable, end, "refresh")
+    assert f"offsets {end} on: the disk cannot read these bytes (EIO:" in damage
+
+
+REFRESHED = """
+import sys, segstore
+with segstore.open(sys.argv[1], read_only=True) as log:
+    with open(sys.argv[2], "ab") as file:
+        for half in sys.argv[3:]:
+            file.write(bytes.fromhex(half))
+            file.flush()
+            print(log.refresh())
+"""
+
+
+def test_a_refresh_beside_a_writer_after_a_page_that_cannot_be_read(unclosed, library):
+    """[DUR-33, DUR-76] A batch that is half written was a reason to read all before it again."""
+    unreadable = UnreadablePage(unclosed, library, LAST_BASE)
+    file = unclosed / f"{LAST_BASE:020}.log"
+    added = at(LAST_END, epoch=3)
+    halves = [added[:65].hex(), added[65:].hex()]
+    printed = unreadable.program(REFRESHED, str(unclosed), str(file), *halves)
+    assert printed.split() == [str(LAST_END), str(LAST_END + 1)]
+
+
+def test_a_torn_batch_after_a_page_that_cannot_be_read(unclosed, library):
+    """[DUR-2, DUR-33] It ends the log, as it does without the page."""
+    LogDirectory(unclosed).set_recovery_point(None)
+    append_bytes(unclosed / f"{LAST_BASE:020}.log", bytes(7) + b"torn")
+    unreadable = UnreadablePage(unclosed, library, LAST_BASE)
+
+    damage, _, _ = opened(unreadable, LAST_END)
+    assert damage.endswith("the disk cannot read these bytes (EIO: Input/output error)")
+    assert unreadable.cat("-o", str(unreadable.behind))[1][-1] == LAST_END - 1
+
+
+def test_the_last_page_of_a_sealed_segment_above_the_recovery_point(large, library):
+    """[DUR-33, DUR-54] What it hides is no gap: the segment reaches to the next one."""
+    (large / CLEAN_SHUTDOWN_MARKER).unlink()
+    LogDirectory(large).set_recovery_point(0)
+    size = (large / f"{0:020}.log").stat().st_size
+    unreadable = UnreadablePage(large, library, 0, (size - 1) // PAGE)
+
+    damage, _, _ = opened(unreadable, LARGE_RECORDS + 1)
+    assert f"offsets {unreadable.lost[0]} to {LARGE_RECORDS - 1}: the disk cannot" in damage
+    assert unreadable.cat("-o", str(LARGE_RECORDS))[:2] == (1, [LARGE_RECORDS])
 
 
 # ---- small files that cannot be read -------------------------------------------------------------

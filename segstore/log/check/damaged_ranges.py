@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from segstore.errors import ReadIOError
+from segstore.log.local.batch_chain import choose_batches
 from segstore.log.local.batch_search import ROW, BatchSearch
 from segstore.log.local.segment import Segment
-from segstore.log.salvage.batch_chain import choose_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

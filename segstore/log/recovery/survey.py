@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from segstore._core import SegmentContext, SegmentListing, open_segments
+from segstore.config import MAX_LONG
 from segstore.errors import (
     LogNotFoundError,
     NotALogError,
@@ -40,14 +41,17 @@ from segstore.log.files.partition_directory import (
     segment_files,
 )
 from segstore.log.local.batch_search import may_hold_batch
+from segstore.log.local.file_bytes import FileBytes
 from segstore.log.local.missing_records import missing_between, named_behind
 from segstore.log.local.segment import Segment
+from segstore.log.local.segments import floor_index
 from segstore.log.local.transaction_index import TRANSACTION_INDEX_ENTRY_BYTES
 from segstore.log.recovery.epoch_changes import epoch_changes
 from segstore.log.recovery.found_epochs import find_epochs, read_checkpoint
 from segstore.log.recovery.leftovers import find_leftovers
 from segstore.log.recovery.overflow_split import is_overflowed
 from segstore.log.recovery.quarantine import Quarantine
+from segstore.log.recovery.readable_batches import unreadable_parts
 from segstore.log.recovery.restart_marker import RestartMarker
 from segstore.records.compression import codec_table
 
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
     from segstore.log.local.missing_records import MissingRecords
     from segstore.log.recovery.found_epochs import FoundEpochs
     from segstore.log.recovery.leftovers import Leftovers
+    from segstore.log.recovery.readable_batches import UnreadableParts
     from segstore.types import EpochEntry
 
 _PIECE_BYTES: Final = 1024 * 1024
@@ -150,6 +155,8 @@ class Survey:
         The names.
     bases : array of int
         Those of the ``.log`` files that count.
+    is_for_writing : bool
+        What the disk does not give out is an error [DUR-33]; a reader goes around it.
 
     Attributes
     ----------
@@ -161,15 +168,19 @@ class Survey:
         Ascending.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what was found so far
         self,
         directory: Directory,
         context: SegmentContext,
         stored: StoredState,
         listing: SegmentListing,
         bases: array[int],
+        *,
+        is_for_writing: bool = True,
     ) -> None:
         self._directory = directory
+        self._is_for_writing = is_for_writing
+        self._unreadable: dict[int, UnreadableParts] = {}
         self._context = context
         self._ends: dict[int, tuple[int, bool] | SegstoreError] = {}
         self._whole: dict[int, WholeScan] = {}
@@ -188,7 +199,7 @@ class Survey:
     @cached_property
     def small(self) -> SmallFiles:
         """The library's own files."""
-        return read_small_files(self._directory)
+        return read_small_files(self._directory, is_for_writing=self._is_for_writing)
 
     def note_warnings(self) -> list[str]:
         """Return what is to be said of notes of missing records that cannot be used."""
@@ -236,6 +247,9 @@ class Survey:
     def end_of(self, segment: Segment) -> tuple[int, bool]:
         """Return the offset behind the last record, and whether nothing follows.
 
+        For a reader, a log that ends in what the disk does not give out reaches to its recovery
+        point. Of a sealed segment nothing is known then.
+
         Raises
         ------
         SegstoreError
@@ -243,14 +257,38 @@ class Survey:
         """
         base = segment.base_offset
         if base not in self._ends:
-            try:
-                self._ends[base] = self._reader(segment).read_next_offset()
-            except SegstoreError as error:
-                self._ends[base] = error
+            self._ends[base] = self._look_for_end(segment)
         end = self._ends[base]
         if isinstance(end, SegstoreError):
             raise end
         return end
+
+    def _look_for_end(self, segment: Segment) -> tuple[int, bool] | SegstoreError:
+        try:
+            return self._reader(segment).read_next_offset()
+        except ReadIOError as error:
+            if self._is_for_writing or self.following(segment) < MAX_LONG:
+                return error
+        except SegstoreError as error:
+            return error
+        found = self.unreadable_parts(segment)
+        if found.ranges and found.ranges[-1].next_offset is None:
+            return max(found.next_offset, self.stored.safe_below), False
+        return found.next_offset, found.ends_clean
+
+    def unreadable_parts(self, segment: Segment) -> UnreadableParts:
+        """Return what of *segment* the disk does not give out; reads all of it."""
+        base = segment.base_offset
+        if base not in self._unreadable:
+            name, following = self._log_name(segment), self.following(segment)
+            file = FileBytes(self._directory, name, segment.size_bytes, base, following)
+            self._unreadable[base] = unreadable_parts(file, codec_table())
+        return self._unreadable[base]
+
+    def following(self, segment: Segment) -> int:
+        """Return the base offset of the next segment, 2^63-1 without one."""
+        number = floor_index(self.segments, segment.base_offset) + 1
+        return self.segments[number].base_offset if number < len(self.segments) else MAX_LONG
 
     def has_damaged_index(self, segment: Segment) -> bool:
         """Whether one of the two cannot be one, of a segment that lacks none."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import is_any_replaced
+from segstore.config import MAX_LONG
 from segstore.errors import (
     CorruptLogError,
     CorruptRecordError,
@@ -21,6 +22,7 @@ from segstore.errors import (
     LogNotFoundError,
     LogTruncatedError,
     NotALogError,
+    ReadIOError,
     ResourceError,
     SegstoreError,
 )
@@ -52,9 +54,9 @@ from segstore.log.recovery.survey import Survey, read_small_files
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from segstore._core import Directory, ScanResult, SegmentContext
+    from segstore._core import BatchHeaders, Directory, ScanResult, SegmentContext
     from segstore.log.files.checkpoint_store import CheckpointStore
     from segstore.log.files.stored_state import StoredState
     from segstore.log.local.segment import Segment
@@ -178,7 +180,7 @@ class LogView:
         else:
             noted = () if epochs.noted_entry is None else (epochs.noted_entry,)
             marked = with_marker_recovery_point(stored, noted, state, self._report)
-            end, position = self._readable_end(segments, marked, cache, state)
+            end, position = self._readable_end(survey, marked, cache, state)
             recovery_point, safe_below = min(marked.recovery_point or 0, end), stored.safe_below
         cache.truncate_from_end(end + 1)  # an epoch without records yet is the leader's latest
         cache.truncate_from_start(stored.log_start_offset)
@@ -260,7 +262,8 @@ class LogView:
         for attempt in range(_ATTEMPTS_BESIDE_A_WRITER):
             # asked before the look: what says so goes when the new segment is there
             is_awaited = attempt < _ATTEMPTS or _is_being_emptied(directory)
-            survey = Survey(directory, self._context, stored, *list_during_writes(directory))
+            listing, bases = list_during_writes(directory)
+            survey = Survey(directory, self._context, stored, listing, bases, is_for_writing=False)
             if survey.segments:
                 return survey
             if not is_awaited:
@@ -301,16 +304,16 @@ class LogView:
 
     def _readable_end(
         self,
-        segments: list[Segment],
+        survey: Survey,
         found: StoredState,
         epochs: LeaderEpochFileCache,
         state: LogState | None,
     ) -> tuple[int, int]:
         """Return the log end of an unclean log and its byte in the last segment that counts.
 
-        *segments* loses those behind the first bad batch.
+        The survey's segments lose those behind the first bad batch.
         """
-        safe_below = found.safe_below
+        segments, safe_below = survey.segments, found.safe_below
         first = floor_index(segments, safe_below)
         self._note_gaps(segments[: first + 1], state, found.log_start_offset)
         end, position = segments[first].base_offset, 0
@@ -326,11 +329,8 @@ class LogView:
             if index == first:
                 start, expected = _batch_of(segment, safe_below)
             contiguous = state is not None and expected >= state.contiguous_from
-            for headers, scan in segment.scan_windows(
-                start_position=start,
-                check_order=True,
-                expected_offset=expected,
-                contiguous=contiguous,
+            for headers, scan in self._windows(
+                survey, segment, start, expected, safe_below, contiguous=contiguous
             ):
                 note_epochs(epochs, epoch_changes(headers, latest_epoch(epochs)))
                 end, position = max(scan.next_offset, segment.base_offset), scan.valid_bytes
@@ -354,6 +354,57 @@ class LogView:
                     " synced, and are missing"
                 )
         return end, position
+
+    def _windows(  # noqa: PLR0913 - as a scan takes it, and what is known
+        self,
+        survey: Survey,
+        segment: Segment,
+        start: int,
+        expected: int,
+        safe_below: int,
+        *,
+        contiguous: bool,
+    ) -> Iterator[tuple[BatchHeaders, ScanResult]]:
+        """Scan *segment* from *start* on; what the disk does not give out is reported [DUR-33].
+
+        The scan goes on after it. Where no batch follows in the file, the segment reaches to the
+        next one, and the last segment to the recovery point: records are unreadable there, and not
+        missing.
+        """
+        how: dict[str, Any] = {"check_order": True, "contiguous": contiguous}
+        try:
+            for headers, scan in segment.scan_windows(
+                start_position=start, expected_offset=expected, **how
+            ):
+                yield headers, scan
+                start, expected = scan.valid_bytes, scan.next_offset
+        except ReadIOError:
+            unreadable = survey.unreadable_parts(segment).ranges
+        else:
+            return
+        for lost in unreadable:
+            lost_end = lost.position + lost.size_bytes
+            if lost_end <= start:
+                continue
+            end = max(start, lost.position)
+            for headers, scan in segment.scan_windows(
+                start_position=start, end_position=end, expected_offset=expected, **how
+            ):
+                yield headers, scan
+                start, expected = scan.valid_bytes, scan.next_offset
+            if scan.stop != "complete":
+                return
+            behind = lost.next_offset
+            if behind is None:
+                following = survey.following(segment)
+                known_end = safe_below if following == MAX_LONG else following
+                behind = known_end if known_end > expected else None
+            self._report.reason = str(lost._replace(next_offset=behind))
+            self._note_damage(self._report.reason)
+            if behind is None:
+                return
+            start, expected = lost_end, behind
+        yield from segment.scan_windows(start_position=start, expected_offset=expected, **how)
 
     def _require_read_twice(self, found: StoredState, end: int) -> None:
         """Raise LogTruncatedError, for another look, unless the last one found this very loss.
@@ -443,7 +494,7 @@ def _batch_of(segment: Segment, offset: int) -> tuple[int, int]:
         if found is None:
             next_offset, _ = segment.read_next_offset()
             found = segment.translate_offset(next_offset - 1)
-    except (CorruptRecordError, CorruptLogError):
+    except (CorruptRecordError, CorruptLogError, ReadIOError):
         found = None
     if found is None or found.base_offset > offset:
         return 0, segment.base_offset

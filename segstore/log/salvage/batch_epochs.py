@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segstore.log.files.checkpoints import LogState
-    from segstore.log.salvage.batch_chain import Mask
+    from segstore.log.local.batch_chain import Mask
     from segstore.types import EpochEntry
 
 

@@ -27,6 +27,7 @@ from segstore.log.files.partition_directory import segment_files
 from segstore.log.files.partition_path import open_parent_directory, open_partition_directory
 from segstore.log.files.recovery_advice import WAY_BACK
 from segstore.log.findings.finding import FindingCode
+from segstore.log.local.batch_chain import choose_batches
 from segstore.log.local.batch_search import BatchSearch, NoBatch
 from segstore.log.local.missing_records import missing_of
 from segstore.log.local.segment import Segment
@@ -37,7 +38,6 @@ from segstore.log.recovery.lost_state import begin_without_state, lost_state
 from segstore.log.recovery.quarantined_file import quarantine_hint, quarantined_files
 from segstore.log.recovery.salvage_report import LostRange, other_epochs
 from segstore.log.recovery.survey import read_small_files
-from segstore.log.salvage.batch_chain import choose_batches
 from segstore.log.salvage.batch_epochs import BatchEpochs
 from segstore.records.compression import codec_table
 
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from segstore._core import Environment, SegmentContext
     from segstore.log.files.partition_directory import SegmentFile
     from segstore.log.files.stored_state import StoredState
+    from segstore.log.local.batch_chain import ChosenBatches
     from segstore.log.local.missing_records import MissingRecords
     from segstore.log.recovery.salvage_report import SalvageReport
-    from segstore.log.salvage.batch_chain import ChosenBatches
     from segstore.types import EpochEntry, TopicPartition
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segstore._core import DataFile, Directory
+    from segstore.log.local.batch_chain import ChosenBatches
     from segstore.log.recovery.salvage_report import SalvageReport
-    from segstore.log.salvage.batch_chain import ChosenBatches
     from segstore.log.salvage.salvage_source import SalvageSource
 
 _PIECE_BYTES: Final = 1024 * 1024

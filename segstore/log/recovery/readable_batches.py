@@ -2,7 +2,7 @@
 
 A salvage leaves out more: batches whose leader epoch is older than that of a batch before them.
 Readers ask it after the usual way, by index and lengths, has failed, or where they are told to
-leave out what is damaged.
+leave out what is damaged. So does an open to read where the disk does not give out a part.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from segstore._core import base_offset_of
 from segstore.config import MAX_LONG
 from segstore.errors import SegstoreError
 from segstore.log.findings.finding import FindingCode
-from segstore.log.local.batch_search import BatchSearch
+from segstore.log.local.batch_chain import choose_batches
+from segstore.log.local.batch_search import BatchSearch, NoBatch
 from segstore.log.recovery.salvage_report import LostRange
-from segstore.log.salvage.batch_chain import choose_batches
 from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from segstore._core import CodecTable
     from segstore.log.files.checkpoints import LogState
-    from segstore.log.local.batch_search import NoBatch
     from segstore.log.local.file_bytes import FileBytes
 
 _MAGIC_AT: Final = 16
@@ -39,6 +38,17 @@ class Stretch(NamedTuple):
     """Of `ROW`, one behind the other, without a hole between them."""
     lost: LostRange | None
     """Why they cannot be read, without the offsets that are lost; None: they can."""
+
+
+class UnreadableParts(NamedTuple):
+    """What of a file the disk does not give out, and how far its batches can be read."""
+
+    ranges: tuple[LostRange, ...]
+    """With the offsets that are lost; `next_offset` is None where no batch follows."""
+    next_offset: int
+    """The offset behind the last batch that can be read."""
+    ends_clean: bool
+    """Whether the file ends with that batch."""
 
 
 class BatchPlace(NamedTuple):
@@ -65,24 +75,52 @@ def stretches_of(file: FileBytes, state: LogState | None) -> Iterator[Stretch]:
     search = BatchSearch(bytes_there, bytes_there, file.name, 0, reasons, lambda _: None)
     known_end = -1 if file.next_base_offset == MAX_LONG else file.next_base_offset
     gapless_from = None if state is None else state.contiguous_from
+    lost: list[np.ndarray] = []
     for rows, chosen, _ in choose_batches(
         search.rows(), [file.base_offset or 0], gapless_from, end_offset=known_end
     ):
         kept = chosen & (rows["last_offset"] < file.next_base_offset)
         borders = np.flatnonzero(kept[1:] != kept[:-1]) + 1
         for piece in np.split(np.arange(len(rows)), borders):
-            is_kept = bool(kept[piece[0]])
-            yield Stretch(rows[piece], None if is_kept else _lost(file, rows[piece], reasons))
+            if not kept[piece[0]]:
+                lost.append(rows[piece])
+                continue
+            if lost:
+                yield _lost(file, np.concatenate(lost), reasons)
+                lost = []
+            yield Stretch(rows[piece], None)
+    if lost:
+        yield _lost(file, np.concatenate(lost), reasons)
 
 
-def _lost(file: FileBytes, rows: np.ndarray, reasons: dict[tuple[int, int], NoBatch]) -> LostRange:
+def _lost(file: FileBytes, rows: np.ndarray, reasons: dict[tuple[int, int], NoBatch]) -> Stretch:
+    """Return the stretch; what the disk does not give out is why the rest of a batch is none."""
     position = int(rows["position"][0])
     size = int(rows["position"][-1] + rows["size"][-1]) - position
-    reason, os_error = reasons.get((0, position), (_UNFIT, None))
+    found = [reasons.get((0, at), NoBatch(_UNFIT)) for at in rows["position"].tolist()]
+    reason, os_error = next((one for one in found if one.os_error is not None), found[0])
     code = FindingCode.BATCH_OUT_OF_ORDER if reason == _UNFIT else FindingCode.BATCH_CORRUPT
     if os_error is not None:
         code = FindingCode.FILE_UNREADABLE
-    return LostRange(file.name, position, size, 0, None, reason, code, os_error)
+    return Stretch(rows, LostRange(file.name, position, size, 0, None, reason, code, os_error))
+
+
+def unreadable_parts(file: FileBytes, codecs: CodecTable) -> UnreadableParts:
+    """Return what of *file* the disk does not give out."""
+    ranges: list[LostRange] = []
+    pending, reached, ends_clean = None, file.base_offset or 0, True
+    for stretch in stretches_of(file, None):
+        ends_clean = stretch.lost is None
+        if stretch.lost is not None:
+            pending = stretch.lost._replace(first_offset=reached)
+            continue
+        if pending is not None and pending.os_error is not None:
+            first = first_offset_of(file, stretch.rows[0], codecs)
+            ranges.append(pending._replace(next_offset=first))
+        pending, reached = None, int(stretch.rows["last_offset"][-1]) + 1
+    if pending is not None and pending.os_error is not None:
+        ranges.append(pending)
+    return UnreadableParts(tuple(ranges), reached, ends_clean)
 
 
 def first_offset_of(file: FileBytes, row: np.void, codecs: CodecTable) -> int:

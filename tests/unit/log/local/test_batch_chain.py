@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segstore.log.files.checkpoints import LogState
+from segstore.log.local import batch_chain
+from segstore.log.local.batch_chain import choose_batches
 from segstore.log.local.batch_search import ROW
-from segstore.log.salvage import batch_chain
-from segstore.log.salvage.batch_chain import choose_batches
 from segstore.log.salvage.batch_epochs import BatchEpochs
 from segstore.types import EpochEntry
 
