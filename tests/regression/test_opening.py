@@ -412,6 +412,31 @@ def test_a_link_in_its_place(stopped_log, tmp_path):
     assert caught.value.expected == "a regular file"
 
 
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_every_command_names_what_stands_in_place_of_a_sealed_log(tmp_path, capsys, make):
+    """[DUR-7, DUR-99] Reads are refused, `verify` names the records, a salvage has all others."""
+    path, target = tmp_path / "topic-0", tmp_path / "out" / "topic-0"
+    with segstore.open(path) as log:
+        for number in range(3):
+            log.append([(None, b"value")] * 10)
+            if number < 2:
+                log.roll()
+    sealed = path / f"{10:020d}.log"
+    sealed.unlink()
+    make(sealed)
+
+    for command in ("cat", "ls", "tail", "inspect", "verify"):
+        assert main([command, str(path)]) in {1, 2}
+        assert sealed.name in "".join(capsys.readouterr())
+    (finding,) = check_partition(str(path)).findings
+    assert (finding.file, finding.lost) == (sealed.name, ((10, 19),))
+    report = segstore.salvage(path, target)
+    assert {one.file for one in report.lost} == {sealed.name, ""}
+    with segstore.open(target, read_only=True) as log:
+        offsets = [record.offset for record in log.scan(on_damage="skip")]
+    assert offsets == [*range(10), *range(20, 30)]
+
+
 # ---- directory of somebody else ------------------------------------------------------------------
 # A directory of photographs became a log, where `.lock` or `lost+found` lay beside them.
 #
