@@ -381,8 +381,8 @@ class DiskFullError(SegstoreError, OSError):
 class ResourceError(SegstoreError, OSError):
     """No memory or no file descriptors; nothing changed [DUR-31].
 
-    Also raised by an open for reading when a writer deletes segments faster than the open follows,
-    or pauses between emptying the log and creating the new segment.
+    An open for reading also raises it if a writer deletes segments faster than the open follows. So
+    it does if the writer has emptied the log and waits before it creates the new segment.
     """
 
 

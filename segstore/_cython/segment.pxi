@@ -798,7 +798,7 @@ cdef class LogSegment(_Handle):
             self.leave()
 
     def recover_batches(self, headers, int64_t last_indexed_position):
-        """Take the next good batches into the indexes; an error says why not all of them [SEG-40, SEG-41]."""
+        """Add the next good batches to the indexes; the error says where they end [SEG-40, SEG-41]."""
         cdef size_t rows_count = 0
         cdef const sgs_batch_header *rows = rows_of_array(headers, False, &rows_count)
         cdef size_t taken = 0
@@ -820,7 +820,7 @@ cdef class LogSegment(_Handle):
         return RecoveredBatches(taken, last_indexed_position, error)
 
     def end_recovery(self, int32_t valid_bytes):
-        """Cut the .log behind the last batch that was taken, finish both indexes; returns the bytes cut [SEG-40]."""
+        """Cut the .log after the last good batch, finish both indexes; returns the bytes cut [SEG-40]."""
         cdef int32_t truncated_bytes = 0
         cdef sgs_error err
         cdef sgs_status status

@@ -125,10 +125,10 @@ def plan_compaction(
 ) -> JobReport:
     """Report what compaction by key would keep of each log; nothing is changed.
 
-    Parameters are those of `verify`. The result for a partition has the range of offsets to compact
-    (sealed segments, up to the first open transaction), its records, and how many would stay. It
-    counts tombstones among these, records without a key (which are removed), and bytes of keys and
-    values. ``ok`` and ``problems`` are those of `stats`.
+    Parameters are those of `verify`. The result for a partition has the range of offsets to
+    compact: sealed segments, up to the first open transaction. It counts the records there, those
+    that would stay, tombstones among these, records without a key (which are removed), and bytes of
+    keys and values. ``ok`` and ``problems`` are those of `stats`.
     """
     items = _items(path, topics)
     return run_job(

@@ -47,40 +47,40 @@ def export_parquet(
     """Write records to Parquet files, one for each partition or part of it.
 
     The columns are topic, partition, offset, timestamp (ms), timestampType, leaderEpoch, key, value
-    and headers; `import_parquet` makes the same log of them. A second run writes the offsets that
-    are not there yet: what a killed run left, and what was appended since.
+    and headers; `import_parquet` restores the log from them. A second run writes the missing
+    offsets: the rest of a killed run, and records appended since.
 
     Parameters
     ----------
     spark : SparkSession
-        Whose executors do it.
+        Session whose executors do the work.
     path : path
         The log directory.
     target : path
-        A folder that driver and executors reach under this path; made if it is not there.
+        A folder that driver and executors reach under this path; created if missing.
     compression : str
-        Of the Parquet files: ``zstd``, ``snappy``, ``none`` …
+        Compression of the Parquet files: ``zstd``, ``snappy``, ``none`` …
     progress : callable or None
         ``progress("export", done, total)``, in files.
     **options
-        Those of ``format("segstore")``. ``maxBytesPerPartition``, 256 MiB by default, is the size
-        of a part in stored batches.
+        Options of ``format("segstore")``. ``maxBytesPerPartition``, 256 MiB by default, is the
+        size of a part in stored batches.
 
     Returns
     -------
     JobReport
-        By file: ``records``, ``size_bytes``.
+        For each file ``records`` and ``size_bytes``.
 
     Raises
     ------
     IllegalArgumentError
-        The folder holds an export of another isolation, or of offsets that the log does not have.
+        The folder has an export with another isolation, or offsets that the log does not have.
     InconsistentTopicIdError
-        The folder holds records of a topic that was deleted and made again since.
+        The folder has records of a topic that was deleted and created again since.
     ConnectorOptionError, UnknownTopicOrPartitionError, LogNotFoundError
-        As a read.
+        As in a read with these options.
     CorruptLogError
-        A log is damaged at the end of what is to be exported.
+        A log is damaged at the end of the range to export.
     """
     root = local_directory_path({"path": os.fspath(path)}, "an export needs")
     checked = options_of_call(root, options)

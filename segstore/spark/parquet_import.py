@@ -1,4 +1,4 @@
-"""Import of an export: the same records at the same offsets, in a log directory of one's own."""
+"""Import of an export: the same records at the same offsets, in a new log directory."""
 
 from __future__ import annotations
 
@@ -53,38 +53,38 @@ def import_parquet(  # noqa: PLR0913 - from where, to where, how
     allow_gaps: bool = False,
     progress: Progress | None = None,
 ) -> JobReport:
-    """Make logs of the files that `export_parquet` wrote; a Spark task writes one partition.
+    """Create logs from the files of `export_parquet`; a Spark task writes one partition.
 
-    Offsets, timestamps and their types, leader epochs, keys, values and headers come back as they
-    were. Batches, producers and markers do not: they are not records. Behind a run that was killed
-    a second one goes on where each log ends; a finished one finds nothing to do.
+    Offsets, timestamps and their types, leader epochs, keys, values and headers are restored.
+    Batches, producers and markers are not: they are not records. After a killed run, a second one
+    goes on at the end of each log. After a finished run there is nothing to do.
 
     Parameters
     ----------
     spark : SparkSession
-        Whose executors do it.
+        Session whose executors do the work.
     source : path
         The folder of the export.
     path : path
-        The log directory, one for driver and executors; made if it is not there.
+        The log directory, one for driver and executors; created if missing.
     compression : str
-        Of the batches: ``none``, ``gzip``, ``snappy``, ``lz4``, ``zstd``.
+        Compression of the batches: ``none``, ``gzip``, ``snappy``, ``lz4``, ``zstd``.
     allow_gaps : bool
-        Whether offsets may be missing between one file's name and the next one's. If not, such a
-        partition is not imported: what comes later could not be put in between.
+        Whether offsets may be missing between the names of two files. If not, such a partition is
+        not imported, because later files could not be inserted.
     progress : callable or None
         ``progress("import", done, total)``, in partitions.
 
     Returns
     -------
     JobReport
-        By partition: ``records`` that were written by this run, ``log_end_offset``. A log that
-        holds something else already is that partition's error, and so is an unfinished export.
+        For each partition ``records``, written by this run, and ``log_end_offset``. A log with
+        other records is an error of its partition, and so is an unfinished export.
 
     Raises
     ------
     LogNotFoundError, CorruptLogError, IllegalArgumentError
-        There is no export; two of its files hold the same offsets; no such compression.
+        There is no export, two of its files have the same offsets, or the compression is unknown.
     """
     folder = os.path.abspath(source)  # noqa: PTH100 - links stay as they are
     root = local_directory_path({"path": os.fspath(path)}, "an import needs")
