@@ -139,8 +139,8 @@ def _parse_name(name: str, path: str, directory: _core.Directory | None = None) 
         elif directory is not None and directory.has_segments():
             likely = likely_name(name)
             hint = (
-                f"; to read it as {likely}, use `segstore cat --as {likely}`, or"
-                f" segstore.open(path, read_only=True, as_={likely!r})"
+                f"; to read it as {likely}, add --as {likely} to the command, or"
+                f" read_only=True, as_={likely!r} to segstore.open"
             )
         raise type(error)(
             f"{error.message}{hint}", file=path, found=error.found, expected=error.expected
