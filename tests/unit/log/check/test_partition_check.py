@@ -114,6 +114,22 @@ def test_an_index_entry_that_is_not_true(new_log, path, kind, change_entry, firs
     assert found.position == first_wrong * len(new)
 
 
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_the_clean_marker_says_that_no_record_was_behind_the_end(new_log, path, is_marked):
+    """[DUR-7, DUR-24] What an index names there is no record that may be missing."""
+    with (path / f"{12:020d}.index").open("ab") as index:
+        index.write(struct.pack(">ii", 1000, 2**20))
+    if not is_marked:
+        (path / ".kafka_cleanshutdown").unlink()
+        (path / "recovery-point-offset-checkpoint").unlink()
+
+    (found,) = verified(new_log, path).findings
+
+    assert found.code is FindingCode.INDEX_CORRUPT
+    expected = (Records.NONE, ()) if is_marked else (Records.MAYBE_MISSING, ((15, 1012),))
+    assert (found.records, found.lost) == expected
+
+
 def test_a_segment_that_reaches_into_the_next(new_log, path):
     """[DUR-54]"""
     os.rename(path / f"{6:020d}.log", path / f"{4:020d}.log")  # noqa: PTH104
