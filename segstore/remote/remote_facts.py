@@ -113,15 +113,13 @@ def read_facts(
         parent.close()
     last, active = list(segments.items())[-1]
     marker = found.own_marker
-    is_as_marked = marker is not None and marker.fits(
-        len(segments),
-        sum(file.size_bytes for file in segments.values()),
-        (last, active.size_bytes, latest),
-    )
-    knows_segments = is_as_marked and marker is not None and marker.segments is not None
+    end = (last, active.size_bytes, latest)
+    size_bytes = sum(file.size_bytes for file in segments.values())
+    is_as_marked = marker is not None and marker.fits(len(segments), size_bytes, end)
+    ends_as_marked = marker is not None and marker.fits_end(end)
     is_tied = state is None or epochs is not None
     if state is not None and (
-        not state.fits(latest) or (found.parent_is_clean and not knows_segments)
+        not state.fits(latest) or (found.parent_is_clean and not ends_as_marked)
     ):
         state = None  # a broker may have written since [DUR-64]
     recovery_point = found.recovery_point

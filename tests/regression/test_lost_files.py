@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import time
@@ -35,6 +36,7 @@ from tests.crash.crash_check import Crash, check_crash
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import PATH, Settings, run_script
 from tests.kits.broker_partition import cut_segment, leave_as_a_broker, segment_file, write_segments
+from tests.kits.damaged_logs import batches_of
 from tests.kits.directory_kit import disk_with, name_of
 from tests.kits.log_kit import at, batch, remove_own_notes, remove_segment
 
@@ -208,6 +210,85 @@ def test_a_log_that_was_emptied_to_go_on_above_its_start(tmp_path):
     (copy / "recovery-point-offset-checkpoint").write_text("0\n1\na 0 0\n")
     with segstore.open(copy) as log:
         assert log.append([(b"k", b"v")]).base_offset == 100
+
+
+# ---- lost segments of a log directory ------------------------------------------------------------
+# A segment lost beside the clean marker of the log directory counted as deleted by a broker.
+#
+# The next open forgot what ``.segstore`` says, removed all checksum sidecars, and each command said
+# that the log was clean. Of a lost first segment no command said a word.
+
+
+@pytest.fixture
+def managed(tmp_path):
+    """A partition with records 0 to 9 in segments 0, 3, 6, 9, which a manager has closed."""
+    with segstore.open_dir(tmp_path / "data", checksum_sidecar=True) as manager:
+        manager.create_topic("a")
+        log = manager.log("a", 0)
+        for number in range(10):
+            log.append([(b"k", b"%d" % number)])
+            if number % 3 == 2:
+                log.roll()
+        log.write_checksum_sidecars()
+    return tmp_path / "data" / "a-0"
+
+
+def _answers(path, capsys) -> list[tuple[str, list[list[int]]]]:
+    assert main(["verify", "-q", "--json", str(path)]) == 1
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    return [(one["code"], one["lost"]) for one in findings]
+
+
+@pytest.mark.parametrize("whole_directory", [False, True])
+@pytest.mark.parametrize("base_offset", [0, 3, 6])
+def test_a_lost_segment_of_a_log_directory_stays_a_finding(
+    managed, capsys, base_offset, whole_directory
+):
+    """[DUR-54] `recover` says it, and each check after that."""
+    remove_segment(managed, base_offset)
+    before = _answers(managed, capsys)
+    assert before == [("RECORDS_MISSING", [[base_offset, base_offset + 2]])]
+
+    for _ in range(2):
+        assert main(["recover", "-q", str(managed.parent if whole_directory else managed)]) == 1
+        capsys.readouterr()
+        assert _answers(managed, capsys) == before
+
+
+def test_a_sidecar_that_shows_a_loss_stays(managed, capsys):
+    """[DUR-60] Nothing else is left that shows it: an open removed all sidecars."""
+    file = managed / f"{3:020d}.log"
+    os.truncate(file, batches_of(file)[-1].position)
+    for kind in ("index", "timeindex"):
+        file.with_suffix(f".{kind}").unlink()
+    sidecar = file.with_suffix(".segsum")
+
+    def shown() -> list[str]:
+        return [code for code, _ in _answers(managed, capsys) if code == "SIDECAR_DIFFERS"]
+
+    assert shown() == ["SIDECAR_DIFFERS"]
+    assert main(["recover", "-q", str(managed)]) == 1
+    capsys.readouterr()
+    assert shown() == ["SIDECAR_DIFFERS"]
+    assert sidecar.exists()
+
+
+def test_a_broker_that_appended_in_the_same_epoch_may_have_left_gaps(managed):
+    """[DUR-64] As a follower: `verify` believes ``.segstore`` where an open believes it."""
+    with segstore.open(managed) as log:
+        size = (managed / f"{9:020d}.log").stat().st_size
+        log.append([(b"k", b"of the broker")])
+    remove_segment(managed, 3)
+    (managed / f"{3:020d}.segsum").unlink()
+    marker = managed / ".kafka_cleanshutdown"
+    text = json.loads(marker.read_bytes())
+    text.pop("crc")
+    marker.write_text(json.dumps({**text, "logEndOffset": 10, "activeSizeInBytes": size}))
+    (managed.parent / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":7}')
+
+    assert check_partition(str(managed)).findings == []
+    segstore.open(managed).close()
+    assert check_partition(str(managed)).findings == []
 
 
 # ---- lost log files ------------------------------------------------------------------------------

@@ -135,10 +135,15 @@ class _StateReading:
             self._reading(directory, checkpoints.LOG_STATE),
             suppress(*_NOT_PARSED),  # reported as what it means for the records
         ):
-            found = checkpoints.LogState.read(directory)
-            latest = state.epochs[-1] if state.epochs else None
-            if found is not None and found.fits(latest):
-                state.log_state = found
+            self._read_log_state()
+
+    def _read_log_state(self) -> None:
+        """Read ``.segstore``; it is believed where an open for writing believes it."""
+        state, found = self._state, checkpoints.LogState.read(self._directory)
+        is_own = None if self._forecast is None else self._forecast.is_own
+        if is_own is None and found is not None:
+            is_own = found.fits(state.epochs[-1] if state.epochs else None)
+        state.log_state = found if is_own else None
 
     @contextmanager
     def _reading(self, place: Directory, name: str, prefix: str = "") -> Iterator[None]:

@@ -55,6 +55,10 @@ class CleanShutdownMarker:
             return False
         if self.size_bytes is not None and self.size_bytes != size_bytes:
             return False
+        return self.fits_end(active)
+
+    def fits_end(self, active: tuple[int, int, EpochEntry | None]) -> bool:
+        """Whether the log ends as it did: a segment before that may be lost, or compacted."""
         return active == (self.active_base_offset, self.active_size_bytes, self.latest_epoch)
 
     def format(self) -> bytes:

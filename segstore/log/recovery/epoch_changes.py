@@ -64,9 +64,17 @@ def fits(
     """Whether segments and epochs are those that the marker, if there is one, was written for."""
     if marker is None or not segments:
         return False
-    active = segments[-1]
-    return marker.fits(
-        len(segments),
-        size_of_segments(segments),
-        (active.base_offset, active.size_bytes, latest),
-    )
+    return marker.fits(len(segments), size_of_segments(segments), _end(segments, latest))
+
+
+def fits_end(
+    marker: CleanShutdownMarker | None, segments: Sequence[Segment], latest: EpochEntry | None
+) -> bool:
+    """Whether the log ends as the marker, if there is one, says."""
+    return marker is not None and bool(segments) and marker.fits_end(_end(segments, latest))
+
+
+def _end(
+    segments: Sequence[Segment], latest: EpochEntry | None
+) -> tuple[int, int, EpochEntry | None]:
+    return segments[-1].base_offset, segments[-1].size_bytes, latest

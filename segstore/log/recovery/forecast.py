@@ -54,6 +54,8 @@ class OpenForecast:
         Base offsets of those that would be read whole, and their transactions with them.
     split : int or None
         Base offset of a segment that would be split; what comes behind that is not foretold.
+    is_own : bool or None
+        As in `Judgement`; None where the open did not come so far.
     """
 
     report: RecoveryReport
@@ -62,6 +64,7 @@ class OpenForecast:
     reindexed: frozenset[int] = frozenset()
     recovered: frozenset[int] = frozenset()
     split: int | None = None
+    is_own: bool | None = None
 
     def replaces_transaction_index(self, base_offset: int) -> bool:
         """Whether that of a segment is made anew from the batches [DUR-52]."""
@@ -165,7 +168,11 @@ def _forecast(
                 f"{judgement.split.name} holds offsets that do not fit its base offset: recovery"
                 " would split it; what it would do after that is not known before"
             )
-            return OpenForecast(report=report, split=judgement.split.base_offset)
+            return OpenForecast(
+                report=report,
+                split=judgement.split.base_offset,
+                is_own=judgement.is_own,
+            )
         plan = plan_of(survey, judgement, report, RemoteRecords(), is_foretold=True)
         return _forecast_of(plan, report)
     finally:
@@ -188,4 +195,5 @@ def _forecast_of(plan: Plan, report: RecoveryReport) -> OpenForecast:
         truncations={base: end for base, end in ends.items() if end < sizes[base]},
         reindexed=frozenset(ends),
         recovered=recovered,
+        is_own=judgement.is_own,
     )

@@ -16,7 +16,7 @@ from segstore.log.files.partition_directory import (
     LOG_FILE_SUFFIX,
 )
 from segstore.log.local.segments import floor_index
-from segstore.log.recovery.epoch_changes import fits
+from segstore.log.recovery.epoch_changes import fits, fits_end
 from segstore.log.recovery.judge_tail import Tail, judge_tail
 from segstore.log.recovery.log_beginning import (
     contradiction_of,
@@ -288,14 +288,13 @@ def _judge_beginning(survey: Survey, stored: StoredState, report: RecoveryReport
     note_epochs_found(epochs, report)
     report.warnings += survey.note_warnings()
     is_as_marked = fits(stored.own_marker, segments, epochs.noted_entry)
-    state = state_of_last_writer(survey.small, stored, is_as_marked=is_as_marked)
+    small = survey.small
+    state = state_of_last_writer(small, stored, segments, epochs.noted_entry)
     known = believed_state(state, segments[first:], stored, epochs)
     if known is not None:  # those that the local log start says were being deleted [DUR-19]
         first = max(first, count_deleted(segments, known.local_log_start_offset, end_of))
     live = segments[first:]
-    note_maybe_missing(
-        survey.small, state, live, stored, epochs, report, end_of, is_for_writing=True
-    )
+    note_maybe_missing(small, state, live, stored, epochs, report, end_of, is_for_writing=True)
     require_begin(
         live,
         first_missing_offset(live, stored, epochs.entries, known, end_of, is_for_writing=True),
@@ -323,13 +322,17 @@ def note_epochs_found(epochs: FoundEpochs, report: RecoveryReport) -> None:
 
 
 def state_of_last_writer(
-    small: SmallFiles, stored: StoredState, *, is_as_marked: bool
+    small: SmallFiles,
+    stored: StoredState,
+    segments: Sequence[Segment],
+    latest: EpochEntry | None,
 ) -> LogState | None:
-    """Return what ``.segstore`` says, None when a broker has closed the log since [DUR-64]."""
-    marker = stored.own_marker
-    if stored.parent_is_clean and not (
-        is_as_marked and marker is not None and marker.segments is not None
-    ):
+    """Return what ``.segstore`` says, None when a broker has closed the log since [DUR-64].
+
+    A broker that wrote has moved the end of the log. A sealed segment that is another one now is
+    not enough: it may be lost, and only ``.segstore`` says that its records were there [DUR-54].
+    """
+    if stored.parent_is_clean and not fits_end(stored.own_marker, segments, latest):
         return None
     return small.state
 

@@ -224,7 +224,7 @@ class LogView:
             )
             is_as_marked = fits(stored.own_marker, survey.segments, epochs.noted_entry)
             small = read_small_files(self._directory, is_for_writing=False)
-            written = state_of_last_writer(small, stored, is_as_marked=is_as_marked)
+            written = state_of_last_writer(small, stored, survey.segments, epochs.noted_entry)
             if not small.has_state or believed_state(written, live, stored, epochs) is not None:
                 break
         return small, epochs, is_as_marked, written

@@ -12,7 +12,7 @@ from segstore.errors import CorruptLogError, CorruptRecordError, ReadIOError, Se
 from segstore.log.files.checkpoints import LogState
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.files.stored_state import StoredState
-from segstore.log.recovery.judge import clean_end, judge_start
+from segstore.log.recovery.judge import clean_end, judge_start, state_of_last_writer
 from segstore.log.recovery.recovery_report import RecoveryReport
 from segstore.log.recovery.survey import LostLogs, SmallFiles
 from segstore.types import EpochEntry
@@ -88,6 +88,38 @@ def test_an_unclean_stop_behind_a_failed_sync_keeps_its_recovery_point():
     assert judge_start(survey(UNCLEAN, had_failed_sync=True), report).stored == UNCLEAN
     assert judge_start(survey(UNCLEAN), report).stored == UNCLEAN
     assert not report.warnings
+
+
+# ---- who has closed the log ----------------------------------------------------------------------
+
+ACTIVE = SimpleNamespace(base_offset=6, size_bytes=500)
+
+
+@pytest.mark.parametrize(
+    ("parent_is_clean", "marker", "is_believed"),
+    [
+        (False, None, True),
+        (False, OWN, True),
+        (True, None, False),
+        (True, OWN, True),
+        (True, replace(OWN, segments=9, size_bytes=9000), True),
+        (True, replace(OWN, active_base_offset=9), False),
+        (True, replace(OWN, active_size_bytes=400), False),
+        (True, replace(OWN, latest_epoch=EpochEntry(4, 9)), False),
+    ],
+    ids=[
+        *("crashed", "closed", "a broker's", "a manager's", "a sealed segment is another one"),
+        *("a later segment", "a longer one", "a later epoch"),
+    ],
+)
+def test_who_has_closed_the_log_last(parent_is_clean, marker, is_believed):
+    """[DUR-54, DUR-64] A broker moves the end. A segment that is lost before it is no broker's."""
+    stored = StoredState(0, 7, parent_is_clean=parent_is_clean, own_marker=marker)
+    small = SmallFiles(has_state=True, state=STATE, has_recovery_point=True)
+
+    found = state_of_last_writer(small, stored, [ACTIVE], EPOCH)
+
+    assert found == (STATE if is_believed else None)
 
 
 # ---- a lost recovery point -----------------------------------------------------------------------
