@@ -252,11 +252,11 @@ static sgs_status open_or_replace_index(sgs_log_segment *segment, sgs_segment_fi
     sgs_error ignored;
     sgs_segment_name(segment, kind, name);
     const sgs_status status = open_index(segment, kind, name, &options, err);
-    const bool is_no_index = status == SGS_LIMIT_EXCEEDED || status == SGS_READ_IO;
-    if (!is_no_index || !options.writable || context->kafka_profile)
+    const bool is_unreadable = status == SGS_READ_IO || status == SGS_PERMISSION;
+    if (!(is_unreadable || status == SGS_LIMIT_EXCEEDED) || !options.writable || context->kafka_profile)
         return status;
     sgs_segment_note_damage(segment);
-    const sgs_status gone = status == SGS_READ_IO
+    const sgs_status gone = is_unreadable
                                 ? keep_aside(context, name, &ignored)
                                 : context->env->unlink(context->env, context->directory_fd, name, &ignored);
     if (gone != SGS_OK)

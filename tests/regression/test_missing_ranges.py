@@ -441,6 +441,32 @@ def test_an_open_keeps_an_index_without_a_log_that_cannot_be_read(kind):
     assert doubted(disk) == []
 
 
+def test_an_index_that_may_not_be_opened_beside_a_lost_one_is_kept():
+    """[DUR-7, DUR-59] The close of the log removed it, and the dry run said that it was kept."""
+    disk = settled(without(written(), name_of(3, "index")))
+    name, renamed = name_of(3, "timeindex"), []
+
+    def watch(call: str, file: str) -> None:
+        if call == "rename":
+            renamed.append(file)
+        elif call == "open_file" and file.endswith(name) and not renamed:
+            disk.fail(call, 1, errno.EACCES)
+
+    with closing(Directory(PATH, disk)) as directory:
+        content = directory.read_file(name)
+    disk.watch(watch)
+    kept = f"{name}.quarantine-1"
+    assert kept in check_partition(PATH, environment=disk).repair.quarantined
+
+    with closing(DENSE.open(disk)) as log:
+        assert kept in log.report.quarantined
+
+    disk.watch(None)
+    with closing(Directory(PATH, disk)) as directory:
+        assert directory.read_file(kept) == content
+        assert directory.exists(name)
+
+
 def test_the_last_index_is_ahead_of_its_log():
     """[DUR-7] The open rebuilt it, and said nothing; verify said that no record is lost."""
     disk = settled(without(written(), MARKER, RECOVERY_POINT_CHECKPOINT))

@@ -11,7 +11,6 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import (
-    LimitExceededError,
     LogNotFoundError,
     LogPermissionError,
     NotALogError,
@@ -29,6 +28,7 @@ KEPT_ASIDE: Final = (
     r"(?:\.segstore\.missing|[0-9]{20}\.(?:time)?index)\.quarantine-[1-9][0-9]{0,17}"
 )
 _NAME: Final = re.compile(KEPT_ASIDE, re.ASCII)
+_PIECE_BYTES: Final = 1024 * 1024
 
 
 def keep_aside(directory: Directory, name: str) -> str:
@@ -49,11 +49,16 @@ def is_unreadable_index(directory: Directory, name: str) -> bool:
     """Whether *name* is of an index that the disk does not give out, and it is there."""
     if name.rpartition(".")[2] not in INDEX_ENTRY_BYTES:
         return False
+    position = 0
     try:
-        directory.read_file(name, MAX_INDEX_BYTES)
+        while position <= MAX_INDEX_BYTES:
+            piece = directory.read_range(name, position, _PIECE_BYTES)
+            if not piece:
+                break
+            position += len(piece)
     except (ReadIOError, LogPermissionError):
         return True
-    except (LogNotFoundError, LimitExceededError, NotALogError, WriteError):
+    except (LogNotFoundError, NotALogError, WriteError):
         pass
     return False
 
