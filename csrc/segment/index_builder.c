@@ -150,6 +150,23 @@ sgs_status sgs_index_builder_scan(sgs_index_builder *builder, sgs_log_segment *s
     return status == SGS_OK ? SGS_OK : sgs_segment_fail_in_log(segment, err);
 }
 
+/* Entries that name batches behind damage of the .log are the way to these batches, and show that they were there: indexes
+ * without them do not take their place [DUR-7, DUR-8]. Look-ups check each entry that they follow. */
+static bool lead_behind_damage(const sgs_log_segment *segment, const sgs_index_builder *builder,
+                               const sgs_scan_result *result)
+{
+    const sgs_abstract_index *offsets = &segment->offset_index.base;
+    const sgs_abstract_index *times = &segment->time_index.base;
+    size_t offsets_count;
+    size_t times_count;
+    (void)offset_entries(builder, &offsets_count);
+    (void)time_entries(builder, &times_count);
+    SGS_EXPECT(offsets->is_open && times->is_open);
+    return !segment->context->kafka_profile && result->stop != SGS_SCAN_COMPLETE && !offsets->is_stale &&
+           !times->is_stale && sgs_abstract_index_entries(offsets) > (int64_t)offsets_count &&
+           sgs_abstract_index_entries(times) > (int64_t)times_count;
+}
+
 sgs_status sgs_segment_rebuild_indexes(sgs_log_segment *segment, sgs_error *err)
 {
     sgs_index_builder builder;
@@ -160,6 +177,10 @@ sgs_status sgs_segment_rebuild_indexes(sgs_log_segment *segment, sgs_error *err)
     options.kafka_limits = segment->context->kafka_profile;
     sgs_status status = sgs_index_builder_scan(&builder, segment, &options, NULL, &result, err);
     if (status == SGS_OK)
+        status = sgs_segment_load_indexes(segment, err);
+    if (status == SGS_OK && lead_behind_damage(segment, &builder, &result))
+        atomic_store_explicit(&segment->index_damaged, false, memory_order_relaxed);
+    else if (status == SGS_OK)
         status = sgs_index_builder_write(&builder, segment, err);
     sgs_index_builder_deinit(&builder);
     return status;

@@ -89,11 +89,14 @@ def inspect_partition(path: str, progress: Progress, as_: str | None = None) -> 
         tallies = Tallies()
         segments = []
         unreadable = [finding_line(finding) for finding in state.findings]
+        start = max(bases[0] if bases else 0, state.log_start_offset or 0)
         for number, base in enumerate(bases, start=1):
             following = bases[number] if number < len(bases) else None
-            segments.append(_segment(directory, context, base, following, tallies))
+            facts = _segment(directory, context, base, tallies)
+            if facts["damage"] is None and following is not None and following > start:
+                facts["damage"] = _damage_of_sealed(facts, following)
+            segments.append(facts)
             progress(path, number, len(bases))
-        start = max(bases[0] if bases else 0, state.log_start_offset or 0)
         quarantined = quarantined_files(directory, context, bases, start)
     finally:
         directory.close()
@@ -190,10 +193,8 @@ class Tallies:
         }
 
 
-def _segment(
-    directory: Directory, context: Any, base: int, following: int | None, tallies: Tallies
-) -> dict[str, Any]:
-    """Return the facts about one segment; the next one begins at *following*."""
+def _segment(directory: Directory, context: Any, base: int, tallies: Tallies) -> dict[str, Any]:
+    """Return the facts about one segment."""
     from segstore.log.files.partition_directory import file_name
 
     facts: dict[str, Any] = {
@@ -216,9 +217,6 @@ def _segment(
         facts |= _batches(directory, context, base, tallies)
     except SegstoreError as error:
         facts["damage"] = error.text_within(directory.path)
-    else:
-        if following is not None:
-            facts["damage"] = _damage_of_sealed(facts, following)
     for kind, entry_bytes in (("index", 8), ("timeindex", 12), ("txnindex", 34)):
         name = file_name(base, kind)
         if directory.exists(name):

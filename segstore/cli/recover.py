@@ -153,11 +153,15 @@ def _repaired(
     repaired = {one.file for one in found.findings if one.repaired}
     by_open = forecast.report.removed
     gone = [name for name in found.repair.removed if is_derived(name) and name not in by_open]
-    left_to_open = {*forecast.report.rebuilt}.difference(repaired)
+    cut = {f"{base:020d}." for base in forecast.truncations}
+    left_to_open = {  # with the indexes of a segment that it cuts: without them it would refuse
+        name
+        for name in forecast.report.rebuilt
+        if name not in repaired or (name[:21] in cut and name not in found.proofs)
+    }
     damaged = [
         name for name in found.repair.rebuilt if is_derived(name) and name not in left_to_open
     ]
-    cut = {f"{base:020d}.segsum" for base in forecast.truncations}
     try:
         removed = [name for name in damaged if not name.endswith(".txnindex")]
         kept = _remove(path, removed + gone, found.proofs, session)
@@ -168,7 +172,7 @@ def _repaired(
                 report.rebuilt += log.rebuild_transaction_indexes()
             with suppress(InconsistentTopicIdError, *UNREADABLE_ERRORS):  # which is a finding
                 report.rebuilt += [PARTITION_METADATA] if log.restore_topic_id() else []
-            is_lost = not cut.isdisjoint(report.removed)
+            is_lost = any(name[:21] in cut for name in report.removed if name.endswith(".segsum"))
             has_sidecar = is_lost or any(name.endswith(".segsum") for name in damaged)
             sidecars = None
             if with_sidecars or has_sidecar:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from segstore.errors import IllegalArgumentError, IllegalStateError
+from segstore.errors import CorruptLogError, IllegalArgumentError, IllegalStateError
 from segstore.log.files.profile import Profile
 from segstore.types import LogOffsetMetadata
 
@@ -224,7 +224,11 @@ class LogOffsets:
         if first is not None and (
             first.message_offset_only or first.message_offset < self.log_start_offset
         ):
-            first = self._place_of(max(first.message_offset, self.log_start_offset))
+            offset = max(first.message_offset, self.log_start_offset)
+            try:
+                first = self._place_of(offset)
+            except CorruptLogError:  # a read up to there meets the damage too, and says where it is
+                first = LogOffsetMetadata(offset)
         self._first_unstable = first
 
     # ---- all -------------------------------------------------------------------------------------

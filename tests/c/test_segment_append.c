@@ -399,4 +399,31 @@ TEST(an_index_that_cannot_be_kept_stays)
     segment_kit_close(&kit);
 }
 
+/* [DUR-7, DUR-8] They are the way to the batches behind damage; a rebuild would end at it. */
+TEST(indexes_that_lead_behind_damage_stay)
+{
+    static const uint8_t zeros[200];
+    segment_kit kit;
+    uint8_t log[20 * 200];
+    segment_kit_open(&kit);
+    kit.context.index_interval_bytes = 1;
+    segment_kit_fill(&kit, 20, 200);
+    EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+    const int64_t size = temporary_read(&kit.directory, "00000000000000000000.log", log, sizeof log);
+    REQUIRE_TRUE(size > 0 && size <= (int64_t)sizeof log);
+    memcpy(log + size / 2 / 200 * 200, zeros, sizeof zeros);
+    temporary_write(&kit.directory, "00000000000000000000.log", log, (size_t)size - 400);
+    for (int time = 0; time < 2; ++time) {
+        REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+        EXPECT_EQ_I64(segment_kit_read_offset(&kit, 16), 16);
+        (void)segment_kit_read_offset(&kit, 19); /* its entry points behind the end of the .log */
+        EXPECT_TRUE(sgs_log_segment_index_damaged(kit.segment));
+        EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+        kit.segment = NULL;
+        EXPECT_TRUE(temporary_read(&kit.directory, "00000000000000000000.index", NULL, 0) >= 19 * 8);
+        EXPECT_TRUE(temporary_read(&kit.directory, "00000000000000000000.timeindex", NULL, 0) >= 19 * 12);
+    }
+    segment_kit_close(&kit);
+}
+
 TEST_MAIN()

@@ -279,6 +279,7 @@ def test_damage_in_a_segment_that_was_deleted_is_no_finding(tmp_path):
     assert check_partition(str(directory.path)).findings == []
     assert cli.main(["recover", "-q", "--dry-run", str(directory.path)]) == 0
     assert cli.main(["ls", str(directory.path)]) == 0
+    assert cli.main(["inspect", str(directory.path)]) == 0
 
 
 def test_recover_keeps_what_an_index_says_of_missing_records(data_of_one_partition):
@@ -294,6 +295,42 @@ def test_recover_keeps_what_an_index_says_of_missing_records(data_of_one_partiti
     assert missing
     assert cli.main(["recover", "-q", str(path)]) == 1
     assert [one.lost for one in check_partition(str(path)).findings if one.lost] == missing
+
+
+def test_zeros_behind_a_sealed_log_go_beside_zeros_of_its_index(tmp_path, capsys):
+    """[DUR-8, DUR-51] `recover` took the index away first, and then refused to build it again."""
+    directory = build(tmp_path / "topic-0")
+    base = directory.bases[0]
+    directory.set_recovery_point(RECORDS_COUNT)
+    append_bytes(directory.file(base), bytes(1))
+    append_bytes(directory.file(base, "index"), bytes(16))
+    _, found = said(capsys, "verify", "--json", str(directory.path))
+    assert {one["code"] for one in found["findings"]} == {"ZEROS_AT_END", "INDEX_PADDED"}
+    assert all(one["repaired"] for one in found["findings"])
+
+    _, done = said(capsys, "recover", "--json", str(directory.path))
+
+    assert done["not_repaired"] == []
+    assert said(capsys, "verify", "--json", str(directory.path))[1]["findings"] == []
+
+
+def test_a_last_batch_that_says_it_ends_in_the_next_segment_cannot_be_read(tmp_path):
+    """[DUR-51] Readers leave it out; the finding said that it may be read wrong, of no offset."""
+    directory = build(tmp_path / "topic-0")
+    following = directory.bases[1]
+    directory.set_recovery_point(RECORDS_COUNT)
+    (directory.path / ".segstore").unlink()
+    last = batches_of(directory.file(directory.bases[0]))[-1]
+    flip_bit(directory.file(directory.bases[0]), last.position + 5)  # of the base offset
+
+    found = {one.code: one for one in check_partition(directory.path).findings}
+
+    finding = found[FindingCode.BATCH_OUT_OF_ORDER]
+    assert finding.records is Records.UNREADABLE
+    assert finding.lost == ((last.base_offset, following - 1),)
+    with segstore.open(directory.path, read_only=True) as log:
+        offsets = {record.offset for record in log.scan(on_damage="skip")}
+        assert offsets == {*range(log.log_end_offset)} - {*range(last.base_offset, following)}
 
 
 # ---- checks beside a writer ----------------------------------------------------------------------

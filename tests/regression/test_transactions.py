@@ -10,6 +10,7 @@ import shutil
 import struct
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,13 @@ import pytest
 import segstore
 from segstore import AppendOrigin, IllegalArgumentError, MemoryRecords, OpenTransaction, _core, cli
 from segstore._core import DataFile, Directory, crc32c
-from segstore.errors import CorruptLogError, DiskFullError, LogNotFoundError, OffsetOutOfRangeError
+from segstore.errors import (
+    CorruptLogError,
+    CorruptRecordError,
+    DiskFullError,
+    LogNotFoundError,
+    OffsetOutOfRangeError,
+)
 from segstore.log.local import transaction_index
 from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index import AbortedTransaction, TransactionIndex
@@ -29,7 +36,6 @@ from tests.unit.log.test_committed_view import PLAIN, data, forget_producers, ma
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from segstore import UnifiedLog
     from tests.kits.log_kit import Clock
@@ -983,3 +989,36 @@ def end(log: UnifiedLog, *, commit: bool):
     marker = MemoryRecords.with_end_transaction_marker(7, 0, commit=commit)
     coordinator = AppendOrigin.COORDINATOR
     log.append_as_leader(marker.data, origin=coordinator, transaction_version=1)
+
+
+# ---- a transaction that begins in damage ---------------------------------------------------------
+# `recover` was refused, where the dry run and `verify` said that it would not be.
+#
+# The open looked for the place of the first unstable offset, and met the damaged batch.
+
+
+DAMAGE = (CorruptLogError, CorruptRecordError)
+
+
+def test_a_transaction_that_begins_in_damage_stops_no_open(new_log):
+    """[LSO-1, DUR-51] Reads up to there name the damage; what is behind it can be appended to."""
+    log = new_log()
+    write(log)
+    file = Path(log.path, f"{0:020d}.log")
+    position, first = file.stat().st_size, log.log_end_offset
+    Producer(log, 1).write(2)
+    log.roll()
+    write(log)
+    end = log.log_end_offset
+    log.close()
+    with file.open("r+b") as opened:
+        opened.seek(position + 8)
+        opened.write(bytes(4))
+
+    with segstore.open(log.path) as log:
+        assert log.log_end_offset == end
+        for isolation in ("read_uncommitted", "read_committed"):
+            with pytest.raises(DAMAGE, match=f"position {position}"):
+                list(log.scan(first, isolation=isolation))
+        write(log)
+        assert log.log_end_offset > end

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from segstore.errors import ReadIOError, SegstoreError
+from segstore.errors import InvalidOffsetError, ReadIOError, SegstoreError
 from segstore.log.check.damaged_ranges import damaged_ranges
 from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, first_unreadable
 from segstore.log.check.verify_report import SegmentCheck
@@ -251,12 +251,18 @@ class SegmentExamination:
         ):
             yield self._missing(base, *gap)
         elif not damaged.ranges and scan.stop == "order":
+            first, following = scan.next_offset, place.following
+            lost: tuple[tuple[int, int], ...] = ()
+            is_beyond = isinstance(scan.why, InvalidOffsetError)
+            if is_beyond and following is not None and first < following:
+                lost = ((first, following - 1),)  # readers go on at the next segment
             yield self._of_log(
                 FindingCode.BATCH_OUT_OF_ORDER,
                 base,
                 scan.valid_bytes,
                 first_offset=scan.next_offset,
-                records=Records.WRONG,
+                records=Records.UNREADABLE if lost else Records.WRONG,
+                lost=lost,
                 **_facts_of_scan(scan),
             )
 
