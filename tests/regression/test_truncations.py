@@ -575,7 +575,7 @@ def fail_where_it_is_asked(disk: SimulatedDisk) -> list[str]:
 
     def watch(call: str, _name: str) -> None:
         place = place_of(sys._getframe(1))
-        if place is not None and place.function == "Survey.end_of":
+        if place is not None and place.function == "Survey._look_for_end":
             disk.watch(None)
             disk.fail(call, 1, errno.EIO, for_ever=True)
             failing.append(call)
