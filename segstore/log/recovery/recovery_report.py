@@ -36,27 +36,27 @@ class RecoveryReport:
     reason : str or None
         Why it was cut, or why the last close counts as unclean.
     set_aside : list of str
-        Whole segments that were quarantined, under their new names: these end in
-        ``.quarantine-<n>``, as those of `quarantined` do. Also those of an open that was
-        interrupted while it quarantined the whole log.
+        Whole segments that were quarantined, under their new names. These end in
+        ``.quarantine-<n>``, as those of `quarantined` do. An earlier open may have been interrupted
+        while it quarantined the whole log: its segments are here too.
     removed : list of str
         Leftovers of interrupted operations that were removed.
     rebuilt : list of str
         Derived files that were written again.
     rewritten_bytes : int
-        Bytes above the recovery point, which this open has synced: they are written again in place
+        Bytes above the recovery point, which this open has synced. They are written again in place
         before the first change, a flush or the close [DUR-36].
     rewritten : bool
-        That is done already: a sync had failed before.
+        Whether they were written again at the open: a sync had failed before.
     quarantined : list of str
         Files that keep the bytes that were cut [DUR-59]; whole ones are in `set_aside`.
     damage : str or None
-        Of an open to read: which records are missing, before the first segment or between two; why
-        the log ends at ``log_end_offset`` although records follow in its files, or had been synced.
-        A write that was not finished is none.
+        Of an open to read. It says which records are missing, before the first segment or between
+        two. Or it says why the log ends at ``log_end_offset``, although records follow in its files
+        or had been synced. A write that was not finished is no damage.
     maybe_missing : str or None
         Which records were lost together with the leader epochs or ``.segstore``, or deleted by a
-        broker: no file shows which, and the next open does not report it again.
+        broker. No file shows which of the two, and the next open does not report it again.
     maybe_missing_ranges : list of (int, int)
         The same as ranges, ascending: the first offset, and the one after the last.
     lost_state : str or None

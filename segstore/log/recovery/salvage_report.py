@@ -83,8 +83,8 @@ class SalvageReport:
     source, target : str
         The damaged log, of which no byte was changed, and the new one.
     log_start_offset, log_end_offset : int
-        Of the target. It ends where the source is known to have ended: offsets that were lost are
-        not given out again.
+        Of the target. It ends where the source is known to have ended, so that no lost offset is
+        given to another record.
     segments, batches, kept_bytes : int
         What was copied, byte for byte.
     lost : list of LostRange
@@ -92,19 +92,20 @@ class SalvageReport:
     lost_ranges, lost_bytes : int
         How many there are, and the bytes in all of them.
     duplicate_batches, duplicate_bytes : int
-        What the source has twice, as where files of another replica were copied over it; each
-        batch was copied once, so that nothing of this is lost.
+        What the source has twice, for example because files of another replica were copied over
+        it. Each batch was copied once: nothing of this is lost.
     unproven : list of tuple
-        First and last offset of batches that were copied after damage, and whose offsets no batch
-        next to them confirms: no checksum covers these.
+        First and last offset of batches that were copied after damage. No checksum covers offsets,
+        and no batch next to these confirms them.
     uncertain_transactions : list of UncertainTransaction
-        Of which aborted records may count as committed, since a marker may be lost.
+        Transactions whose marker may be lost: their aborted records may count as committed.
     maybe_lost : list of tuple
-        First offset and the next one of gaps. A file was lost, or the records were deleted,
-        compacted away, or, at the end, not yet synced when a process died: no file shows which.
+        Gaps: the first offset, and the one after the last. A file was lost, or the records were
+        deleted or compacted away. At the end they may not have been synced when a process died. No
+        file shows which it was.
     quarantined : list of str
-        Quarantine files of the source without a whole batch that the log lacks; nothing of them is
-        copied. Those with such batches are among what is lost.
+        Quarantine files of the source that hold no whole batch that the log lacks. Nothing of them
+        is copied. Files with such batches are in `lost`.
     warnings : list of str
         What else a person should know.
     seconds : float
