@@ -256,9 +256,8 @@ static sgs_status open_or_replace_index(sgs_log_segment *segment, sgs_segment_fi
     if (!(is_unreadable || status == SGS_LIMIT_EXCEEDED) || !options.writable || context->kafka_profile)
         return status;
     sgs_segment_note_damage(segment);
-    const sgs_status gone = is_unreadable
-                                ? keep_aside(context, name, &ignored)
-                                : context->env->unlink(context->env, context->directory_fd, name, &ignored);
+    const sgs_status gone = is_unreadable ? keep_aside(context, name, &ignored)
+                                          : context->env->unlink(context->env, context->directory_fd, name, &ignored);
     if (gone != SGS_OK)
         return status;
     return open_index(segment, kind, name, &options, err);
