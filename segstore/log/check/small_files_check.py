@@ -49,13 +49,14 @@ def small_file_findings(
     log_end_offset : int
         Where the batches end.
     is_end_damaged : bool
-        Another finding names what follows there.
+        Another finding names what follows there, up to the recovery point.
     """
     mark = RestartMarker(directory)
     yield from _restart_findings(mark, forecast)
     if forecast.split is None and not _lies_beside(mark, log_end_offset):
         # else it is not known before where the log ends
-        yield from _recovery_point(state, log_end_offset, is_end_damaged=is_end_damaged)
+        if not is_end_damaged:
+            yield from _recovery_point(state, log_end_offset)
         yield from _log_start(state, forecast, log_end_offset)
     yield from _epochs(state.epochs)
     yield from _doubtful_epochs(forecast)
@@ -94,9 +95,7 @@ def missing_records_findings(directory: Directory) -> Iterator[Finding]:
         )
 
 
-def _recovery_point(
-    state: PartitionState, log_end_offset: int, *, is_end_damaged: bool
-) -> Iterator[Finding]:
+def _recovery_point(state: PartitionState, log_end_offset: int) -> Iterator[Finding]:
     point = state.recovery_point
     if point is not None and point > log_end_offset:
         yield Finding(
@@ -106,8 +105,8 @@ def _recovery_point(
             last_offset=point - 1,
             found=f"the recovery point {point}",
             expected=f"at most the log end {log_end_offset}",
-            records=Records.NONE if is_end_damaged else Records.MISSING,
-            lost=() if is_end_damaged else ((log_end_offset, point - 1),),
+            records=Records.MISSING,
+            lost=((log_end_offset, point - 1),),
             action=Action.RESTORE_SEGMENTS,
         )
 
