@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from segstore.errors import CorruptLogError, IllegalArgumentError, IllegalStateError
+from segstore.errors import IllegalArgumentError, IllegalStateError
+from segstore.log.damage_errors import DAMAGE
 from segstore.log.files.profile import Profile
 from segstore.types import LogOffsetMetadata
 
@@ -227,7 +228,9 @@ class LogOffsets:
             offset = max(first.message_offset, self.log_start_offset)
             try:
                 first = self._place_of(offset)
-            except CorruptLogError:  # a read up to there meets the damage too, and says where it is
+            except DAMAGE:  # a read up to there meets it too, and says where it is
+                if not self._keeps_offsets:
+                    raise
                 first = LogOffsetMetadata(offset)
         self._first_unstable = first
 

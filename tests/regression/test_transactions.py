@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -22,8 +23,11 @@ from segstore.errors import (
     CorruptLogError,
     CorruptRecordError,
     DiskFullError,
+    InvalidRecordError,
     LogNotFoundError,
     OffsetOutOfRangeError,
+    ReadIOError,
+    UnsupportedFormatError,
 )
 from segstore.log.local import transaction_index
 from segstore.log.local.segment import Segment
@@ -997,11 +1001,16 @@ def end(log: UnifiedLog, *, commit: bool):
 # The open looked for the place of the first unstable offset, and met the damaged batch.
 
 
-DAMAGE = (CorruptLogError, CorruptRecordError)
+DAMAGE = (CorruptLogError, CorruptRecordError, InvalidRecordError, UnsupportedFormatError)
 
 
-def test_a_transaction_that_begins_in_damage_stops_no_open(new_log):
-    """[LSO-1, DUR-51] Reads up to there name the damage; what is behind it can be appended to."""
+@pytest.mark.parametrize(("at", "damage"), [(8, bytes(4)), (16, b"\x00"), (16, b"\x01")])
+def test_a_transaction_that_begins_in_damage_stops_no_open(new_log, at, damage):
+    """[LSO-1, DUR-51] Reads up to there name the damage; what is behind it can be appended to.
+
+    A flipped bit of the magic makes an old message of a batch: the open was refused, and the error
+    named no file.
+    """
     log = new_log()
     write(log)
     file = Path(log.path, f"{0:020d}.log")
@@ -1012,8 +1021,8 @@ def test_a_transaction_that_begins_in_damage_stops_no_open(new_log):
     end = log.log_end_offset
     log.close()
     with file.open("r+b") as opened:
-        opened.seek(position + 8)
-        opened.write(bytes(4))
+        opened.seek(position + at)
+        opened.write(damage)
 
     with segstore.open(log.path) as log:
         assert log.log_end_offset == end
@@ -1022,3 +1031,27 @@ def test_a_transaction_that_begins_in_damage_stops_no_open(new_log):
                 list(log.scan(first, isolation=isolation))
         write(log)
         assert log.log_end_offset > end
+
+
+def test_an_append_beside_a_transaction_that_begins_in_an_unreadable_page(new_log, monkeypatch):
+    """[LSO-1, DUR-33] The batch was in the log, and the append raised ReadIOError."""
+    log = new_log()
+    Producer(log, 1).write(2)
+    log.roll()
+    write(log)
+    log.close()
+
+    def read_nothing(_: Segment, *__: object, **___: object) -> None:
+        raise ReadIOError("cannot read the file", os_error=errno.EIO)
+
+    with segstore.open(log.path) as log:
+        end = log.log_end_offset
+        with monkeypatch.context() as patch:
+            patch.setattr(Segment, "read", read_nothing)
+            Producer(log, 2).write(1)
+        assert log.log_end_offset == end + 1
+        assert log.last_stable_offset == 0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Segment, "read", read_nothing)
+        segstore.open(log.path).close()

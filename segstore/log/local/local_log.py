@@ -275,7 +275,12 @@ class LocalLog:
         if found.first_batch_magic >= CURRENT_MAGIC:
             return found.base_offset
         data = self.directory.read_range(segment.name, found.position, found.first_batch_size)
-        return base_offset_of(data, self._codecs)
+        try:
+            return base_offset_of(data, self._codecs)
+        except SegstoreError as error:
+            error.position = found.position
+            error.locate(segment.path)
+            raise
 
     def upper_bound_of_fetch(self, metadata: LogOffsetMetadata, size_bytes: int) -> int:
         """Return an offset that is certainly behind *size_bytes* from there on [LOC-9, OFX-6]."""
