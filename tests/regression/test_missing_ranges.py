@@ -48,7 +48,7 @@ from tests.crash.failing_scenarios_of_opens import settled, without
 from tests.crash.failing_scenarios_of_ways_on import sealed
 from tests.kits.damaged_logs import batches_of
 from tests.kits.directory_kit import fail_reads_of, name_of
-from tests.kits.log_kit import at, batch, offsets, singleton, two_segments
+from tests.kits.log_kit import at, batch, offsets, remove_segment, singleton, two_segments
 
 if TYPE_CHECKING:
     from segstore.log.log_scan import LogScan
@@ -662,3 +662,24 @@ def test_transactions_outside_the_range_are_not_reported(
         scan = log.scan(start, end, isolation="read_committed", on_damage="skip")
         found = [one for one in skipped(scan) if one[2] == "RECORDS_MAYBE_MISSING"]
     assert found == [(*one, "RECORDS_MAYBE_MISSING") for one in undecided]
+
+
+# ---- .segstore beside an open handle -------------------------------------------------------------
+# Reads passed over missing records in silence once the disk did not give out `.segstore`.
+
+
+def test_a_segstore_that_cannot_be_read_any_more_hides_no_gap(tmp_path):
+    """[DUR-7, DUR-33, DUR-79] The open has used the file: without it no read knows of a gap."""
+    path = tmp_path / "topic-0"
+    with segstore.open(path) as log:
+        for number in range(9):
+            log.append([(None, b"%d" % number)])
+            if number % 3 == 2:
+                log.roll()
+    remove_segment(path, 3)
+    with segstore.open(path, read_only=True) as log:
+        (path / LOG_STATE).unlink()
+        (path / LOG_STATE).mkdir()
+        for read in (lambda: list(log.scan()), log.missing_records):
+            with pytest.raises(segstore.SegstoreError, match=LOG_STATE):
+                read()

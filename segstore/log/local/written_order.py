@@ -46,7 +46,7 @@ class WrittenOrder:
         """What the writer says on disk; None where it says nothing, or another wrote since."""
         if self.has_gaps or self._directory.closed:
             return None
-        return LogState.read(self._directory, is_for_writing=False)
+        return LogState.read(self._directory)
 
     @property
     def contiguous_from(self) -> int | None:
