@@ -299,6 +299,8 @@ class LogFollower:
             local_log.note_truncation(UNKNOWN_PLACE)
         # first, so that whoever misses a segment is told that it lies before the log start
         log_start_offset = max(found.log_start_offset, segments.base_offsets[0])
+        if not is_cut:  # it goes up only, also where its checkpoint cannot be read now [DUR-5]
+            log_start_offset = max(log_start_offset, self._offsets.log_start_offset)
         self._offsets.reset_log_start_offset(log_start_offset)
         local_log.show(segments, end, observed_end)
         self._observed_end = observed_end

@@ -35,7 +35,11 @@ from segstore.errors import (
     ResourceError,
 )
 from segstore.log.files.checkpoint_store import CheckpointStore
-from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER, RESTART_MARKER
+from segstore.log.files.checkpoints import (
+    CLEAN_SHUTDOWN_MARKER,
+    LOG_START_OFFSET_CHECKPOINT,
+    RESTART_MARKER,
+)
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.local.observed_end import ObservedEnd
 from segstore.log.local.segment import Segment
@@ -261,6 +265,22 @@ def test_a_writer_that_is_always_faster(monkeypatch, deleting_writer, look):
     monkeypatch.undo()
     with segstore.open(deleting_writer.log.path, read_only=True) as log:
         assert log.log_end_offset == deleting_writer.log.log_end_offset
+
+
+@pytest.mark.parametrize("spoil", [Path.mkdir, Path.touch])
+def test_a_log_start_that_cannot_be_read_any_more_brings_nothing_back(new_log, spoil):
+    """[DUR-5, DUR-21] A refresh took it for a missing one, and showed deleted records."""
+    writer = new_log()
+    for number in range(10):
+        writer.append([(TIME + number, None, b"value")])
+    writer.delete_records(4)
+    with new_log(read_only=True) as reader:
+        checkpoint = Path(reader.path, LOG_START_OFFSET_CHECKPOINT)
+        checkpoint.unlink()
+        spoil(checkpoint)
+        assert reader.refresh() == 10
+        assert reader.log_start_offset == 4
+        assert offsets(reader.scan()) == [*range(4, 10)]
 
 
 # ---- reader beside a truncating writer -----------------------------------------------------------
