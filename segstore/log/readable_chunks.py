@@ -205,7 +205,9 @@ class ReadableChunks:
                 file.name, file.size_bytes, 0, 0, None, _NEVER_FOUND, FindingCode.RECORDS_MISSING
             )
             self._leave_out(lost, reached, self._known_end, skipped)
-        elif pending is not None and not file.is_zero(pending.position, pending.size_bytes):
+        elif pending is not None and (
+            pending.os_error is not None or not file.is_zero(pending.position, pending.size_bytes)
+        ):
             lost = pending._replace(first_offset=reached)
             if pending.reason != NOT_WHOLE:
                 self._note(lost, skipped, None)

@@ -1301,7 +1301,8 @@ def test_the_last_page_cannot_be_read_and_the_recovery_point_is_known(unclosed, 
 def test_the_last_page_cannot_be_read_and_nothing_else_has_the_end(unclosed, library):
     """[DUR-33] The log ends before it for this reader, and the report says so.
 
-    A refresh cannot say where the log ends now: it raises the error.
+    A refresh cannot say where the log ends now: it raises the error. So did a scan that leaves out
+    what is damaged, at its end.
     """
     LogDirectory(unclosed).set_recovery_point(None)
     size = (unclosed / f"{LAST_BASE:020}.log").stat().st_size
@@ -1310,6 +1311,9 @@ def test_the_last_page_cannot_be_read_and_nothing_else_has_the_end(unclosed, lib
     end = unreadable.lost[0]
     damage, _, _ = opened(unreadable, end, "refresh")
     assert f"offsets {end} on: the disk cannot read these bytes (EIO:" in damage
+    code, found, errors = unreadable.cat("--skip-damaged")
+    assert (code, found) == (1, list(range(end)))
+    assert f"left out: {LAST_BASE:020}.log, bytes " in errors
 
 
 REFRESHED = """
