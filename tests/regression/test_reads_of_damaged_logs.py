@@ -1348,6 +1348,29 @@ def test_a_torn_batch_after_a_page_that_cannot_be_read(unclosed, library):
     assert unreadable.cat("-o", str(unreadable.behind))[1][-1] == LAST_END - 1
 
 
+@pytest.mark.parametrize("byte", [8, 70])
+def test_damage_before_a_page_that_cannot_be_read_is_no_torn_end(unclosed, library, byte):
+    """[DUR-33, DUR-51] After a wrong length the log counted as whole: `cat` ended there with 0.
+
+    After a wrong CRC no record of the partition could be read.
+    """
+    LogDirectory(unclosed).set_recovery_point(None)
+    unreadable = UnreadablePage(unclosed, library, LAST_BASE)
+    file = unclosed / f"{LAST_BASE:020}.log"
+    damaged = batches_of(file)[10]
+    content = bytearray(file.read_bytes())
+    content[damaged.position + byte] ^= 0x40
+    file.write_bytes(content)
+
+    code, found, errors = unreadable.cat()
+    assert (code, found) == (1, list(range(damaged.base_offset)))
+    assert f"damaged at offset {damaged.base_offset}: " in errors
+    code, found, _ = unreadable.cat("--skip-damaged")
+    lost = {damaged.base_offset, *unreadable.lost}
+    assert (code, found) == (1, [one for one in range(LAST_END) if one not in lost])
+    assert unreadable.run("ls")[0] == 1
+
+
 def test_the_last_page_of_a_sealed_segment_above_the_recovery_point(large, library):
     """[DUR-33, DUR-54] What it hides is no gap: the segment reaches to the next one."""
     (large / CLEAN_SHUTDOWN_MARKER).unlink()

@@ -271,14 +271,17 @@ def _block_end(position: int) -> int:
 
 
 def is_followed_by_batch(directory: Directory, segment: Segment, position: int) -> bool:
-    """Whether a whole batch follows the bytes at *position*, which are none.
+    """Whether a whole batch follows the bytes at *position*, which are none, or may follow.
 
-    As far as can be told from the next 64 MiB: an open to read is not to take long for that.
+    As far as can be told from the next 64 MiB: an open to read is not to take long for that. One
+    may follow where the disk does not give out what does [DUR-33].
     """
     end = min(segment.size_bytes, position + _LOOK_AHEAD_BYTES)
     search = BatchSearch(directory, segment, segment.name, 0, {}, lambda _: None)
     try:
         return search.next_whole(position, end) < end
+    except ReadIOError:
+        return True
     except SegstoreError:  # whoever reads on is told what it is
         return False
 

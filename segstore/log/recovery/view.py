@@ -459,14 +459,17 @@ class LogView:
         position = scan.valid_bytes
         if scan.stop != "order" and not is_followed_by_batch(self._directory, segment, position):
             return False
-        _, now = segment.scan(
-            start_position=position,
-            check_order=True,
-            expected_offset=end,
-            contiguous=contiguous,
-            max_batches=1,
-            table=False,
-        )
+        try:
+            _, now = segment.scan(
+                start_position=position,
+                check_order=True,
+                expected_offset=end,
+                contiguous=contiguous,
+                max_batches=1,
+                table=False,
+            )
+        except ReadIOError:  # behind it: a read takes more than one batch
+            return True
         return now.batches_count == 0
 
     def _note_bad_end(self, segment: Segment, scan: ScanResult, *, is_damage: bool) -> None:
