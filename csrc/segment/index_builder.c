@@ -151,8 +151,9 @@ sgs_status sgs_index_builder_scan(sgs_index_builder *builder, sgs_log_segment *s
 }
 
 /* Entries that name batches behind damage of the .log are the way to these batches, and show that they were there: indexes
- * without them do not take their place [DUR-7, DUR-8]. Look-ups check each entry that they follow. */
-static bool lead_behind_damage(const sgs_log_segment *segment, const sgs_index_builder *builder,
+ * without them do not take their place [DUR-7, DUR-8]. Look-ups check each entry that they follow. Where the disk does not
+ * give out the .log, nothing is known of what its indexes lack. */
+static bool lead_behind_damage(const sgs_log_segment *segment, const sgs_index_builder *builder, sgs_status status,
                                const sgs_scan_result *result)
 {
     const sgs_abstract_index *offsets = &segment->offset_index.base;
@@ -161,10 +162,12 @@ static bool lead_behind_damage(const sgs_log_segment *segment, const sgs_index_b
     size_t times_count;
     (void)offset_entries(builder, &offsets_count);
     (void)time_entries(builder, &times_count);
-    SGS_EXPECT(offsets->is_open && times->is_open);
-    return !segment->context->kafka_profile && result->stop != SGS_SCAN_COMPLETE && !offsets->is_stale &&
-           !times->is_stale && sgs_abstract_index_entries(offsets) > (int64_t)offsets_count &&
-           sgs_abstract_index_entries(times) > (int64_t)times_count;
+    if (segment->context->kafka_profile || !offsets->is_open || !times->is_open || offsets->is_stale || times->is_stale)
+        return false;
+    if (status != SGS_OK)
+        return status == SGS_READ_IO;
+    return result->stop != SGS_SCAN_COMPLETE && sgs_abstract_index_entries(offsets) > offsets_count &&
+           sgs_abstract_index_entries(times) >= times_count;
 }
 
 sgs_status sgs_segment_rebuild_indexes(sgs_log_segment *segment, sgs_error *err)
@@ -175,13 +178,15 @@ sgs_status sgs_segment_rebuild_indexes(sgs_log_segment *segment, sgs_error *err)
     sgs_index_builder_init(&builder, segment);
     sgs_scan_options_default(&options, SGS_SCAN_FILE);
     options.kafka_limits = segment->context->kafka_profile;
-    sgs_status status = sgs_index_builder_scan(&builder, segment, &options, NULL, &result, err);
+    sgs_status status = sgs_segment_load_indexes(segment, err);
     if (status == SGS_OK)
-        status = sgs_segment_load_indexes(segment, err);
-    if (status == SGS_OK && lead_behind_damage(segment, &builder, &result))
+        status = sgs_index_builder_scan(&builder, segment, &options, NULL, &result, err);
+    if (lead_behind_damage(segment, &builder, status, &result)) {
         atomic_store_explicit(&segment->index_damaged, false, memory_order_relaxed);
-    else if (status == SGS_OK)
+        status = SGS_OK;
+    } else if (status == SGS_OK) {
         status = sgs_index_builder_write(&builder, segment, err);
+    }
     sgs_index_builder_deinit(&builder);
     return status;
 }

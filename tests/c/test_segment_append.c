@@ -426,4 +426,29 @@ TEST(indexes_that_lead_behind_damage_stay)
     segment_kit_close(&kit);
 }
 
+/* [DUR-7, DUR-8] Without its indexes an open for writing would refuse the segment. */
+TEST(indexes_of_a_log_that_cannot_be_read_stay)
+{
+    segment_kit kit;
+    uint8_t index[20 * 8];
+    segment_kit_open(&kit);
+    kit.context.index_interval_bytes = 1;
+    segment_kit_fill(&kit, 20, 200);
+    EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+    const int64_t size = temporary_read(&kit.directory, "00000000000000000000.index", index, sizeof index);
+    REQUIRE_TRUE(size > 10 * 8 && size <= (int64_t)sizeof index);
+    index[10 * 8 + 7] ^= 0x40;
+    temporary_write(&kit.directory, "00000000000000000000.index", index, (size_t)size);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+    EXPECT_EQ_I64(segment_kit_read_offset(&kit, 11), 11); /* goes without its wrong entry */
+    EXPECT_TRUE(sgs_log_segment_index_damaged(kit.segment));
+    memory_env_fail_always(&kit.memory, "read_at", 1, EIO);
+    EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+    kit.segment = NULL;
+    memory_env_heal(&kit.memory);
+    EXPECT_EQ_I64(temporary_read(&kit.directory, "00000000000000000000.index", NULL, 0), size);
+    EXPECT_TRUE(temporary_has(&kit.directory, "00000000000000000000.timeindex"));
+    segment_kit_close(&kit);
+}
+
 TEST_MAIN()
