@@ -94,7 +94,7 @@ def test_damage_names_file_and_bytes_whoever_reads(new_log):
                 read()
             assert caught.value.file == segment.path
             assert caught.value.position == position
-            assert "stored" in caught.value.found
+            assert "in the header" in caught.value.found
             assert "CRC" in caught.value.expected
 
 
