@@ -12,14 +12,13 @@ from segstore.errors import (
     CorruptCheckpointError,
     IllegalArgumentError,
     LimitExceededError,
-    NotALogError,
     ReadIOError,
     SegstoreError,
 )
 from segstore.log.access import LogAccess
 from segstore.log.closing import Closing
 from segstore.log.files.checkpoint_store import CheckpointStore
-from segstore.log.files.checkpoints import read_topic_id
+from segstore.log.files.checkpoints import UNREADABLE_TO_READERS, read_topic_id
 from segstore.log.files.ownership import ownership_warnings
 from segstore.log.files.parent_directory_sync import sync_directory_names
 from segstore.log.files.partition_lock import PartitionLock
@@ -281,7 +280,7 @@ def _topic_id(
     expected = options.topic_id
     unreadable: tuple[type[SegstoreError], ...] = (CorruptCheckpointError, LimitExceededError)
     if options.read_only:
-        unreadable += (NotALogError, ReadIOError)
+        unreadable = UNREADABLE_TO_READERS
     try:
         found = read_topic_id(directory)
     except unreadable as error:
