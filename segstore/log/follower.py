@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import Directory, is_any_replaced, open_segments
 from segstore.errors import (
-    CorruptCheckpointError,
     CorruptLogError,
     CorruptRecordError,
     InconsistentTopicIdError,
@@ -26,7 +25,11 @@ from segstore.errors import (
     ReadIOError,
     SegstoreError,
 )
-from segstore.log.files.checkpoints import PARTITION_METADATA, read_topic_id
+from segstore.log.files.checkpoints import (
+    PARTITION_METADATA,
+    UNREADABLE_TO_READERS,
+    read_topic_id,
+)
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, list_during_writes
 from segstore.log.files.partition_lock import removed_while_read
 from segstore.log.files.partition_metadata_file import check_same_topic, topic_id_words
@@ -53,7 +56,7 @@ _PAUSE_SECONDS: Final = 0.001
 _DAMAGE: Final = (CorruptRecordError, CorruptLogError)
 _CHANGED_MEANWHILE: Final = (LogNotFoundError, LogTruncatedError, *_DAMAGE)
 """What a look fails with while files are cut, renamed and made anew."""
-_NO_TOPIC_ID: Final = (CorruptCheckpointError, LogNotFoundError, NotALogError, ReadIOError)
+_NO_TOPIC_ID: Final = (LogNotFoundError, *UNREADABLE_TO_READERS)
 """What ``partition.metadata`` fails with where it says nothing of the topic."""
 
 

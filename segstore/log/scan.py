@@ -141,7 +141,7 @@ class LogScan:
                 raise
 
     def tuples(self) -> list[tuple[int, int, bytes | None, bytes | None]]:
-        """Yield (offset, timestamp, key, value) of all records, without headers."""
+        """Return (offset, timestamp, key, value) of all records, without headers."""
         low, high = self._timestamps
         everything = low == MIN_LONG and high == MAX_LONG
         rows: list[tuple[int, int, bytes | None, bytes | None]] = []
