@@ -12,7 +12,7 @@ from unittest import mock
 
 from segstore._core import Barrier, Directory
 from segstore.errors import LogNotFoundError, NotALogError, SegstoreError
-from segstore.log.check.transaction_index_verifier import wrong_transaction_indexes_of
+from segstore.log.check.reader_view import wrong_transaction_indexes_of
 from segstore.log.files.checkpoints import LOG_STATE
 from segstore.log.recovery.forecast import forecast_open
 from segstore.manager import partition_directories

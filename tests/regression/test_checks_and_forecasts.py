@@ -44,6 +44,7 @@ from tests.crash.failing_scenarios_of_opens import (
     closed,
     left_by,
 )
+from tests.kits.broker_partition import leave_as_a_broker, segment_file, write_segments
 from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     LogDirectory,
@@ -735,6 +736,31 @@ def test_room_behind_a_sealed_segment_is_no_damage(stopped):
     with segstore.open(path, read_only=True) as log:
         assert log.report.warnings == []
         assert log.report.damage is None
+
+
+@pytest.mark.parametrize("recovery_point", [60, 50, 45, 0, None])
+@pytest.mark.parametrize("damaged", [[43], [59], [43, 49], [43, 59]])
+def test_the_log_ends_where_it_does_for_a_reader(tmp_path, recovery_point, damaged):
+    """[DUR-51] It ended at the first damage where an open for writing is refused.
+
+    Nor did verify name the records of a damaged last batch after the recovery point.
+    """
+    path = tmp_path / "data" / "orders-0"
+    path.parent.mkdir()
+    write_segments(path)
+    leave_as_a_broker(path)
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (path.parent / name).unlink()
+    LogDirectory(path).set_recovery_point(recovery_point)
+    log = segment_file(path, 40, "log")
+    for offset in damaged:
+        flip_bit(log, batches_of(log)[offset - 40].end - 1)
+
+    report = check_partition(str(path))
+    with segstore.open(path, read_only=True) as reader:
+        assert report.log_end_offset == reader.log_end_offset
+    named = [first for one in report.findings for first, _ in one.lost]
+    assert named == damaged
 
 
 def test_the_words():

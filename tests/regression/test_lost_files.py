@@ -984,6 +984,22 @@ def test_commands_that_look_at_the_log_name_them(
             assert "30 to 39" in captured.out + captured.err, command
 
 
+@pytest.mark.parametrize("damaged", [0, 4, 9])
+def test_damage_before_the_cut_hides_no_proof(partition_of_a_broker: Path, damaged: int):
+    """[DUR-7, DUR-51] verify reported the damaged batch, and not the records behind it."""
+    log = segment_file(partition_of_a_broker, 20, "log")
+    with log.open("r+b") as file:
+        file.seek(batches_of(log)[damaged].end - 1)
+        file.write(b"\xff")
+    cut_segment(partition_of_a_broker)
+    found = {
+        lost for one in check_partition(str(partition_of_a_broker)).findings for lost in one.lost
+    }
+    expected = {(20 + damaged, 20 + damaged), (30, 39)}
+    # where no whole batch follows in the file, both are one range
+    assert found == (expected if damaged < 9 else {(29, 39)})
+
+
 def test_a_handle_names_them(partition_of_a_broker: Path):
     """[DUR-54] Without reading all batches."""
     cut_segment(partition_of_a_broker)

@@ -1280,6 +1280,15 @@ def test_a_page_of_the_last_segment_that_cannot_be_read(unclosed, library, page,
     assert (code, json.loads(rows[0])["log_end_offset"]) == (1, LAST_END)
     code, shown, _ = unreadable.run("inspect", "--json")
     assert (code, json.loads("".join(shown))["log_end_offset"]) == (1, LAST_END)
+    assert_verify_agrees(unreadable, LAST_END)
+
+
+def assert_verify_agrees(unreadable: UnreadablePage, end: int) -> None:
+    """verify ended the log at the page, and said that an index names offsets behind that end."""
+    code, shown, _ = unreadable.run("verify", "--json")
+    verified = json.loads("".join(shown))
+    assert (code, verified["log_end_offset"]) == (1, end)
+    assert [one["code"] for one in verified["findings"]] == ["FILE_UNREADABLE"]
 
 
 @pytest.mark.parametrize("closed", [True, False])
@@ -1296,6 +1305,7 @@ def test_the_last_page_cannot_be_read_and_the_recovery_point_is_known(unclosed, 
     code, found, errors = unreadable.cat()
     assert (code, found) == (1, list(range(unreadable.lost[0])))
     assert "no whole batch follows" in errors
+    assert_verify_agrees(unreadable, LAST_END)
 
 
 def test_the_last_page_cannot_be_read_and_nothing_else_has_the_end(unclosed, library):

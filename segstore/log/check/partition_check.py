@@ -27,6 +27,10 @@ from segstore.log.check.checksum_sidecar_check import all_headers, check_sidecar
 from segstore.log.check.gap_check import gap_finding
 from segstore.log.check.index_check import index_findings
 from segstore.log.check.partition_state import opened_log_start, read_state
+from segstore.log.check.reader_view import (
+    readable_end_of,
+    wrong_transaction_indexes_of,
+)
 from segstore.log.check.segment_check import Neighbours, SegmentExamination, scan_all
 from segstore.log.check.small_files_check import (
     is_of_restart,
@@ -35,7 +39,6 @@ from segstore.log.check.small_files_check import (
     snapshot_findings,
 )
 from segstore.log.check.stable_read import CHANGED, read_while_stable
-from segstore.log.check.transaction_index_verifier import wrong_transaction_indexes_of
 from segstore.log.check.unreadable_file import (
     UNREADABLE_ERRORS,
     files_that_are_none,
@@ -331,18 +334,20 @@ class _Look:
                 self._add(*checked.findings)
                 self._check_indexes(base, following, checked)
             end = max(checked.check.next_offset, base)
-            if following is not None and checked.is_whole:
+            if following is not None and checked.end_offset is not None:
                 start, known = report.log_start_offset, state.log_state
+                end = max(checked.end_offset, base)
                 with self._reading(MISSING_RECORDS):
                     read = checked.check.size_bytes
                     gap = gap_finding(directory, base, read, end, following, known, start)
-                    self._add(*() if gap is None else (gap,))
-                    if gap is not None and gap.file == name and gap.action is Action.RESTORE:
-                        self._proofs.append(base)
+                    if gap is not None:
+                        self._add(gap)
+                        is_proof = gap.file == name and gap.action is Action.RESTORE
+                        self._proofs += [base] if is_proof and checked.is_whole else []
             is_contiguous = (
-                checked.is_whole
+                checked.end_offset is not None
                 and state.log_state is not None
-                and checked.check.next_offset >= state.log_state.contiguous_from
+                and checked.end_offset >= state.log_state.contiguous_from
             )
             place = Neighbours(end, is_contiguous, checked.last_epoch, None, place.recovery_point)
             if self._progress is not None:
@@ -402,6 +407,12 @@ class _Look:
         restarts = bases and forecast.report.set_aside and start > report.log_end_offset
         if opened is not None and not forecast.report.created and not restarts:
             report.log_end_offset = forecast.report.log_end_offset
+        elif forecast.error is not None and self._open_log is None:
+            directory = self._directory
+            with suppress(SegstoreError):  # no open to read succeeds: what was seen counts
+                report.log_end_offset = readable_end_of(
+                    directory.path, directory.environment, self._as
+                )
 
     # ---- the files beside them -------------------------------------------------------------------
 

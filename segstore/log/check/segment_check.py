@@ -66,6 +66,8 @@ class CheckedSegment(NamedTuple):
     findings: list[Finding]
     is_whole: bool
     """Every byte of it belongs to a good batch."""
+    end_offset: int | None
+    """Behind the good batch that ends the file; None where bytes that are none end it."""
     last_epoch: int
 
 
@@ -116,16 +118,17 @@ class SegmentExamination:
         segment = Segment(self._context, base)
         try:
             size = segment.size_bytes if end_position < 0 else end_position
-            headers, scan, is_unreadable = self._scan(segment, base, place, end_position)
+            headers, scan = self._scan(segment, base, place, end_position)
         finally:
             segment.close_quietly()
         name = file_name(base, "log")
         findings = [*self._place_findings(base, headers, place)]
-        is_whole = scan.stop == "complete" and not is_unreadable
+        is_whole = scan.stop == "complete"
         gap = self._first_gap(headers, max(base, place.expected_offset))
         next_offset = scan.next_offset
+        damaged = None
         if gap is not None or not is_whole:
-            damage = [*self._damage(base, size, scan, place, gap)]
+            damage, damaged = self._damage(base, size, scan, place, gap)
             findings += damage
             if gap is not None and all(
                 one.code is not FindingCode.RECORDS_MISSING for one in damage
@@ -143,12 +146,13 @@ class SegmentExamination:
             uncounted_batches=len(counted.uncounted),
         )
         epoch = _last_epoch(headers, place.last_epoch)
-        return CheckedSegment(check, headers, scan, findings, is_whole, epoch)
+        end = next_offset if is_whole else _end_of(damaged, place.following)
+        return CheckedSegment(check, headers, scan, findings, is_whole, end, epoch)
 
     def _scan(
         self, segment: Segment, base: int, place: Neighbours, end_position: int
-    ) -> tuple[BatchHeaders, ScanResult, bool]:
-        """Return the good batches from the beginning on; whether the disk ended that."""
+    ) -> tuple[BatchHeaders, ScanResult]:
+        """Return the good batches from the beginning on; *stop* says where the disk ended that."""
         how: dict[str, Any] = {
             "check_order": True,
             "expected_offset": max(base, place.expected_offset),
@@ -157,12 +161,13 @@ class SegmentExamination:
         if place.following is not None:
             how["next_segment_base_offset"] = place.following
         try:
-            return *self._scan_segment(segment, **how), False
+            return self._scan_segment(segment, **how)
         except ReadIOError:
             readable = first_unreadable(self._directory, segment.name)
             if readable is None:  # the disk gave these bytes when it was asked again
-                return *self._scan_segment(segment, **how), False
-            return *segment.scan(**{**how, "end_position": readable}), True
+                return self._scan_segment(segment, **how)
+            headers, scan = segment.scan(**{**how, "end_position": readable})
+            return headers, scan._replace(stop="unreadable") if scan.stop == "complete" else scan
 
     # ---- between batches -------------------------------------------------------------------------
 
@@ -220,19 +225,21 @@ class SegmentExamination:
 
     def _damage(
         self, base: int, size: int, scan: ScanResult, place: Neighbours, gap: Gap | None
-    ) -> Iterator[Finding]:
-        """Yield a finding for each range of bytes that is no batch of the log [DUR-51]."""
+    ) -> tuple[list[Finding], DamagedLog | None]:
+        """Return a finding for each range of bytes that is no batch of the log [DUR-51].
+
+        Also what the file is made of, where each byte of it was judged.
+        """
         overlap = self._overlap(base, scan, place)
         if overlap is not None:
-            yield overlap
-            return
+            return [overlap], None
         end = place.following
         if end is None and (gap is not None or scan.next_offset < place.recovery_point):
             end = place.recovery_point if place.recovery_point > base else None
         try:
             damaged = damaged_ranges(self._directory, self._context, base, self._state, base, end)
         except UNREADABLE_ERRORS as error:
-            yield self._of_log(
+            unreadable = self._of_log(
                 FindingCode.FILE_UNREADABLE,
                 base,
                 scan.valid_bytes,
@@ -241,30 +248,36 @@ class SegmentExamination:
                 lost=((scan.next_offset, None if end is None else end - 1),),
                 **facts_of(error),
             )
-            return
-        for found in damaged.ranges:
-            if found.position < size:
-                yield self._damaged_range(base, found, damaged, scan)
+            return [unreadable], None
+        ranges = [found for found in damaged.ranges if found.position < size]
+        if ranges and place.following is None and ranges[-1].next_offset == ranges[-1].first_offset:
+            ranges[-1] = ranges[-1]._replace(next_offset=None)  # after the recovery point
+        findings = [self._damaged_range(base, found, damaged, scan) for found in ranges]
         if gap is not None and not any(
             one.first_offset <= gap.first_offset and one.position <= gap.position
             for one in damaged.ranges
         ):
-            yield self._missing(base, *gap)
+            findings.append(self._missing(base, *gap))
         elif not damaged.ranges and scan.stop == "order":
-            first, following = scan.next_offset, place.following
-            lost: tuple[tuple[int, int], ...] = ()
-            is_beyond = isinstance(scan.why, InvalidOffsetError)
-            if is_beyond and following is not None and first < following:
-                lost = ((first, following - 1),)  # readers go on at the next segment
-            yield self._of_log(
-                FindingCode.BATCH_OUT_OF_ORDER,
-                base,
-                scan.valid_bytes,
-                first_offset=scan.next_offset,
-                records=Records.UNREADABLE if lost else Records.WRONG,
-                lost=lost,
-                **_facts_of_scan(scan),
-            )
+            findings.append(self._out_of_order(base, scan, place.following))
+        return findings, damaged
+
+    def _out_of_order(self, base: int, scan: ScanResult, following: int | None) -> Finding:
+        """Return the finding of a whole batch that does not belong where it is."""
+        first = scan.next_offset
+        lost: tuple[tuple[int, int], ...] = ()
+        is_beyond = isinstance(scan.why, InvalidOffsetError)
+        if is_beyond and following is not None and first < following:
+            lost = ((first, following - 1),)  # readers go on at the next segment
+        return self._of_log(
+            FindingCode.BATCH_OUT_OF_ORDER,
+            base,
+            scan.valid_bytes,
+            first_offset=first,
+            records=Records.UNREADABLE if lost else Records.WRONG,
+            lost=lost,
+            **_facts_of_scan(scan),
+        )
 
     def _overlap(self, base: int, scan: ScanResult, place: Neighbours) -> Finding | None:
         """Return the finding of a file that goes on beyond the next one with the same batches.
@@ -390,6 +403,14 @@ class SegmentExamination:
             repaired=repaired,
             **values,
         )
+
+
+def _end_of(damaged: DamagedLog | None, following: int | None) -> int | None:
+    """Return the offset behind the last batch; None where that batch does not end the log there."""
+    if damaged is None or not damaged.whole or any(one.is_last for one in damaged.ranges):
+        return None
+    end = damaged.whole[-1][1] + 1
+    return end if following is None or end <= following else None
 
 
 def _identities(headers: BatchHeaders) -> set[tuple[int, int, int]]:
