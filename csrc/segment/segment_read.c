@@ -30,18 +30,21 @@ static size_t margin(const sgs_log_segment *segment)
     return interval < MAX_MARGIN_BYTES - MARGIN_BYTES ? interval + MARGIN_BYTES : MAX_MARGIN_BYTES;
 }
 
+/* No index is asked for a segment without a byte: that would make the file where it is missing. */
 static sgs_status look_up(sgs_log_segment *segment, int64_t offset, index_place *place, sgs_error *err)
 {
     sgs_offset_index *index;
     place->seen_cuts = sgs_segment_see_cuts(segment);
+    place->floor = (sgs_offset_position){ .offset = segment->base_offset, .position = 0 };
+    place->above = (sgs_offset_position){ .offset = segment->base_offset, .position = -1 };
+    if (sgs_log_segment_size(segment) == 0 && !sgs_segment_believes_indexes(segment))
+        return SGS_OK;
     sgs_status status = sgs_log_segment_offset_index(segment, &index, err);
     if (status == SGS_OK)
         status = sgs_offset_index_lookup_between(index, offset, &place->floor, &place->above, err);
-    if (status == SGS_OK || !sgs_segment_goes_without_index(segment, place->seen_cuts, status))
-        return status;
-    place->floor = (sgs_offset_position){ .offset = segment->base_offset, .position = 0 };
-    place->above = (sgs_offset_position){ .offset = segment->base_offset, .position = -1 };
-    return SGS_OK;
+    if (status != SGS_OK && sgs_segment_goes_without_index(segment, place->seen_cuts, status))
+        return SGS_OK;
+    return status;
 }
 
 static bool is_no_batch(sgs_status status) { return status == SGS_CORRUPT_RECORD || status == SGS_LIMIT_EXCEEDED; }

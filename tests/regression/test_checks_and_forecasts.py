@@ -1647,3 +1647,18 @@ def test_a_missing_index_of_an_empty_sealed_segment_is_no_damage(
     found = said(capsys, "verify", "-q", str(path))[1]["findings"]
 
     assert "INDEX_MISSING" not in [one["code"] for one in found]
+
+
+def test_no_read_makes_the_index_of_an_empty_sealed_segment(packed: Path, tmp_path: Path):
+    """[DUR-8, DUR-58] `recover` did, where it looked for transactions, and did not name it."""
+    path = data_of(packed / "lz4", tmp_path) / "metrics-1"
+    for kind in ("log", "index", "timeindex"):
+        (path / f"{242:020d}.{kind}").unlink()
+    (path / f"{242:020d}.log").touch()
+
+    with segstore.open(path) as log:
+        assert log.scan(241).count() > 1
+        assert log.offset_for_timestamp(0) is not None
+        assert not [*log.rebuild_transaction_indexes()]
+
+    assert not {*path.glob(f"{242:020d}.*index")}
