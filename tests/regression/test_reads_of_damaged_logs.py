@@ -803,6 +803,32 @@ def test_skipping_goes_on_behind_where_the_log_ends_for_a_reader(tmp_path: Path)
             log.scan(-1, on_damage="skip")
 
 
+@pytest.mark.parametrize(("segment", "batch"), [(1, 1), (1, 3), (1, -1), (-1, 1), (-1, 3)])
+def test_a_log_without_a_state_ends_before_a_batch_whose_offset_jumps(
+    tmp_path: Path, segment: int, batch: int
+):
+    """[DUR-50, DUR-79] It ended above it: all that came after was passed over without an error."""
+    directory = build(tmp_path / "source" / "topic-0", clean=True)
+    alone = tmp_path / "topic-0"
+    alone.mkdir()
+    for path in directory.path.glob("*.log"):
+        (alone / path.name).write_bytes(path.read_bytes())
+    file = alone / f"{directory.bases[segment]:020d}.log"
+    moved = batches_of(file)[batch]
+    data = bytearray(file.read_bytes())
+    data[moved.position : moved.position + 8] = (1 << 25).to_bytes(8)
+    file.write_bytes(data)
+
+    with segstore.open(alone, read_only=True) as log:
+        assert log.log_end_offset == moved.base_offset
+        assert values_of(log) == expected_values(0, moved.base_offset)
+        assert f"damaged at offset {moved.base_offset}" in str(log.report.damage)
+        scan = log.scan(on_damage="skip")
+        gone = [moved.base_offset]
+        assert values_of_scan(scan) == without(gone)
+        assert ranges(scan) == [(gone[0], gone[-1] + 1)]
+
+
 def test_a_batch_that_no_reader_can_decode_is_left_out(tmp_path: Path):
     """Its checksum is right: what was compressed was not what the codec says."""
     broken = bytearray(batch([(None, b"value" * 50)], base_offset=1, epoch=0, codec=1))

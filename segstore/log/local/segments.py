@@ -227,3 +227,8 @@ def _end_of(segment: Segment) -> int:
 def floor_index(segments: Sequence[Segment], offset: int) -> int:
     """Return the index of the segment that holds *offset*, 0 when it lies below all [LDR-23]."""
     return max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
+
+
+def next_base_offset(segments: Sequence[Segment], index: int) -> int:
+    """Return the base offset of the segment after that one, 2^63-1 after the last."""
+    return segments[index + 1].base_offset if index + 1 < len(segments) else MAX_LONG

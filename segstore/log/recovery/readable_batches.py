@@ -123,6 +123,25 @@ def unreadable_parts(file: FileBytes, codecs: CodecTable) -> UnreadableParts:
     return UnreadableParts(tuple(ranges), reached, ends_clean)
 
 
+def jumped_batch(
+    file: FileBytes, state: LogState | None, begin: int, end: int, codecs: CodecTable
+) -> LostRange | None:
+    """Return the first batch from byte *begin* to *end* whose offset jumped ahead; None without.
+
+    It fits the batch before it: those after it, or the next file, show that its offset is wrong.
+    """
+    jumped, reached = None, file.base_offset or 0
+    for stretch in stretches_of(file, state):
+        if jumped is not None:
+            return jumped._replace(next_offset=first_offset_of(file, stretch.rows[0], codecs))
+        lost, first = stretch.lost, stretch.rows[0]
+        if lost is None:
+            reached = int(stretch.rows["last_offset"][-1]) + 1
+        elif first["whole"] and first["base_offset"] > reached and begin <= lost.position < end:
+            jumped = lost._replace(first_offset=reached)
+    return jumped
+
+
 def first_offset_of(file: FileBytes, row: np.void, codecs: CodecTable) -> int:
     """Return the first offset of a whole batch; an old compressed one is opened for it."""
     offset = int(row["base_offset"])

@@ -44,14 +44,14 @@ from segstore.log.local.batch_search import may_hold_batch
 from segstore.log.local.file_bytes import FileBytes
 from segstore.log.local.missing_records import missing_between, named_behind
 from segstore.log.local.segment import Segment
-from segstore.log.local.segments import floor_index
+from segstore.log.local.segments import floor_index, next_base_offset
 from segstore.log.local.transaction_index import TRANSACTION_INDEX_ENTRY_BYTES
 from segstore.log.recovery.epoch_changes import epoch_changes
 from segstore.log.recovery.found_epochs import find_epochs, read_checkpoint
 from segstore.log.recovery.leftovers import find_leftovers
 from segstore.log.recovery.overflow_split import is_overflowed
 from segstore.log.recovery.quarantine import Quarantine
-from segstore.log.recovery.readable_batches import unreadable_parts
+from segstore.log.recovery.readable_batches import jumped_batch, unreadable_parts
 from segstore.log.recovery.restart_marker import RestartMarker
 from segstore.records.compression import codec_table
 
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from segstore.log.recovery.found_epochs import FoundEpochs
     from segstore.log.recovery.leftovers import Leftovers
     from segstore.log.recovery.readable_batches import UnreadableParts
+    from segstore.log.recovery.salvage_report import LostRange
     from segstore.types import EpochEntry
 
 _PIECE_BYTES: Final = 1024 * 1024
@@ -280,15 +281,27 @@ class Survey:
         """Return what of *segment* the disk does not give out; reads all of it."""
         base = segment.base_offset
         if base not in self._unreadable:
-            name, following = self._log_name(segment), self.following(segment)
-            file = FileBytes(self._directory, name, segment.size_bytes, base, following)
-            self._unreadable[base] = unreadable_parts(file, codec_table())
+            self._unreadable[base] = unreadable_parts(self._bytes_of(segment), codec_table())
         return self._unreadable[base]
+
+    def jumped_batch(
+        self, segment: Segment, state: LogState | None, begin: int, end: int
+    ) -> LostRange | None:
+        """Return the first batch of these bytes of *segment* whose offset jumped ahead."""
+        return jumped_batch(self._bytes_of(segment), state, begin, end, codec_table())
+
+    def _bytes_of(self, segment: Segment) -> FileBytes:
+        return FileBytes(
+            self._directory,
+            self._log_name(segment),
+            segment.size_bytes,
+            segment.base_offset,
+            self.following(segment),
+        )
 
     def following(self, segment: Segment) -> int:
         """Return the base offset of the next segment, 2^63-1 without one."""
-        number = floor_index(self.segments, segment.base_offset) + 1
-        return self.segments[number].base_offset if number < len(self.segments) else MAX_LONG
+        return next_base_offset(self.segments, floor_index(self.segments, segment.base_offset))
 
     def has_damaged_index(self, segment: Segment) -> bool:
         """Whether one of the two cannot be one, of a segment that lacks none."""

@@ -335,15 +335,22 @@ class LogView:
                 note_epochs(epochs, epoch_changes(headers, latest_epoch(epochs)))
                 end, position = max(scan.next_offset, segment.base_offset), scan.valid_bytes
             self._report.scanned_bytes += position - start
-            if scan.stop != "complete":
+            jumped = None
+            if scan.stop == "order" or end > survey.following(segment):
+                jumped = survey.jumped_batch(segment, state, start, position)
+            if jumped is not None:  # what reached further is no end of the log
+                end, position = jumped.first_offset, jumped.position
+            if scan.stop != "complete" or jumped is not None:
                 if end < safe_below:
                     self._require_read_twice(found, end)
                 is_damage = (
                     end < safe_below
+                    or jumped is not None
                     or any(later.size_bytes for later in segments[index + 1 :])
                     or self._hides_records(segment, scan, end, contiguous=contiguous)
                 )
-                self._note_bad_end(segment, scan, is_damage=is_damage)
+                torn = f"{segment.name}: an incomplete batch at position {position}"
+                self._note_bad_end(end, str(jumped or scan.why or torn), is_damage=is_damage)
                 del segments[index + 1 :]
                 break
         else:
@@ -472,13 +479,10 @@ class LogView:
             return True
         return now.batches_count == 0
 
-    def _note_bad_end(self, segment: Segment, scan: ScanResult, *, is_damage: bool) -> None:
-        why = scan.why or f"{segment.name}: an incomplete batch at position {scan.valid_bytes}"
-        self._report.reason = str(why)
+    def _note_bad_end(self, end: int, why: str, *, is_damage: bool) -> None:
+        self._report.reason = why
         if is_damage:
-            self._note_damage(
-                f"damaged at offset {scan.next_offset}: {why}; what follows is not read"
-            )
+            self._note_damage(f"damaged at offset {end}: {why}; what follows is not read")
 
     def _note_damage(self, text: str) -> None:
         told = self._report.damage
