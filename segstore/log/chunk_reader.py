@@ -336,12 +336,15 @@ class ChunkReader:
             end_position=stop_at,
             check_crc=False,
             check_order=True,
-            expected_offset=segment.base_offset,
+            expected_offset=segment.base_offset if position is None else offset,
         ):
             headers = window[int((window["last_offset"] < offset).sum()) :]
             if len(headers):
                 yield from self._within_range(Chunk(memoryview(b""), headers, segment, 0))
             if result.valid_bytes < stop_at and result.stop != "limit":
+                if result.stop == "order" and result.why is not None:
+                    why = result.why.locate(segment.path)
+                    raise _not_ascending(segment, why.position, why.found, why.expected) from why
                 if result.why is not None:
                     raise result.why.locate(segment.path)
                 raise _bad_end(segment, result.valid_bytes, stop_at)
@@ -356,7 +359,8 @@ class ChunkReader:
                 return
             if position is not None and fetched.position != position:
                 raise _bad_end(segment, position, end_position)
-            chunk, disorder = self._whole_batches(segment, fetched, offset, end_position)
+            first = segment.base_offset if position is None else offset
+            chunk, disorder = self._whole_batches(segment, fetched, first, offset, end_position)
             if len(chunk.headers):
                 position = chunk.position + chunk.data.nbytes
                 yield from self._within_range(chunk)
@@ -365,7 +369,12 @@ class ChunkReader:
                 raise disorder
 
     def _whole_batches(
-        self, segment: Segment, fetched: FetchedBytes, offset: int, end_position: int
+        self,
+        segment: Segment,
+        fetched: FetchedBytes,
+        first_offset: int,
+        offset: int,
+        end_position: int,
     ) -> tuple[Chunk, CorruptLogError | None]:
         """Check bounds and order of the batches that were read; the last may be cut.
 
@@ -380,9 +389,9 @@ class ChunkReader:
         last = headers["last_offset"]
         base = headers["base_offset"]
         data = memoryview(fetched)[: result.valid_bytes]
-        if base[0] < segment.base_offset or last[0] < offset:
+        if base[0] < first_offset or last[0] < offset:
             row, found = 0, f"offsets {base[0]} to {last[0]}"
-            expected = f"offsets from {segment.base_offset} on, to {offset} at least"
+            expected = f"offsets from {first_offset} on, to {offset} at least"
         else:
             is_wrong = last < base  # it ends before it begins, or the next one begins in it
             is_wrong[:-1] |= base[1:] <= last[:-1]
@@ -398,13 +407,8 @@ class ChunkReader:
             found = f"offsets {base[row]} to {last[row]}, and then {then}"
             expected = "offsets that ascend"
         place = int(headers["position"][row])
-        return Chunk(data[:place], headers[:row], segment, fetched.position), CorruptLogError(
-            f"the offsets of the batches do not ascend; {salvage_hint(segment.directory_path)}",
-            file=segment.path,
-            position=fetched.position + place,
-            found=found,
-            expected=expected,
-        )
+        chunk = Chunk(data[:place], headers[:row], segment, fetched.position)
+        return chunk, _not_ascending(segment, fetched.position + place, found, expected)
 
     def _as_written(self, chunk: Chunk, expected_offset: int) -> Iterator[Chunk]:
         """Hand out the batches before one that leaves out offsets, then raise [DUR-50, DUR-79]."""
@@ -484,6 +488,18 @@ def _lower_offset_behind(
     except (CorruptRecordError, CorruptLogError):
         return None
     return None if behind is None or behind.base_offset > last_offset else behind.base_offset
+
+
+def _not_ascending(
+    segment: Segment, position: int | None, found: str | None, expected: str | None
+) -> CorruptLogError:
+    return CorruptLogError(
+        f"the offsets of the batches do not ascend; {salvage_hint(segment.directory_path)}",
+        file=segment.path,
+        position=position,
+        found=found,
+        expected=expected,
+    )
 
 
 def _bad_end(segment: Segment, position: int, end_position: int) -> CorruptLogError:

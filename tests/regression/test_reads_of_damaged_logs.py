@@ -58,7 +58,7 @@ from tests.tidy.project_files import ROOT
 from tests.unit.log.test_committed_view import PLAIN, data, forget_producers, marker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from segstore import UnifiedLog
 
@@ -253,6 +253,36 @@ def test_no_table_and_no_slice_does(contiguous_log, batch, base_offset):
             log.read(0, 1 << 20).to_arrow()
         with pytest.raises(CorruptLogError):
             list(log.slice(0, 1 << 20).read())
+
+
+def first_values(scan: segstore.LogScan) -> Iterator[tuple[int, bytes]]:
+    return ((record.offset, bytes(record.value)) for record in scan)
+
+
+def first_offsets(scan: segstore.LogScan) -> Iterator[tuple[int, None]]:
+    for _, rows in scan.headers():
+        for row in rows:
+            yield from ((one, None) for one in range(row["base_offset"], row["last_offset"] + 1))
+
+
+@pytest.mark.parametrize("is_owned", [True, False])
+@pytest.mark.parametrize("read", [first_values, first_offsets])
+def test_a_way_on_leads_to_no_batch_that_begins_in_the_one_before(contiguous_log, is_owned, read):
+    """[DUR-50, DUR-79] A scan from the good one of two that overlap handed out the other too."""
+    if not is_owned:
+        (contiguous_log / ".segstore").unlink()
+    move(contiguous_log, 1, RECORDS_A_BATCH - 1)
+    found, offset = [], 0
+    with segstore.open(contiguous_log, read_only=True) as log:
+        while offset is not None:
+            try:
+                found.extend(read(log.scan(offset)))
+                offset = None
+            except CorruptLogError as error:
+                offset = error.next_readable_offset
+
+    assert [one for one, _ in found] == [one for one in range(25) if not 5 <= one < 10]
+    assert all(value in {None, b"%d.%d" % divmod(one, RECORDS_A_BATCH)} for one, value in found)
 
 
 def test_a_gap_that_was_written_is_none(tmp_path):
