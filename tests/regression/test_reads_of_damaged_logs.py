@@ -1147,6 +1147,24 @@ def test_a_batch_with_a_wrong_offset_hides_no_later_record(written_log, tmp_path
         assert found == [one for one in range(gap, RECORDS_COUNT) if one != copied.bases[3] - 1]
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_nothing_is_missing_behind_a_batch_whose_offset_jumps(tmp_path: Path, batch: int):
+    """[DUR-58] `verify` took the recovery point for the end of records that are in the file."""
+    directory = build(tmp_path / "topic-0", clean=True)
+    for name in (".segstore", CLEAN_SHUTDOWN_MARKER):
+        (directory.path / name).unlink()
+    moved = batches_of(directory.last)[batch]
+    data = bytearray(directory.last.read_bytes())
+    data[moved.position : moved.position + 8] = (moved.base_offset + 4).to_bytes(8)
+    directory.last.write_bytes(data)
+
+    checked = check_partition(str(directory.path))
+
+    lost = [(one.code, one.lost) for one in checked.findings if one.lost]
+    assert lost == [("BATCH_OUT_OF_ORDER", ((moved.base_offset, moved.base_offset),))]
+    assert checked.log_end_offset == moved.base_offset
+
+
 PAGE = 4096
 LARGE_RECORDS = 300
 

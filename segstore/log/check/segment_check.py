@@ -130,10 +130,10 @@ class SegmentExamination:
         if gap is not None or not is_whole:
             damage, damaged = self._damage(base, size, scan, place, gap)
             findings += damage
-            if gap is not None and all(
-                one.code is not FindingCode.RECORDS_MISSING for one in damage
-            ):
-                next_offset = gap.first_offset  # the offset of a batch is wrong, and none missing
+            # an offset is wrong: the batches after it show that, and that none is missing
+            wrong = (one for one in damage if one.code is FindingCode.BATCH_OUT_OF_ORDER)
+            ends = (one.first_offset for one in wrong if (one.position or 0) < scan.valid_bytes)
+            next_offset = min((end for end in ends if end is not None), default=next_offset)
         counted = count_records(headers, partial(self._directory.read_range, name), codec_table())
         findings += [_undecodable(name, headers, row, error) for row, error in counted.damaged]
         check = SegmentCheck(
