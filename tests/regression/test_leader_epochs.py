@@ -198,6 +198,25 @@ def test_the_epochs_are_those_of_the_batches(
         assert log.report.rebuilt == []
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_offset_beyond_the_next_segment_speaks_of_no_epoch(
+    log_of_four_epochs: Path, is_there, capsys
+):
+    """[DUR-7, DUR-21] A flipped bit in the offset of a batch: its epochs replaced those on disk."""
+    of_a_broker(log_of_four_epochs)
+    if not is_there:
+        (log_of_four_epochs / LEADER_EPOCH_CHECKPOINT).unlink()
+    file = log_of_four_epochs / name_of(6)
+    flip_bit(file, file.stat().st_size // 3 * 2 + 6, 7)
+    expected = TRUE if is_there else [*TRUE[:2], (8, 9), TRUE[3]]
+    assert main(["verify", str(log_of_four_epochs)]) == 1
+    assert "EPOCHS_WRONG" not in printed(capsys)
+    for read_only in (True, False):
+        with segstore.open(log_of_four_epochs, read_only=read_only) as log:
+            assert [*log.leader_epochs] == expected
+            assert log.report.doubtful_epochs is None
+
+
 # ---- epochs of a log that is not read ------------------------------------------------------------
 # Neither the checkpoint of epochs nor a ``.log`` could be read: an open lost the epochs for good.
 #

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from segstore.config import MAX_LONG
 from segstore.errors import SegstoreError
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
-from segstore.log.local.segments import floor_index
+from segstore.log.local.segments import floor_index, next_base_offset
 from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
@@ -112,25 +112,29 @@ def _probes(
 
 def _batch_from(segments: Sequence[Segment], offset: int) -> _Batch | None:
     """Return the first batch that ends at or above *offset*, None behind the last."""
-    for segment in segments[floor_index(segments, offset) :]:
+    first = floor_index(segments, offset)
+    for number, segment in enumerate(segments[first:], first):
         if segment.size_bytes > 0 and (found := segment.translate_offset(offset)) is not None:
-            return _batch_at(segment, found.position)
+            return _batch_at(segments, number, found.position)
     return None
 
 
 def _batch_before(segments: Sequence[Segment], offset: int) -> _Batch | None:
     """Return the batch with the offset before *offset*, or the last of the log below it."""
-    for segment in reversed(segments[: floor_index(segments, offset - 1) + 1]):
+    last = floor_index(segments, offset - 1)
+    for number, segment in reversed([*enumerate(segments[: last + 1])]):
         if segment.size_bytes > 0:
             end, _ = segment.read_next_offset()
             found = segment.translate_offset(min(offset, end) - 1)
-            batch = None if found is None else _batch_at(segment, found.position)
+            batch = None if found is None else _batch_at(segments, number, found.position)
             return batch if batch is not None and batch.base_offset < offset else None
     return None
 
 
-def _batch_at(segment: Segment, position: int) -> _Batch | None:
-    headers, _ = segment.scan(start_position=position, check_crc=True, max_batches=1)
+def _batch_at(segments: Sequence[Segment], number: int, position: int) -> _Batch | None:
+    """Return the batch of a segment; None where its offset, which no CRC covers, is wrong."""
+    headers, _ = segments[number].scan(start_position=position, check_crc=True, max_batches=1)
+    headers = headers[headers["last_offset"] < next_base_offset(segments, number)]
     if not len(headers):
         return None
     epoch = int(headers["partition_leader_epoch"][0])

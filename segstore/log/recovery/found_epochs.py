@@ -11,6 +11,7 @@ from segstore.errors import NotALogError, ReadIOError, SegstoreError
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, require_unreadable
 from segstore.log.files.leader_epoch_file_cache import UNREADABLE_EPOCHS, LeaderEpochFileCache
 from segstore.log.files.recovery_advice import MOST_NAMES
+from segstore.log.local.segments import next_base_offset
 from segstore.log.recovery.contradicted_epochs import contradiction_of_epochs
 from segstore.log.recovery.epoch_changes import epoch_changes, latest_epoch, note_epochs
 from segstore.log.recovery.refusals import NO_DAMAGE
@@ -135,16 +136,17 @@ def _of_batches(
 ) -> tuple[tuple[EpochEntry, ...], EpochsOfBatches]:
     cache = LeaderEpochFileCache(None)
     log_end_offset, gaps_count, gaps = 0, 0, deque[tuple[int, int]](maxlen=MOST_NAMES)
-    for segment in segments:
+    for number, segment in enumerate(segments):
         expected = segment.base_offset
         try:
-            for headers, result in segment.scan_windows(check_crc=False):
+            for window, _ in segment.scan_windows(check_crc=False):
+                headers = window[window["last_offset"] < next_base_offset(segments, number)]
                 note_epochs(cache, epoch_changes(headers, latest_epoch(cache), log_start_offset))
                 if len(headers):
                     found, count = _gaps(headers, max(expected, log_start_offset))
                     gaps_count += count
                     gaps += found
-                    expected = log_end_offset = result.next_offset
+                    expected = log_end_offset = int(headers["last_offset"][-1]) + 1
         except SegstoreError as error:
             if is_for_writing and isinstance(error, (*NO_DAMAGE, NotALogError)):
                 raise  # the rest would be lost for good
