@@ -65,8 +65,7 @@ test-python: install
 
 # What CI does a part of: hours, once before a release.
 long: crash
-	$(BIN)/pytest $(IN_JOBS) --slow tests/unit/test_benchmarks_smoke.py
-	$(BIN)/pytest $(IN_JOBS) --sequences 10000 tests/unit/log/test_log_state_machine.py
+	$(BIN)/pytest $(IN_JOBS) --slow --sequences 10000 --ignore=tests/crash tests
 	$(BIN)/pytest $(IN_JOBS) --kills 20000 tests/crash -k killed
 
 crash: install

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 import tests.kits.forkable  # noqa: F401 - each fork begins with what it does
 from tests.kits.golden import golden_root, packed_root
 from tests.kits.golden_kinds import cases_of, partitions_of
+from tests.kits.short_java import DRIVERS
 from tests.kits.temporary_files import keep_temporary_files_in_memory
 
 if TYPE_CHECKING:
@@ -49,37 +50,42 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="what Spark's own Kafka connector answered (default: packed)",
     )
-    group.addoption("--slow", action="store_true", help="run tests marked slow in full; CI does")
+    group.addoption(
+        "--slow",
+        action="store_true",
+        help="run all, and in full, as the long run does; CI runs a part of it",
+    )
     group.addoption(
         "--sequences",
         type=int,
         metavar="N",
-        help="sequences of the log's state machine (default: 40, 200 in CI; the long run: 10000)",
+        help="sequences of the log's state machine (default: 40, 100 in CI; the long run: 10000)",
     )
     group.addoption(
         "--crash-scripts",
         type=int,
         metavar="N",
-        help="random scripts of tests/crash (default: 120, 1200 in CI; the long run: 100000)",
+        help="random scripts of tests/crash (default: 120, 300 in CI; the long run: 100000)",
     )
     group.addoption(
         "--kills",
         type=int,
         metavar="N",
-        help="SIGKILL cycles over all kinds that run (default: 60, 300 in CI; the long run: 20000)",
+        help="SIGKILL cycles over all kinds that run (default: 60, 75 in CI; the long run: 20000)",
     )
     group.addoption(
         "--operations",
         type=int,
         metavar="N",
-        help="appends of 16 threads beside 7 processes (default: 500, 1500 in CI; the long run:"
+        help="appends of 16 threads beside 7 processes (default: 500; the long run:"
         " 1000000, what one thread does in an hour with a sync of 3.6 ms for each)",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose where temporary files lie, and describe the markers."""
+    """Choose where temporary files lie and how Spark's Java runs, and describe the markers."""
     config.stash[DISK] = keep_temporary_files_in_memory()
+    os.environ.update(DRIVERS)
     config.addinivalue_line(
         "markers", "slow: takes more than some seconds; needs --slow or CI=true"
     )
@@ -194,6 +200,11 @@ def copy_of(tmp_path: Path) -> Callable[[Path], Path]:
 
 
 @pytest.fixture
-def few_or_many() -> Callable[[int, int], int]:
-    """Choose how often to repeat: ``few_or_many(20, 200)`` is 200 in CI, 20 elsewhere."""
-    return lambda few, many: many if IN_CI else few
+def few_or_many(pytestconfig: pytest.Config) -> Callable[[int, int], int]:
+    """Choose how often to repeat: ``few_or_many(20, 200)`` is 200 with --slow, 50 in CI, else 20.
+
+    CI does a quarter of the many, and at least the few.
+    """
+    if pytestconfig.getoption("--slow"):
+        return lambda _few, many: many
+    return lambda few, many: max(few, many // 4) if IN_CI else few

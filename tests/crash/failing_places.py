@@ -129,8 +129,8 @@ class Explorer:
     part, parts : int
         Of the places, only each *parts*-th is failed, from *part* on.
     how_much : str
-        Of the failures of a place: ``first`` is one, ``sample`` are two, ``each`` is every errno,
-        either once or for ever, ``all`` both.
+        Of the failures of a place: ``first`` is one, ``sample`` are two, ``all`` is every errno,
+        once and for ever.
     """
 
     def __init__(
@@ -177,8 +177,6 @@ class Explorer:
         line = row.place.line
         if self._how_much == "all":
             return [Failure(row, each, ever) for each in errnos for ever in (False, True)]
-        if self._how_much == "each":
-            return [Failure(row, each, (line + n) % 2 == 1) for n, each in enumerate(errnos)]
         if self._how_much == "first":
             return [Failure(row, errnos[0], False)]
         return [Failure(row, errnos[0], False), Failure(row, errnos[line % len(errnos)], True)]
@@ -270,7 +268,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--how-much", choices=("sample", "each", "all"), default="all")
+    parser.add_argument("--how-much", choices=("sample", "all"), default="all")
     parser.add_argument(
         "--only", metavar="TEXT", default="", help="scenarios with this in the name"
     )

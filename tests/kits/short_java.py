@@ -6,7 +6,7 @@ On two processors compiling again what a test runs a few times takes longer than
 from __future__ import annotations
 
 OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-CONF = {"spark.driver.extraJavaOptions": OPTIONS}
-"""For a session that starts its Java."""
+DRIVERS = {"SPARK_SUBMIT_OPTS": OPTIONS, "SPARK_LAUNCHER_OPTS": OPTIONS}
+"""For Spark's drivers in all tests, and what finds their class path; nothing is printed of it."""
 ENVIRONMENT = {"JDK_JAVA_OPTIONS": OPTIONS}
-"""For a process whose children are Java, too."""
+"""For every Java below a process, executors too; each prints that it found them."""

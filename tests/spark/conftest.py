@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kits.short_java import CONF
 from tests.spark.connector_answers import directory_of_case
 from tests.spark.connector_batch import cases
 from tests.spark.connector_sink import sink_entries
@@ -50,7 +49,7 @@ def spark() -> Iterator[SparkSession]:
     import segstore.spark
 
     before = dict(os.environ)
-    settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": 1, **CONF}
+    settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": 1}
     session = segstore.spark.session("tests", **settings)
     yield session
     session.stop()

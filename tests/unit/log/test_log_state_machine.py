@@ -1,6 +1,6 @@
 """A log against its oracle (log_oracle.py) through any sequence of what a broker does to one.
 
-Appends of every kind, transactions, truncations, rolls, stops, retention, high watermarks. 200
+Appends of every kind, transactions, truncations, rolls, stops, retention, high watermarks. 100
 sequences in CI, 40 at home; the long profile is ``pytest --sequences 10000`` on this file.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STEPS = 30
-ENOUGH = 200
+ENOUGH = 100
 """From so many sequences on, each of the following is reached."""
 STEPS_TO_REACH = {
     "abort: of an open transaction",
@@ -47,7 +47,7 @@ STEPS_TO_REACH = {
 
 @pytest.fixture
 def sequences(pytestconfig: pytest.Config, few_or_many: Callable[[int, int], int]) -> int:
-    return pytestconfig.getoption("--sequences") or few_or_many(40, ENOUGH)
+    return pytestconfig.getoption("--sequences") or few_or_many(40, 4 * ENOUGH)
 
 
 def run_sequences(machine: type[LogMachine], sequences: int):
