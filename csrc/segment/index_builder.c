@@ -178,6 +178,8 @@ sgs_status sgs_segment_rebuild_indexes(sgs_log_segment *segment, sgs_error *err)
     sgs_index_builder_init(&builder, segment);
     sgs_scan_options_default(&options, SGS_SCAN_FILE);
     options.kafka_limits = segment->context->kafka_profile;
+    options.check_order = !segment->context->kafka_profile; /* a wrong offset is damage: entries ascend */
+    options.expected_offset = segment->base_offset;
     sgs_status status = sgs_segment_load_indexes(segment, err);
     if (status == SGS_OK)
         status = sgs_index_builder_scan(&builder, segment, &options, NULL, &result, err);

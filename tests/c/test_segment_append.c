@@ -434,6 +434,30 @@ TEST(indexes_that_lead_behind_damage_stay)
     expect_indexes_stay(0, 1); /* all of one time: a rebuild has as many entries of times */
 }
 
+/* [DUR-8, DUR-50] No CRC covers a base offset. The rebuild failed at an entry that did not ascend, and both were removed. */
+TEST(indexes_stay_beside_a_batch_whose_offset_jumped)
+{
+    segment_kit kit;
+    uint8_t log[20 * 200];
+    segment_kit_open(&kit);
+    kit.context.index_interval_bytes = 1;
+    segment_kit_fill(&kit, 20, 200);
+    EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+    const int64_t size = temporary_read(&kit.directory, "00000000000000000000.log", log, sizeof log);
+    const int64_t index_size = temporary_read(&kit.directory, "00000000000000000000.index", NULL, 0);
+    REQUIRE_TRUE(size > 0 && size <= (int64_t)sizeof log);
+    log[size / 2 + 5] ^= 2;
+    temporary_write(&kit.directory, "00000000000000000000.log", log, (size_t)size);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+    (void)segment_kit_read_offset(&kit, 10);
+    EXPECT_TRUE(sgs_log_segment_index_damaged(kit.segment));
+    EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+    kit.segment = NULL;
+    EXPECT_EQ_I64(temporary_read(&kit.directory, "00000000000000000000.index", NULL, 0), index_size);
+    EXPECT_TRUE(temporary_has(&kit.directory, "00000000000000000000.timeindex"));
+    segment_kit_close(&kit);
+}
+
 /* [DUR-7, DUR-8] Without its indexes an open for writing would refuse the segment. */
 TEST(indexes_of_a_log_that_cannot_be_read_stay)
 {
