@@ -139,8 +139,10 @@ def _of_batches(
     for number, segment in enumerate(segments):
         expected = segment.base_offset
         try:
-            for window, _ in segment.scan_windows(check_crc=False):
-                headers = window[window["last_offset"] < next_base_offset(segments, number)]
+            for headers, _ in segment.scan_windows(check_crc=False):
+                within = headers["last_offset"] < next_base_offset(segments, number)
+                if not within.all():  # no copy of all rows where none is to go
+                    headers = headers[within]  # noqa: PLW2901
                 note_epochs(cache, epoch_changes(headers, latest_epoch(cache), log_start_offset))
                 if len(headers):
                     found, count = _gaps(headers, max(expected, log_start_offset))
