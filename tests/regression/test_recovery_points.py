@@ -17,7 +17,14 @@ from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
 from segstore.log.files.partition_directory import file_name
 from segstore.log.local.local_log import LocalLog
 from segstore.types import TopicPartition
-from tests.kits.damaged_logs import batches_of, flip_bit
+from tests.kits.damaged_logs import (
+    LogDirectory,
+    batches_of,
+    build,
+    expected_values,
+    flip_bit,
+    values_of,
+)
 
 # ---- recovery point in a state directory ---------------------------------------------------------
 # A truncation left the old recovery point in ``state_dir``: the next recovery began above the cut.
@@ -373,3 +380,62 @@ def test_an_error_of_the_disk_is_not_taken_for_a_damaged_file(logs, monkeypatch)
         assert manager.topics() == {"t": [0, 1]}
         monkeypatch.undo()
         manager.create_topic("u", 1)
+
+
+# ---- an offset that jumped above the recovery point ----------------------------------------------
+# An open for writing believed a flipped bit in the base offset of a batch, in a broker's log.
+#
+# The log ended at the false offset, and all whole batches after that one went into quarantine.
+
+
+@pytest.fixture
+def unclean(tmp_path: Path) -> LogDirectory:
+    """A log that a broker did not close; nothing of it is known to be synced."""
+    directory = build(tmp_path / "t-0")
+    (directory.path / ".segstore").unlink()
+    return directory
+
+
+@pytest.mark.parametrize("distance", [1, 4, 1 << 20])
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("segment", [1, -1])
+def test_a_log_is_cut_before_an_offset_that_jumped(unclean, tmp_path, segment, batch, distance):
+    """[DUR-50] Of two batches the one that jumped is the bad one; what follows is kept."""
+    file = unclean.file(unclean.bases[segment])
+    moved = batches_of(file)[batch]
+    with file.open("r+b") as log:
+        log.seek(moved.position)
+        log.write((moved.base_offset + distance).to_bytes(8))
+
+    with segstore.open(unclean.path) as log:
+        assert log.log_end_offset == moved.base_offset
+        assert log.report.truncated_from_offset == moved.base_offset
+        assert log.report.quarantined == [f"{unclean.bases[segment]:020d}.quarantine-1"]
+        assert values_of(log) == expected_values(0, moved.base_offset)
+
+    assert file.stat().st_size == moved.position
+    saved = segstore.salvage(unclean.path, tmp_path / "saved" / "t-0")
+    assert saved.lost[0].file == f"{unclean.bases[segment]:020d}.quarantine-1"
+
+
+def test_an_offset_that_jumped_below_the_recovery_point_is_damage(unclean):
+    """[DUR-51] From where it should be on, the records had been synced."""
+    moved = batches_of(unclean.last)[1]
+    with unclean.last.open("r+b") as log:
+        log.seek(moved.position)
+        log.write((moved.base_offset + 4).to_bytes(8))
+    unclean.set_recovery_point(moved.base_offset + 1)
+
+    with pytest.raises(CorruptLogError, match=f"records from {moved.base_offset} to"):
+        segstore.open(unclean.path)
+
+
+def test_a_batch_that_stands_there_twice_is_cut(unclean):
+    """[DUR-50, DUR-63] It says nothing of the one before it."""
+    data = unclean.last.read_bytes()
+    last = batches_of(unclean.last)[-1]
+    unclean.last.write_bytes(data + data[last.position :])
+
+    with segstore.open(unclean.path) as log:
+        assert log.log_end_offset == last.base_offset + 1
+        assert log.report.truncated_bytes == len(data) - last.position

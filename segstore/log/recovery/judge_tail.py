@@ -260,9 +260,8 @@ def _require_tail(survey: Survey, found: ScannedSegment, stored: StoredState) ->
     if bad.is_overflowed:
         raise OverflowedSegmentError(segment)
     why = scan.why or _incomplete(segment, scan)
-    end = scan.next_offset if bad.before_jump is None else bad.before_jump
-    if point is not None and end < point:
-        what = f"records from {end} to {point - 1} had been synced"
+    if point is not None and scan.next_offset < point:
+        what = f"records from {scan.next_offset} to {point - 1} had been synced"
         raise damage(survey.path, segment, what, why) from scan.why
     if point is None and scan.stop == "order" and not bad.is_torn_or_copy:
         raise damage(survey.path, segment, "there is no recovery point", why) from scan.why

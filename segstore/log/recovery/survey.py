@@ -89,6 +89,8 @@ class HowToScan(NamedTuple):
     contiguous: bool = False
     check_epochs: bool = False
     previous_epoch: int = -1
+    next_segment_base_offset: int = MAX_LONG
+    """Or an offset that a batch has jumped to: the scan ends before that batch."""
 
 
 class ScannedSegment(NamedTuple):
@@ -126,8 +128,6 @@ class BadEnd(NamedTuple):
     """What is known of bytes that are no batch, or none that follows [DUR-50, DUR-63]."""
 
     is_overflowed: bool
-    before_jump: int | None
-    """Where the log ended before a batch whose base offset jumped ahead."""
     is_torn_or_copy: bool
     """Its first bytes went with their sector, or it is a batch from before once more."""
 
@@ -414,13 +414,12 @@ class Survey:
         next_offset, epoch = segments[0].base_offset, -1
         for number, segment in enumerate(segments):
             following = segments[number + 1].base_offset if number + 1 < len(segments) else None
-            scanned = _scan_segment(
-                segment,
-                how(segment.base_offset, next_offset, epoch),
-                following,
-                log_start_offset,
-                recovery_point,
-            )
+            parts = (following, log_start_offset, recovery_point)
+            scanned = _scan_segment(segment, how(segment.base_offset, next_offset, epoch), *parts)
+            reached = self._jumped_to(scanned)
+            if reached is not None:  # that batch is the bad one, not the one after it [DUR-50]
+                ended = scanned.how._replace(next_segment_base_offset=reached)
+                scanned = _scan_segment(segment, ended, *parts)
             next_offset, epoch = scanned.next_offset, scanned.result.last_epoch
             yield scanned
 
@@ -432,15 +431,22 @@ class Survey:
         """Look at what ended a scan."""
         segment, scan = scanned.segment, scanned.result
         if is_overflowed(segment, scan):
-            return BadEnd(is_overflowed=True, before_jump=None, is_torn_or_copy=False)
-        before = is_explained = None
-        if scan.stop == "order" and has_recovery_point:
-            before = _end_before_jump(segment, scan)
-        elif scan.stop == "order":
-            is_explained = self._is_torn(segment, scan) or self._repeats_earlier_batch(
-                segment, scan.valid_bytes
-            )
-        return BadEnd(False, before, bool(is_explained))
+            return BadEnd(is_overflowed=True, is_torn_or_copy=False)
+        is_explained = scan.stop == "order" and not has_recovery_point
+        return BadEnd(False, is_explained and self._is_torn_or_copy(segment, scan))
+
+    def _is_torn_or_copy(self, segment: Segment, scan: ScanResult) -> bool:
+        is_torn = self._is_torn(segment, scan)
+        return is_torn or self._repeats_earlier_batch(segment, scan.valid_bytes)
+
+    def _jumped_to(self, scanned: ScannedSegment) -> int | None:
+        """Return the last offset of the batch that jumped ahead and ended a scan so, or None."""
+        segment, scan = scanned.segment, scanned.result
+        if scan.stop != "order":
+            return None
+        reached = _jump_before(segment, scan)
+        is_copy = reached is not None and self._repeats_earlier_batch(segment, scan.valid_bytes)
+        return None if is_copy else reached
 
     def may_hold_batch(self, segment: Segment, position: int) -> bool:
         """Whether a whole batch may follow the bytes at *position*."""
@@ -635,8 +641,8 @@ def _epoch_of_first(headers: BatchHeaders, offset: int) -> int | None:
     return int(reaching[0]) if len(reaching) else None
 
 
-def _end_before_jump(segment: Segment, scan: ScanResult) -> int | None:
-    """Return the log end before a batch whose base offset jumped ahead [DUR-50], None without one.
+def _jump_before(segment: Segment, scan: ScanResult) -> int | None:
+    """Return the last offset of a batch whose base offset jumped ahead, None without one [DUR-50].
 
     No CRC covers the base offset: of two batches that do not follow one another, the first may be
     the bad one. *scan* ended at a batch that would follow if the one before it were left out.
@@ -644,8 +650,10 @@ def _end_before_jump(segment: Segment, scan: ScanResult) -> int | None:
     following, _ = segment.scan(start_position=scan.valid_bytes, max_batches=1)
     if not len(following):
         return None
-    ends = [segment.base_offset]
+    begin, ends = segment.base_offset, [segment.base_offset]
     for headers, _ in segment.scan_windows(end_position=scan.valid_bytes, check_crc=False):
+        begin = int(headers["base_offset"][-1]) if len(headers) else begin
         ends = [*ends[-2:], *(headers["last_offset"][-2:] + 1).tolist()]
-    base_offset = int(following["base_offset"][0])
-    return ends[-2] if len(ends) > 1 and ends[-2] <= base_offset < ends[-1] else None
+    jumped = len(ends) > 1 and begin > ends[-2]
+    fits = jumped and ends[-2] <= int(following["base_offset"][0]) < ends[-1]
+    return ends[-1] - 1 if fits else None
