@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import struct
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -495,6 +496,49 @@ def test_recover_keeps_an_index_that_is_ahead_of_its_log(tmp_path, capsys):
     assert main(["recover", "-q", str(path)]) == 1
     assert f"{index.name}.quarantine-1" in capsys.readouterr().out
     assert Path(f"{index}.quarantine-1").read_bytes() == proof
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 1])
+def test_a_salvage_names_what_the_last_index_names(tmp_path, capsys, kept_bytes):
+    """[DUR-7, DUR-62] It said that nothing was lost; verify said that records may be missing."""
+    path = tmp_path / "topic-0"
+    with segstore.open(path, index_interval_bytes=0) as log:
+        for number in range(6):
+            log.append([(None, b"%d" % number)])
+            if number == 2:
+                log.roll()
+    for name in (LOG_STATE, MARKER, RECOVERY_POINT_CHECKPOINT):
+        (path / name).unlink(missing_ok=True)
+    file = path / name_of(3)
+    os.truncate(file, kept_bytes * file.stat().st_size // 3)
+    end = 3 + kept_bytes
+
+    (target := tmp_path / "new").mkdir()
+    report = segstore.salvage(path, target / "topic-0")
+    assert (report.maybe_lost, report.log_end_offset) == ([(end, 6)], 6)
+    assert main(["salvage", "-q", str(path), str(target / "topic-1")]) == 1
+
+    assert main(["recover", "-q", str(path)]) == 1
+    said = f"{name_of(3, 'index')}.quarantine-1: an index that was kept; it names offsets up to 5"
+    capsys.readouterr()
+    assert main(["verify", "-q", str(path)]) == 0
+    assert said in capsys.readouterr().out
+    warnings = segstore.salvage(path, target / "topic-2").warnings
+    assert any(one.startswith(said) for one in warnings)
+
+
+def test_a_clean_marker_says_that_the_last_index_is_wrong(tmp_path):
+    """[DUR-7] It says where the log ended: no record was behind it."""
+    path = tmp_path / "topic-0"
+    with segstore.open(path, index_interval_bytes=0) as log:
+        log.append([(None, b"0")])
+        log.append([(None, b"1")])
+    size = (path / name_of(0)).stat().st_size
+    with (path / name_of(0, "index")).open("ab") as index:
+        index.write(struct.pack(">ii", 9, size))
+
+    report = segstore.salvage(path, tmp_path / "new" / "topic-0")
+    assert (report.maybe_lost, report.log_end_offset) == ([], 2)
 
 
 def test_a_kept_note_says_how_its_finding_ends():

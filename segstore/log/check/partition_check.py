@@ -69,6 +69,7 @@ from segstore.log.files.partition_directory import (
 )
 from segstore.log.files.partition_path import absolute_path
 from segstore.log.findings.finding import Action, Finding, FindingCode, Records, facts_of
+from segstore.log.local.missing_records import kept_index_text
 from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index import TRANSACTION_INDEX_ENTRY_BYTES
 from segstore.log.recovery.forecast import OpenForecast, forecast_open
@@ -260,10 +261,7 @@ class _Look:
             )
         leftovers = [file.name for file in segment_files(names) if file.suffix]
         leftovers += [name for name in names if name.endswith(".tmp")]
-        report.notes += [
-            f"{name}: an index that was kept; it may list records that are missing"
-            for name in kept_indexes(names)
-        ]
+        report.notes += [kept_index_text(directory, name) for name in kept_indexes(names)]
         report.notes += [f"{name}: left by an interrupted operation" for name in leftovers]
         return report
 

@@ -110,7 +110,7 @@ def missing_between(  # noqa: PLR0913 - what two segments show
     if contiguous_from is not None and end_offset >= contiguous_from:
         return [MissingRecords(end_offset, next_base_offset, LOG_STATE)]
     for base, kind in product(_bases_of_proofs(directory, base_offset, end_offset), INDEX_ENTRIES):
-        last = _last_entry(directory, base, kind, must_read=must_read)
+        last = _last_entry(directory, file_name(base, kind), must_read=must_read)
         offset = -1 if last is None else base + int(last["relative_offset"])
         if end_offset <= offset < next_base_offset:
             return [MissingRecords(end_offset, next_base_offset, file_name(base, kind))]
@@ -159,11 +159,21 @@ def named_behind(
     end_offset, size_bytes : int
         Where the segment ends; all of it is good batches.
     """
-    last = _last_entry(directory, base_offset, "index", must_read=False)
+    last = _last_entry(directory, file_name(base_offset, "index"), must_read=False)
     if last is None or last["position"] < size_bytes:
         return None
     offset = base_offset + int(last["relative_offset"])
     return offset if offset >= end_offset else None
+
+
+def kept_index_text(directory: Directory, name: str) -> str:
+    """Say of an index that was kept under another name, *name*, which records it may prove."""
+    last = _last_entry(directory, name, must_read=False)
+    lists = "may list records that are missing"
+    if last is not None:
+        offset = int(name[:20]) + int(last["relative_offset"])
+        lists = f"names offsets up to {offset}: records up to there may be missing"
+    return f"{name}: an index that was kept; it {lists}"
 
 
 def missing_of(
@@ -275,11 +285,9 @@ def _scan_by_index(directory: Directory, segment: Segment) -> ScanResult | None:
     return scan if scan.batches_count else None
 
 
-def _last_entry(
-    directory: Directory, base_offset: int, kind: str, *, must_read: bool
-) -> np.void | None:
-    """Return the last entry of an index; None where it is missing or no index."""
-    name, layout = file_name(base_offset, kind), INDEX_ENTRIES[kind]
+def _last_entry(directory: Directory, name: str, *, must_read: bool) -> np.void | None:
+    """Return the last entry of an index, kept or not; None where it is missing or no index."""
+    layout = INDEX_ENTRIES[name.split(".")[1]]
     try:
         data = directory.read_file(name, MAX_INDEX_BYTES)
     except (LogNotFoundError, NotALogError, LimitExceededError):

@@ -101,8 +101,8 @@ class SalvageReport:
         Transactions whose marker may be lost: their aborted records may count as committed.
     maybe_lost : list of tuple
         Gaps: the first offset, and the one after the last. A file was lost, or the records were
-        deleted or compacted away. At the end they may not have been synced when a process died. No
-        file shows which it was.
+        deleted or compacted away. At the end they may not have been synced when a process died, or
+        only an index names them. No file shows which it was.
     quarantined : list of str
         Quarantine files of the source that hold no whole batch that the log lacks. Nothing of them
         is copied. Files with such batches are in `lost`.

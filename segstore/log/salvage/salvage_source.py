@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import segstore._core as _core
 from segstore.errors import (
     CorruptLogError,
+    CorruptRecordError,
     LogNotFoundError,
     NotALogError,
     ReadIOError,
@@ -29,7 +30,7 @@ from segstore.log.files.recovery_advice import WAY_BACK
 from segstore.log.findings.finding import FindingCode
 from segstore.log.local.batch_chain import choose_batches
 from segstore.log.local.batch_search import BatchSearch, NoBatch
-from segstore.log.local.missing_records import missing_of
+from segstore.log.local.missing_records import kept_index_text, missing_of, named_behind
 from segstore.log.local.segment import Segment
 from segstore.log.recovery.contradicted_epochs import contradiction_of_epochs
 from segstore.log.recovery.leftovers import complete_swaps, end_of_swap
@@ -82,7 +83,7 @@ class SalvageSource:
     first_offset : int
         Where the first file begins that is gone through, or the records before it that are missing.
     known_end : int
-        Offsets below it had been given out.
+        Offsets below it had been given out, as far as the files show.
     synced_end : int
         Records below it had been synced, where nothing deleted them.
     gapless_from : int or None
@@ -128,13 +129,16 @@ class SalvageSource:
             if state is not None:
                 self._epochs = BatchEpochs(state, () if epochs is None else epochs.entries)
             points = [self.files[-1].offset, found.recovery_point or 0]
-            marker = found.own_marker
+            marker, named_end = found.own_marker, 0
             if marker is not None and state is not None and state.fits(marker.latest_epoch):
                 points.append(marker.log_end_offset)  # as an open believes it
+            else:
+                named_end = self._named_end()
             self.synced_end = max(point for point in points if point < _far(self))
             names = self.directory.segment_listing().base_offsets("snapshot")
             snapshots = [offset for offset in names if offset < _far(self)]
-            self.known_end = max([self.synced_end, *snapshots])  # named by the log end of its time
+            # a snapshot has the name of the log end of its time
+            self.known_end = max([self.synced_end, *snapshots, named_end])
         except BaseException:
             self.directory.close()
             raise
@@ -164,9 +168,25 @@ class SalvageSource:
             return []
         for name in damaged:
             self._believe_gaps(f"{name} is damaged")
-        for name in kept_indexes(names):
-            self._believe_gaps(f"{name} could not be read")
+        kept = kept_indexes(names)
+        self._report.warnings += [kept_index_text(self.directory, name) for name in kept]
         return missing
+
+    def _named_end(self) -> int:
+        """Return the offset behind the last one that only the last segment's index names; 0 = none.
+
+        It says nothing where the ``.log`` ends in bytes that are no batch: they are reported.
+        """
+        if not self._segments:
+            return 0
+        _, last = self._segments[-1]
+        base = last.base_offset
+        with suppress(CorruptLogError, CorruptRecordError, LogNotFoundError, ReadIOError):
+            end, ends_clean = last.read_next_offset()
+            if ends_clean:
+                named = named_behind(self.directory, base, max(end, base), last.size_bytes)
+                return 0 if named is None else named + 1
+        return 0
 
     def _begin_in_doubt(
         self, doubt: str, found: StoredState, told_epochs: Sequence[EpochEntry]
