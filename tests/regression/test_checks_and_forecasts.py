@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import shlex
 import shutil
 import socket
 import struct
@@ -32,7 +34,7 @@ from segstore.log.check import partition_check
 from segstore.log.check.partition_check import check_directory, check_partition
 from segstore.log.check.stable_read import CHANGED, read_while_stable
 from segstore.log.findings.finding import Action, FindingCode, Records
-from segstore.log.findings.finding_text import ranges_text
+from segstore.log.findings.finding_text import advice, meaning, ranges_text
 from segstore.log.recovery.forecast import forecast_open
 from segstore.manager.owned_log_directory import OwnedLogDirectory
 from tests.crash.crash_check import Crash
@@ -625,6 +627,44 @@ def test_what_is_known_without_a_recovery_point(log_directory):
     assert (finding.records, finding.repaired) == (Records.UNREADABLE, True)
     assert finding.lost == ((first, first),)
     assert finding.salvageable == ((first + 1, RECORDS_COUNT - 1),)
+
+
+def test_what_a_repair_takes_out_of_the_log_is_salvaged_first(log_directory, tmp_path):
+    """[DUR-50, DUR-63] "to do" named `recover` alone: whole batches after the damage left the log.
+
+    The commands are run as the sentence names them.
+    """
+    first, path = log_directory.bases[-1], log_directory.path
+    flip_bit(log_directory.last, batches_of(log_directory.last)[0].position + 70)
+    log_directory.set_recovery_point(None)
+    (path / ".kafka_cleanshutdown").unlink()
+    (finding,) = check_partition(str(path)).findings
+
+    said = advice(finding, str(path))
+    assert f"records {first + 1} to {RECORDS_COUNT - 1} too" in said
+    salvage, recover = (shlex.split(one) for one in re.findall(r"`segstore ([^`]+)`", said))
+    target = tmp_path / "new" / path.name
+    assert cli.main([target.as_posix() if one == "TARGET" else one for one in salvage]) == 1
+    with segstore.open(target, read_only=True) as log:
+        assert log.log_end_offset == RECORDS_COUNT
+    assert cli.main(recover) == 1
+    with segstore.open(path, read_only=True) as log:
+        assert log.log_end_offset == first
+
+
+def test_an_intact_segment_after_damage_is_said_to_be_intact(log_directory):
+    """[DUR-59] "cannot be read: records; after the damage records 6 to 11 can be salvaged"."""
+    flip_bit(log_directory.file(0), batches_of(log_directory.file(0))[0].position + 70)
+    log_directory.set_recovery_point(None)
+    (log_directory.path / ".kafka_cleanshutdown").unlink()
+    found = check_partition(str(log_directory.path)).findings
+
+    texts = [meaning(one) for one in found if one.code is FindingCode.SEGMENT_AFTER_DAMAGE]
+    assert len(texts) == len(log_directory.bases) - 1
+    base, following = log_directory.bases[1:3]
+    assert texts[0].endswith(
+        f"; records {base} to {following - 1} can be salvaged, and are not read"
+    )
 
 
 # ---- verify names what is lost -------------------------------------------------------------------

@@ -122,7 +122,7 @@ def advice(finding: Finding, path: str) -> str:
     salvage = f"`segstore salvage {where} TARGET` copies what can be proven into a new log"
     text = {
         Action.NOTHING: "nothing",
-        Action.RECOVER: f"{recover} {_done_by_recover(finding)}",
+        Action.RECOVER: f"{_saved_first(finding, where)}{recover} {_done_by_recover(finding)}",
         Action.RESTORE: f"restore {finding.file} from a copy; without one {salvage}",
         Action.RESTORE_SEGMENTS: "restore the segment files that hold"
         f" {_offsets_text(finding)} from a copy; without one {salvage}",
@@ -206,6 +206,16 @@ def _offsets_text(finding: Finding) -> str:
     return f"offset {first}" if first == last else f"offsets {first} to {last}"
 
 
+def _saved_first(finding: Finding, where: str) -> str:
+    """Say what is to be done before a repair that takes whole batches out of the log."""
+    if not finding.salvageable:
+        return ""
+    return (
+        f"first `segstore salvage {where} TARGET`, which copies"
+        f" {ranges_text(finding.salvageable)} too, since a repair takes them out of the log; then "
+    )
+
+
 def _done_by_recover(finding: Finding) -> str:
     """Say what `segstore recover` does about a finding."""
     if finding.code in _DONE_BY_RECOVER:
@@ -217,6 +227,8 @@ def _done_by_recover(finding: Finding) -> str:
 
 def _records_text(finding: Finding) -> str:
     """Say what a finding means for the records."""
+    if finding.records is Records.UNREADABLE and finding.salvageable and not finding.lost:
+        return f"{ranges_text(finding.salvageable)} can be salvaged, and are not read"
     named = ranges_text(finding.lost) if finding.lost else "records"
     if finding.records is Records.MAYBE_MISSING and finding.code in _TAILS:
         return f"{named} may be lost, even if a producer got an acknowledgement"
