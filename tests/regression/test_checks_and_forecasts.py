@@ -667,6 +667,23 @@ def test_an_intact_segment_after_damage_is_said_to_be_intact(log_directory):
     )
 
 
+def test_verify_notes_what_the_open_warns_of(tmp_path):
+    """[DUR-21, DUR-65] `ls` and the dry run warned of the lost log start; verify said "clean"."""
+    path = tmp_path / "topic-0"
+    with segstore.open(path) as log:
+        log.append([(None, b"%d" % number) for number in range(3)])
+        log.delete_records(2)
+    (path / "log-start-offset-checkpoint").unlink()
+
+    report = check_partition(str(path))
+    said = "log-start-offset-checkpoint is lost; the log starts at 2, by its clean shutdown marker"
+    assert (report.ok, report.notes) == (True, [said])
+    with segstore.open(path) as log:
+        assert log.report.warnings == [f"{path}/{said}"]
+        assert log.verify().notes == []
+    assert check_partition(str(path)).notes == []
+
+
 # ---- verify names what is lost -------------------------------------------------------------------
 # A damaged segment: more records were called lost than were, up to the next segment all of them.
 #

@@ -261,6 +261,7 @@ class _Look:
             )
         leftovers = [file.name for file in segment_files(names) if file.suffix]
         leftovers += [name for name in names if name.endswith(".tmp")]
+        report.notes += self._warnings_of_the_open()
         report.notes += [kept_index_text(directory, name) for name in kept_indexes(names)]
         report.notes += [f"{name}: left by an interrupted operation" for name in leftovers]
         return report
@@ -525,6 +526,17 @@ class _Look:
             self._report.notes.append(f"cannot be opened for writing: {error}")
         elif not is_of_restart(error) and not any(map(_is_of_records, self._findings)):
             self._add(_refusal(error))
+
+    def _warnings_of_the_open(self) -> list[str]:
+        """Return what an open for writing warns of, where no finding is about that file."""
+        if self._open_log is not None:
+            return []  # it has repaired what it warned of
+        told = [one.file.removeprefix("../") for one in self._findings]
+        return [
+            warning.replace(f"{self._directory.path}/", "")
+            for warning in self._report.forecast.report.warnings
+            if not any(name in warning for name in told)
+        ]
 
     def _set_aside(self) -> Iterator[Finding]:
         """Yield what an open takes out of the log though its batches are whole."""
