@@ -257,10 +257,12 @@ def _complete(report: SalvageReport, log: UnifiedLog) -> None:
     report.segments = log.report.segments
     report.warnings += report.doubts()
     stable = log.last_stable_offset
-    if stable < log.log_end_offset:  # a marker may be lost
+    if stable < log.log_end_offset:
+        is_whole = report.complete and not report.maybe_lost
+        lost = "" if is_whole else ", and its end marker may be lost"
         command = f"segstore abort-transaction {shlex.quote(report.target)} --start-offset {stable}"
         report.warnings.append(
-            f"a transaction is open from offset {stable} on, and its end marker may be lost:"
+            f"a transaction is open from offset {stable} on{lost}:"
             " isolation='read_committed' reads no further. If its producer will not end it, run"
             f" `{command}`"
         )

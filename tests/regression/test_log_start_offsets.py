@@ -29,6 +29,7 @@ from segstore.log.files.checkpoints import (
 from segstore.log.files.clean_shutdown_file_handler import CleanShutdownFileHandler
 from segstore.log.files.partition_directory import file_name
 from segstore.log.findings.finding import Action, FindingCode, Records
+from segstore.log.findings.finding_text import advice
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
@@ -39,6 +40,7 @@ from tests.crash.crash_check import Crash, look
 from tests.crash.crash_script import Settings
 from tests.crash.failing_scenarios_of_damage import LOG_START, MARKER, OPENED, changed
 from tests.crash.failing_scenarios_of_opens import SEGMENTS, closed, without
+from tests.kits.broker_partition import leave_as_a_broker, write_segments
 from tests.kits.log_kit import at, note_being_emptied, offsets
 from tests.kits.records_kit import build
 
@@ -887,6 +889,26 @@ def test_that_of_the_log_directory_for_the_own(stopped, above):
     assert check.log_start_offset == start
     with segstore.open(path) as log:
         assert log.log_start_offset == start
+
+
+def test_a_copy_of_that_of_the_log_directory_helps_after_a_recovery(tmp_path):
+    """[DUR-21, DUR-65] After `recover` of the partition "restore it first" was forgotten."""
+    path = tmp_path / "data" / "orders-0"
+    path.parent.mkdir()
+    write_segments(path)
+    leave_as_a_broker(path)
+    (path.parent / MARKER).unlink()
+    above = path.parent / CHECKPOINT
+    above.write_text("what is this\n")
+    assert cli.main(["recover", "-q", str(path)]) == 1
+
+    (finding,) = check_partition(str(path)).findings
+    assert advice(finding, str(path)).startswith(f"restore ../{CHECKPOINT} from a copy, if ")
+    above.write_text("0\n1\norders 0 33\n")
+    check = check_partition(str(path))
+    assert (check.ok, check.log_start_offset) == (True, 33)
+    with segstore.open(path) as log:
+        assert log.log_start_offset == 33
 
 
 # ---- moved directory -----------------------------------------------------------------------------

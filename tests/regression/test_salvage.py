@@ -803,6 +803,17 @@ def test_a_lost_abort_is_told_with_what_the_index_says(write_log, tmp_path, act)
     assert [one["marker_offset"] for one in values] == [end]
 
 
+def test_of_an_open_transaction_of_an_intact_log_no_marker_is_lost(write_log, tmp_path):
+    """[DUR-62] "its end marker may be lost" stood beside "nothing was lost"."""
+    path, _ = write_log(lambda log: Producer(log, 5).write(1))
+
+    report = segstore.salvage(path, tmp_path / "b-0")
+    (warning,) = (one for one in report.warnings if "a transaction is open" in one)
+    assert report.complete
+    assert "lost" not in warning
+    assert "segstore abort-transaction" in warning
+
+
 def test_a_lost_abort_at_the_end_leaves_the_transaction_open(write_log, tmp_path):
     """[DUR-7] No record of it is shown; the report says where committed data ends."""
 

@@ -89,6 +89,7 @@ _DONE_BY_RECOVER: Final = {
     FindingCode.SEGMENT_AFTER_DAMAGE: "quarantines it",
     FindingCode.TOPIC_ID_MISSING: "writes it again, with the id of the topic's other partitions",
 }
+_LOG_STARTS: Final = "../log-start-offset-checkpoint"
 _TAILS: Final = {FindingCode.ZEROS_AT_END, FindingCode.BATCH_INCOMPLETE}
 
 
@@ -143,6 +144,9 @@ def advice(finding: Finding, path: str) -> str:
         Action.WRITE_LOG_START: f"write the right log start into {finding.file} before the log is"
         " opened for writing",
     }[finding.action]
+    if finding.action is Action.RECOVER and finding.file == _LOG_STARTS:
+        text = f"restore {finding.file} from a copy, if there is one: it may have a greater log"
+        text += f" start; else {recover} writes it again"
     if finding.code is FindingCode.SIDECAR_DIFFERS:
         sidecar = f"{finding.file.removesuffix('.log')}.segsum"
         text += f"; if the .log is right, remove {sidecar}, and `segstore recover {where}"
