@@ -46,7 +46,7 @@ from tests.crash.failing_scenarios_of_opens import (
     closed,
     left_by,
 )
-from tests.kits.broker_partition import leave_as_a_broker, segment_file, write_segments
+from tests.kits.broker_partition import cut_segment, leave_as_a_broker, segment_file, write_segments
 from tests.kits.damaged_logs import (
     RECORDS_COUNT,
     LogDirectory,
@@ -795,17 +795,24 @@ def test_room_behind_a_sealed_segment_is_no_damage(stopped):
         assert log.report.damage is None
 
 
-@pytest.mark.parametrize("recovery_point", [60, 50, 45, 0, None])
-@pytest.mark.parametrize("damaged", [[43], [59], [43, 49], [43, 59]])
-def test_the_log_ends_where_it_does_for_a_reader(tmp_path, recovery_point, damaged):
-    """[DUR-51] It ended at the first damage where an open for writing is refused.
-
-    Nor did verify name the records of a damaged last batch after the recovery point.
-    """
+@pytest.fixture
+def path_of_a_broker(tmp_path: Path) -> Path:
+    """A broker's partition of 60 records in three segments, closed cleanly."""
     path = tmp_path / "data" / "orders-0"
     path.parent.mkdir()
     write_segments(path)
     leave_as_a_broker(path)
+    return path
+
+
+@pytest.mark.parametrize("recovery_point", [60, 50, 45, 0, None])
+@pytest.mark.parametrize("damaged", [[43], [59], [43, 49], [43, 59]])
+def test_the_log_ends_where_it_does_for_a_reader(path_of_a_broker, recovery_point, damaged):
+    """[DUR-51] It ended at the first damage where an open for writing is refused.
+
+    Nor did verify name the records of a damaged last batch after the recovery point.
+    """
+    path = path_of_a_broker
     for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
         (path.parent / name).unlink()
     LogDirectory(path).set_recovery_point(recovery_point)
@@ -818,6 +825,43 @@ def test_the_log_ends_where_it_does_for_a_reader(tmp_path, recovery_point, damag
         assert report.log_end_offset == reader.log_end_offset
     named = [first for one in report.findings for first, _ in one.lost]
     assert named == damaged
+
+
+def test_bytes_between_good_batches_cost_no_record(path_of_a_broker: Path):
+    """[DUR-51] Nothing is lost by bytes that somebody has put in; verify said all that follows."""
+    log = segment_file(path_of_a_broker, 40, "log")
+    content, position = log.read_bytes(), batches_of(log)[11].position
+    log.write_bytes(content[:position] + bytes(50) + content[position:])
+    for kind in ("index", "timeindex"):
+        segment_file(path_of_a_broker, 40, kind).unlink()
+    found = [one for one in check_partition(str(path_of_a_broker)).findings if one.position]
+    assert [(one.position, one.lost, one.records) for one in found] == [
+        (position, (), Records.NONE)
+    ]
+
+
+def test_synced_records_behind_a_jumped_offset_are_named(path_of_a_broker: Path):
+    """[DUR-7, DUR-50] The log ends for a reader at the jump: that hid the records after the cut."""
+    log = segment_file(path_of_a_broker, 40, "log")
+    jumped, cut = batches_of(log)[3], batches_of(log)[10]
+    content = bytearray(log.read_bytes()[: cut.position])
+    content[jumped.position : jumped.position + 8] = (47).to_bytes(8, "big")
+    log.write_bytes(content)
+    found = {one.code: one.lost for one in check_partition(str(path_of_a_broker)).findings}
+    assert found[FindingCode.BATCH_OUT_OF_ORDER] == ((43, 43),)
+    assert found[FindingCode.RECOVERY_POINT_ABOVE_END] == ((50, 59),)
+
+
+def test_damage_hides_no_offset_that_the_last_index_names(path_of_a_broker: Path):
+    """[DUR-7] The index was compared with the log end only where all batches are good."""
+    (path_of_a_broker.parent / ".kafka_cleanshutdown").unlink()
+    (path_of_a_broker.parent / "recovery-point-offset-checkpoint").unlink()
+    log = segment_file(path_of_a_broker, 40, "log")
+    flip_bit(log, batches_of(log)[3].end - 1)
+    cut_segment(path_of_a_broker, 40, batches=10)
+    found = {one.file: one.lost for one in check_partition(str(path_of_a_broker)).findings}
+    assert found[log.name] == ((43, 43),)
+    assert found[f"{40:020d}.index"] == ((50, 58),)
 
 
 def test_the_words():

@@ -984,6 +984,45 @@ def test_commands_that_look_at_the_log_name_them(
             assert "30 to 39" in captured.out + captured.err, command
 
 
+@pytest.mark.parametrize("gone", [0, 20])
+def test_a_lost_segment_after_a_gap_and_the_first_one(
+    partition_of_a_broker: Path, capsys: pytest.CaptureFixture[str], gone: int
+):
+    """[DUR-7, DUR-54] Only an index with the offset after the segment before it was asked.
+
+    Compaction leaves such a gap, and before the first segment there is none. verify called the log
+    clean, and an open for writing removed the index.
+    """
+    first = gone
+    if gone:
+        first = 17
+        cut_segment(partition_of_a_broker, 0, batches=first)
+        for kind in ("index", "timeindex"):
+            segment_file(partition_of_a_broker, 0, kind).unlink()
+        assert main(["recover", "-q", str(partition_of_a_broker)]) == 0
+    segment_file(partition_of_a_broker, gone, "log").unlink()
+
+    for _ in range(2):
+        found = [
+            lost
+            for one in check_partition(str(partition_of_a_broker)).findings
+            for lost in one.lost
+        ]
+        assert found == [(first, gone + 19)]
+        assert lost(partition_of_a_broker) == [(first, gone + 20)]
+        for command in ("ls", "cat", "recover"):
+            assert main([command, str(partition_of_a_broker)]) == 1
+        assert f"{first} to {gone + 19}" in capsys.readouterr().err
+
+
+def test_the_index_of_a_first_segment_that_was_deleted_shows_nothing(partition_of_a_broker: Path):
+    """[DUR-18] A broker renames the ``.log`` first; it was killed before it renamed the others."""
+    log = segment_file(partition_of_a_broker, 0, "log")
+    log.rename(log.with_name(f"{log.name}.deleted"))
+    assert check_partition(str(partition_of_a_broker)).findings == []
+    assert lost(partition_of_a_broker) == []
+
+
 @pytest.mark.parametrize("damaged", [0, 4, 9])
 def test_damage_before_the_cut_hides_no_proof(partition_of_a_broker: Path, damaged: int):
     """[DUR-7, DUR-51] verify reported the damaged batch, and not the records behind it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore.log.files.checkpoints import MISSING_RECORDS
-from segstore.log.files.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name, parse_file_name
 from segstore.log.findings.finding import Action, Finding, FindingCode, Records
 from segstore.log.local.missing_records import missing_between
 
@@ -51,8 +51,10 @@ def gap_finding(  # noqa: PLR0913 - two segments, and what is known of the log
         return None  # the finding about the next segment says so
     missing = missing_between(directory, base_offset, first, next_base_offset)
     if missing:
-        last, lost_file = missing[-1], file_name(first, "log")
-        is_gone = last.shown_by.startswith(f"{first:020d}.") and first != base_offset
+        last = missing[-1]
+        shown = parse_file_name(last.shown_by)
+        is_gone = shown is not None and shown.offset != base_offset
+        lost_file = file_name(base_offset if shown is None else shown.offset, "log")
         is_noted = last.shown_by == MISSING_RECORDS
         return Finding(
             code=FindingCode.RECORDS_MISSING,

@@ -39,6 +39,7 @@ def index_findings(  # noqa: C901, PLR0913 - all that the verdict depends on
     rows: NDArray[np.void],
     scan: ScanResult,
     next_base_offset: int | None,
+    end_offset: int | None,
     *,
     is_trimmed: bool,
     is_end_known: bool,
@@ -57,6 +58,8 @@ def index_findings(  # noqa: C901, PLR0913 - all that the verdict depends on
         Where that scan ended; entries for what lies behind cannot be judged.
     next_base_offset : int or None
         Of the next segment; None for the active one.
+    end_offset : int or None
+        Behind the good batch that ends the ``.log``; None where bytes that are none end it.
     is_trimmed : bool
         A broker believes that there is no room behind the last entry: the segment is sealed, or a
         broker's clean marker is there.
@@ -65,9 +68,10 @@ def index_findings(  # noqa: C901, PLR0913 - all that the verdict depends on
     """
     is_sealed = next_base_offset is not None
     behind = None
-    if not is_sealed and scan.stop == "complete" and not is_end_known:
-        end = max(scan.next_offset, base_offset)
-        last = named_behind(directory, base_offset, end, scan.valid_bytes)
+    if not is_sealed and end_offset is not None and not is_end_known:
+        end = max(end_offset, base_offset)
+        size = directory.info(file_name(base_offset, "log")).size
+        last = named_behind(directory, base_offset, end, size)
         behind = None if last is None else (end, last)
     for kind, layout in INDEX_ENTRIES.items():
         name = file_name(base_offset, kind)
@@ -91,16 +95,13 @@ def index_findings(  # noqa: C901, PLR0913 - all that the verdict depends on
         if is_all_zero(used) and not (kind == "timeindex" and scan.max_timestamp == 0):
             used = used[:0]
         problem = _judge(kind, used, base_offset, rows, scan, next_base_offset)
-        if problem is None and kind == "timeindex" and is_sealed and is_trimmed:
-            problem = _judge_last_time(used, scan)
+        if problem is None and kind == "timeindex":
+            problem = _judge_last_time(used, scan) if is_sealed and is_trimmed else None
+        elif problem is None and behind is not None:  # damage before it hides it from the batches
+            what = f"names offset {behind[1]}, the segment ends at {behind[0] - 1}"
+            problem = len(used) - 1, what, behind[1]
         if problem is not None:
-            number, found, offset = problem
-            wrong = _finding(
-                name, number * layout.itemsize, f"entry {number}: {found}", None, offset
-            )
-            if behind is not None:
-                wrong = replace(wrong, records=Records.MAYBE_MISSING, lost=(behind,))
-            yield wrong
+            yield _wrong_entry(name, layout.itemsize, problem, behind)
         elif is_trimmed and len(used) < len(entries):
             position = len(used) * layout.itemsize
             yield Finding(
@@ -152,6 +153,20 @@ def _finding(
         action=Action.RECOVER,
         repaired=True,
     )
+
+
+def _wrong_entry(
+    name: str,
+    entry_bytes: int,
+    problem: tuple[int, str, int | None],
+    behind: tuple[int, int] | None,
+) -> Finding:
+    """Return the finding; *behind* are offsets that the index names after the log end."""
+    number, found, offset = problem
+    wrong = _finding(name, number * entry_bytes, f"entry {number}: {found}", None, offset)
+    if behind is None:
+        return wrong
+    return replace(wrong, records=Records.MAYBE_MISSING, lost=(behind,))
 
 
 def _first(wrong: NDArray[np.bool_]) -> int | None:

@@ -219,6 +219,8 @@ class _Look:
         """Transaction indexes that `recover` writes again."""
         self._proofs: list[int] = []
         """Base offsets of segments whose index shows what is missing behind them."""
+        self._last_batch_end = 0
+        """Behind the good batch that ends the last segment, also where damage is before it."""
         self._names = directory.names()
         self._files = [file for file in segment_files(self._names) if not file.suffix]
 
@@ -333,6 +335,7 @@ class _Look:
                 self._add(*checked.findings)
                 self._check_indexes(base, following, checked)
             end = max(checked.check.next_offset, base)
+            self._last_batch_end = checked.end_offset or 0
             if following is not None and checked.end_offset is not None:
                 start, known = report.log_start_offset, state.log_state
                 end = max(checked.end_offset, base)
@@ -385,6 +388,7 @@ class _Look:
                 checked.headers,
                 checked.scan,
                 following,
+                checked.end_offset,
                 is_trimmed=handle is None and is_trimmed,
                 is_end_known=is_end_known,
             )
@@ -418,21 +422,27 @@ class _Look:
     def _check_small_files(self, state: PartitionState) -> None:
         report, directory = self._report, self._directory
         end = report.log_end_offset
-        is_end_damaged = any(
-            one.file.endswith(".log") and one.first_offset == end for one in self._findings
-        )
+        named_until = self._named_from(max(end, self._last_batch_end))
         with self._reading(RESTART_MARKER):
-            self._add(
-                *small_file_findings(
-                    directory, state, report.forecast, end, is_end_damaged=is_end_damaged
-                )
-            )
+            self._add(*small_file_findings(directory, state, report.forecast, end, named_until))
         offsets = [file.offset for file in self._files if file.kind == "snapshot"]
         self._add(*snapshot_findings(directory, offsets))
         with self._reading(MISSING_RECORDS):
             self._add(*missing_records_findings(directory))
         self._check_lone_indexes()
         self._check_transaction_indexes()
+
+    def _named_from(self, offset: int) -> int | None:
+        """Return where the offsets end that findings name from *offset* on; None = nowhere."""
+        lost = [
+            range_ for one in self._findings if one.file.endswith(".log") for range_ in one.lost
+        ]
+        for first, last in sorted(lost, key=lambda range_: range_[0]):
+            if first <= offset and (last is None or last >= offset):
+                if last is None:
+                    return None
+                offset = last + 1
+        return offset
 
     def _check_lone_indexes(self) -> None:
         """Add that records may be missing where only an index is left that cannot be read.

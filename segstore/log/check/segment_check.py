@@ -250,8 +250,9 @@ class SegmentExamination:
             )
             return [unreadable], None
         ranges = [found for found in damaged.ranges if found.position < size]
-        if ranges and place.following is None and ranges[-1].next_offset == ranges[-1].first_offset:
-            ranges[-1] = ranges[-1]._replace(next_offset=None)  # after the recovery point
+        for last in ranges[-1:] if place.following is None else ():
+            if last.is_last and last.next_offset == last.first_offset:  # the recovery point
+                ranges[-1] = last._replace(next_offset=None)
         findings = [self._damaged_range(base, found, damaged, scan) for found in ranges]
         if gap is not None and not any(
             one.first_offset <= gap.first_offset and one.position <= gap.position

@@ -39,8 +39,7 @@ def small_file_findings(
     state: PartitionState,
     forecast: OpenForecast,
     log_end_offset: int,
-    *,
-    is_end_damaged: bool,
+    named_until: int | None,
 ) -> Iterator[Finding]:
     """Yield what is wrong with what the small files say.
 
@@ -48,15 +47,15 @@ def small_file_findings(
     ----------
     log_end_offset : int
         Where the batches end.
-    is_end_damaged : bool
-        Another finding names what follows there, up to the recovery point.
+    named_until : int or None
+        Where the offsets end that other findings name from there on; None = they have no end.
     """
     mark = RestartMarker(directory)
     yield from _restart_findings(mark, forecast)
     if forecast.split is None and not _lies_beside(mark, log_end_offset):
         # else it is not known before where the log ends
-        if not is_end_damaged:
-            yield from _recovery_point(state, log_end_offset)
+        if named_until is not None:
+            yield from _recovery_point(state, log_end_offset, named_until)
         yield from _log_start(state, forecast, log_end_offset)
     yield from _epochs(state.epochs)
     yield from _doubtful_epochs(forecast)
@@ -95,18 +94,20 @@ def missing_records_findings(directory: Directory) -> Iterator[Finding]:
         )
 
 
-def _recovery_point(state: PartitionState, log_end_offset: int) -> Iterator[Finding]:
+def _recovery_point(
+    state: PartitionState, log_end_offset: int, first_offset: int
+) -> Iterator[Finding]:
     point = state.recovery_point
-    if point is not None and point > log_end_offset:
+    if point is not None and point > first_offset:
         yield Finding(
             code=FindingCode.RECOVERY_POINT_ABOVE_END,
             file=RECOVERY_POINT_CHECKPOINT,
-            first_offset=log_end_offset,
+            first_offset=first_offset,
             last_offset=point - 1,
             found=f"the recovery point {point}",
             expected=f"at most the log end {log_end_offset}",
             records=Records.MISSING,
-            lost=((log_end_offset, point - 1),),
+            lost=((first_offset, point - 1),),
             action=Action.RESTORE_SEGMENTS,
         )
 

@@ -42,7 +42,7 @@ from segstore.log.local.segment import Segment
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -89,6 +89,7 @@ def missing_between(  # noqa: PLR0913 - what two segments show
     contiguous_from: int | None = None,
     *,
     must_read: bool = False,
+    lone_bases: Sequence[int] | None = None,
 ) -> list[MissingRecords]:
     """Return what is proven to be missing between a segment and the next one; empty without proof.
 
@@ -104,12 +105,17 @@ def missing_between(  # noqa: PLR0913 - what two segments show
         From there on the log was written without a gap, where its writer says so.
     must_read : bool
         An index that the disk does not give out is an error; else it proves nothing.
+    lone_bases : sequence of int or None
+        What `lone_index_bases` returns; None = look now.
     """
     if end_offset >= next_base_offset:
         return []
     if contiguous_from is not None and end_offset >= contiguous_from:
         return [MissingRecords(end_offset, next_base_offset, LOG_STATE)]
-    for base, kind in product(_bases_of_proofs(directory, base_offset, end_offset), INDEX_ENTRIES):
+    lone_bases = lone_index_bases(directory) if lone_bases is None else lone_bases
+    between = [base for base in lone_bases if end_offset <= base < next_base_offset]
+    bases = [base_offset, *between]
+    for base, kind in product(_that_may_prove(directory, bases, base_offset), INDEX_ENTRIES):
         last = _last_entry(directory, file_name(base, kind), must_read=must_read)
         offset = -1 if last is None else base + int(last["relative_offset"])
         if end_offset <= offset < next_base_offset:
@@ -127,22 +133,54 @@ def missing_between(  # noqa: PLR0913 - what two segments show
     ]
 
 
-def _bases_of_proofs(directory: Directory, base_offset: int, end_offset: int) -> list[int]:
-    """Return whose indexes may prove that records are missing behind *end_offset*.
+def lone_index_bases(directory: Directory) -> list[int]:
+    """Return the base offsets of the indexes whose ``.log`` is gone, ascending."""
+    listing = directory.segment_listing()
+    return sorted(
+        {
+            base
+            for kind in INDEX_ENTRIES
+            for base in listing.base_offsets(kind, lacking=LOG_FILE_SUFFIX)
+        }
+    )
 
-    Those of a segment in whose place a ``.swap`` file comes prove nothing: a compaction or a split
-    has left records out. Nor does an index whose ``.log`` was deleted.
+
+def first_shown_before(
+    directory: Directory, first_offset: int, first_base_offset: int
+) -> int | None:
+    """Return the first offset that is missing before the first segment, as a lone index shows.
+
+    Of a log whose beginning only the names of its files tell.
+
+    Parameters
+    ----------
+    first_offset : int
+        Records below it were deleted.
+    first_base_offset : int
+        Of the first segment.
     """
-    bases = []
-    for base, suffixes in (
-        (base_offset, [SWAP_FILE_SUFFIX]),
-        (end_offset, [SWAP_FILE_SUFFIX, DELETED_FILE_SUFFIX]),
-    ):
+    bases = [base for base in lone_index_bases(directory) if base < first_base_offset]
+    for base, kind in product(_that_may_prove(directory, bases, None), INDEX_ENTRIES):
+        last = _last_entry(directory, file_name(base, kind), must_read=False)
+        if last is not None and base + int(last["relative_offset"]) >= first_offset:
+            return max(base, first_offset)
+    return None
+
+
+def _that_may_prove(
+    directory: Directory, bases: Sequence[int], base_offset: int | None
+) -> Iterator[int]:
+    """Yield whose indexes may prove that records are missing; *base_offset* has its ``.log``.
+
+    Those of a segment in whose place a ``.swap`` file comes prove nothing, nor do those behind it:
+    a compaction or a split has left records out. Nor does an index whose ``.log`` was deleted.
+    """
+    for base in bases:
         log_name = file_name(base, LOG_FILE_SUFFIX)
-        if any(directory.exists(f"{log_name}{suffix}") for suffix in suffixes):
-            break
-        bases.append(base)
-    return bases
+        if directory.exists(f"{log_name}{SWAP_FILE_SUFFIX}"):
+            return
+        if base == base_offset or not directory.exists(f"{log_name}{DELETED_FILE_SUFFIX}"):
+            yield base
 
 
 def named_behind(
@@ -189,6 +227,7 @@ def missing_of(
     of `Segments`, also what a file has beyond the base offset of a later segment.
     """
     missing: list[MissingRecords] = []
+    lone_bases = lone_index_bases(directory)
     for segment, following in pairwise(segments):
         base, next_base = segment.base_offset, following.base_offset
         if next_base <= log_start_offset:
@@ -199,7 +238,9 @@ def missing_of(
             raise
         except SegstoreError:
             continue
-        found = missing_between(directory, base, end, next_base, contiguous_from)
+        found = missing_between(
+            directory, base, end, next_base, contiguous_from, lone_bases=lone_bases
+        )
         missing += found
         if end < next_base and not found and holding_beyond is not None:
             with suppress(NotALogError, ReadIOError):  # as above

@@ -297,7 +297,15 @@ def _judge_beginning(survey: Survey, stored: StoredState, report: RecoveryReport
     note_maybe_missing(small, state, live, stored, epochs, report, end_of, is_for_writing=True)
     require_begin(
         live,
-        first_missing_offset(live, stored, epochs.entries, known, end_of, is_for_writing=True),
+        first_missing_offset(
+            live,
+            stored,
+            epochs.entries,
+            known,
+            end_of,
+            survey.first_shown_before,
+            is_for_writing=True,
+        ),
     )
     return Judgement(
         stored=stored,

@@ -109,6 +109,7 @@ def first_missing_offset(  # noqa: PLR0913 - what is known of the beginning
     told_epochs: Sequence[EpochEntry],
     state: LogState | None,
     end_of: EndOf,
+    shown_before: Callable[[int, int], int | None],
     *,
     is_for_writing: bool = False,
 ) -> int | None:
@@ -119,17 +120,19 @@ def first_missing_offset(  # noqa: PLR0913 - what is known of the beginning
     itself is lost, the clean marker and the first leader epoch, which moves with the log start
     [EPC-6], say that records were deleted; the latter also when it was a broker, which writes its
     checkpoint later. Epochs that were made anew of the batches say nothing [`lost_epochs`]. Without
-    ``.segstore`` nobody can tell.
+    ``.segstore`` only an index can tell whose ``.log`` is gone: *shown_before* is
+    `Survey.first_shown_before`.
 
     A log that was emptied to go on above its log start [TRU-4], and crashed before that was noted,
     has lost nothing: it holds no record, and its recovery point had come down first [DUR-18].
     *is_for_writing*: where a failed call leaves that open, its error is raised [DUR-33].
     """
-    if state is None or not segments:
+    if not segments:
         return None
-    begin = max(known_log_start(state, found), state.contiguous_from)
-    if told_epochs:
-        begin = max(begin, told_epochs[0].start_offset)
+    told = told_epochs[0].start_offset if told_epochs else 0
+    if state is None:
+        return shown_before(max(found.log_start_offset, told), segments[0].base_offset)
+    begin = max(known_log_start(state, found), state.contiguous_from, told)
     if begin >= segments[0].base_offset:
         return None
     is_empty = len(segments) == 1 and not _may_hold_records(

@@ -42,7 +42,12 @@ from segstore.log.files.partition_directory import (
 )
 from segstore.log.local.batch_search import may_hold_batch
 from segstore.log.local.file_bytes import FileBytes
-from segstore.log.local.missing_records import missing_between, named_behind
+from segstore.log.local.missing_records import (
+    first_shown_before,
+    lone_index_bases,
+    missing_between,
+    named_behind,
+)
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import floor_index, next_base_offset
 from segstore.log.local.transaction_index import TRANSACTION_INDEX_ENTRY_BYTES
@@ -349,6 +354,7 @@ class Survey:
     def missing_between(self, segments: Sequence[Segment]) -> list[MissingRecords]:
         """Return what the indexes of *segments*, or what was noted, prove to be missing."""
         missing: list[MissingRecords] = []
+        lone_bases = lone_index_bases(self._directory)
         for segment, following in pairwise(segments):
             try:
                 end, _ = self.end_of(segment)
@@ -357,8 +363,13 @@ class Survey:
             except SegstoreError:
                 continue  # its reader reports it
             base = segment.base_offset
-            missing += missing_between(self._directory, base, max(end, base), following.base_offset)
+            end, next_base = max(end, base), following.base_offset
+            missing += missing_between(self._directory, base, end, next_base, lone_bases=lone_bases)
         return missing
+
+    def first_shown_before(self, first_offset: int, first_base_offset: int) -> int | None:
+        """Return the first offset that a lone index before the first segment shows."""
+        return first_shown_before(self._directory, first_offset, first_base_offset)
 
     def named_behind(self, segment: Segment, end_offset: int) -> int | None:
         """Return the last offset that the index of the last segment names behind its end."""

@@ -238,13 +238,13 @@ class LogView:
         survey: Survey,
     ) -> int | None:
         """Return the first of the records that are missing before the first segment."""
-        told, end_of = epochs.entries, survey.end_of
-        missing = first_missing_offset(segments, stored, told, state, end_of)
+        told, end_of, shown = epochs.entries, survey.end_of, survey.first_shown_before
+        missing = first_missing_offset(segments, stored, told, state, end_of, shown)
         if missing is None:  # or its writer deleted it while we looked [DUR-19]
             return None
         now = max(stored.log_start_offset, self._checkpoint_store.read().log_start_offset)
         stored = replace(stored, log_start_offset=now)
-        return first_missing_offset(segments, stored, told, state, end_of)
+        return first_missing_offset(segments, stored, told, state, end_of, shown)
 
     def _note_swaps(self, survey: Survey) -> None:
         found = survey.leftovers

@@ -24,13 +24,19 @@ from segstore.log.files.checkpoints import (
 from segstore.log.files.kept_aside import kept_indexes
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.files.missing_records_file import damaged_notes
-from segstore.log.files.partition_directory import segment_files
+from segstore.log.files.partition_directory import file_name, segment_files
 from segstore.log.files.partition_path import open_parent_directory, open_partition_directory
 from segstore.log.files.recovery_advice import WAY_BACK
 from segstore.log.findings.finding import FindingCode
 from segstore.log.local.batch_chain import choose_batches
 from segstore.log.local.batch_search import BatchSearch, NoBatch
-from segstore.log.local.missing_records import kept_index_text, missing_of, named_behind
+from segstore.log.local.missing_records import (
+    MissingRecords,
+    first_shown_before,
+    kept_index_text,
+    missing_of,
+    named_behind,
+)
 from segstore.log.local.segment import Segment
 from segstore.log.recovery.contradicted_epochs import contradiction_of_epochs
 from segstore.log.recovery.leftovers import complete_swaps, end_of_swap
@@ -51,7 +57,6 @@ if TYPE_CHECKING:
     from segstore.log.files.partition_directory import SegmentFile
     from segstore.log.files.stored_state import StoredState
     from segstore.log.local.batch_chain import ChosenBatches
-    from segstore.log.local.missing_records import MissingRecords
     from segstore.log.recovery.salvage_report import SalvageReport
     from segstore.types import EpochEntry, TopicPartition
 
@@ -148,7 +153,9 @@ class SalvageSource:
             (segment.base_offset for segment in segments), default=self.files[0].offset
         )
         told = () if epochs is None else epochs.entries
-        missing = first_missing_offset(segments, found, told, state, Segment.read_next_offset)
+        missing = first_missing_offset(
+            segments, found, told, state, Segment.read_next_offset, self._first_shown_before
+        )
         small = read_small_files(self.directory, is_for_writing=False)
         if (lost := lost_state(small, found)) is not None:
             missing = self._begin_in_doubt(f"{LOG_STATE} {lost}", found, told)
@@ -157,6 +164,14 @@ class SalvageSource:
         if missing is not None and self._segments and self._segments[0][0] == 0:
             self.first_offset = missing
         self._size_bytes = sum(segment.size_bytes for _, segment in self._segments)
+
+    def _first_shown_before(self, first_offset: int, first_base_offset: int) -> int | None:
+        """As of a `Survey`; the range is among those that are missing then."""
+        found = first_shown_before(self.directory, first_offset, first_base_offset)
+        if found is not None:
+            missing = MissingRecords(found, first_base_offset, file_name(found, "index"))
+            self.missing.insert(0, missing)
+        return found
 
     def _missing(self, segments: list[Segment]) -> list[MissingRecords]:
         try:

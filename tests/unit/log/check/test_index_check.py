@@ -49,6 +49,7 @@ class Checks(NamedTuple):
         trimmed = following is not None if is_trimmed is None else is_trimmed
         found = index_findings(
             *(self.directory, base, rows, scan, following),
+            scan.next_offset if scan.stop == "complete" else None,
             is_trimmed=trimmed,
             is_end_known=is_end_known,
         )
