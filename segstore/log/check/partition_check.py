@@ -542,6 +542,8 @@ class _Look:
         if self._open_log is not None:
             return []  # it has repaired what it warned of
         told = [one.file.removeprefix("../") for one in self._findings]
+        # what is found of the restart marker is of other files, which the warning names
+        told += [one.found for one in self._findings if one.file == RESTART_MARKER and one.found]
         return [
             warning.replace(f"{self._directory.path}/", "")
             for warning in self._report.forecast.report.warnings

@@ -51,8 +51,9 @@ def epochs(*starts):
     return [EpochEntry(*entry) for entry in enumerate(starts)]
 
 
-def first_missing(pieces, there, told_epochs, known):
-    return first_missing_offset(pieces, there, told_epochs, known, Piece.read_next_offset)
+def first_missing(pieces, there, told_epochs, known, shown_before=lambda *_: None):
+    end_of = Piece.read_next_offset
+    return first_missing_offset(pieces, there, told_epochs, known, end_of, shown_before)
 
 
 DAMAGED = CorruptRecordError("no batch")
@@ -159,7 +160,21 @@ def test_what_begins_where_it_is_noted_has_lost_nothing(case, first):
     assert first_missing([Piece(first, 8), Piece(8, 9)], there, cache, known) is None
 
 
-def test_of_a_log_of_somebody_else_nobody_can_tell():
+@pytest.mark.parametrize(("log_start", "starts"), [(2, ()), (0, (2, 5)), (1, (2,))])
+def test_of_a_log_of_somebody_else_a_lone_index_shows_it(log_start, starts):
+    """[DUR-7, DUR-54] From where the records were deleted to the first segment."""
+    asked = []
+
+    def shown_before(first_offset, first_base_offset):
+        asked.append((first_offset, first_base_offset))
+        return 2
+
+    there = found(log_start)
+    assert first_missing([Piece(3, 8)], there, epochs(*starts), None, shown_before) == 2
+    assert asked == [(2, 3)]
+
+
+def test_of_a_log_of_somebody_else_nothing_else_can_tell():
     """[DUR-54, DUR-64] Nor of one without a segment."""
     assert first_missing([Piece(3, 8)], found(2), epochs(2), None) is None
     assert first_missing([], found(2), epochs(2), state()) is None
