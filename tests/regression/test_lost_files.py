@@ -132,8 +132,9 @@ def test_a_salvage_names_the_loss(without_first_segment, tmp_path):
 
 
 def test_a_log_without_our_notes_may_begin_anywhere(without_first_segment, tmp_path):
-    """[DUR-54, DUR-64] As a broker's, which notes the log start once a minute."""
+    """[DUR-54, DUR-64] As a broker's, which notes the log start once a minute, and took all files."""
     remove_own_notes(without_first_segment)
+    remove_segment(without_first_segment, 0)
     assert segstore.salvage(without_first_segment, tmp_path / "out" / "a-0").complete
     with segstore.open(without_first_segment) as log:
         assert [record.offset for record in log] == list(range(3, 10))
