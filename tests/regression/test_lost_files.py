@@ -132,7 +132,7 @@ def test_a_salvage_names_the_loss(without_first_segment, tmp_path):
 
 
 def test_a_log_without_our_notes_may_begin_anywhere(without_first_segment, tmp_path):
-    """[DUR-54, DUR-64] As a broker's, which notes the log start once a minute, and took all files."""
+    """[DUR-54, DUR-64] As a broker's, which takes all files of a segment, and notes that later."""
     remove_own_notes(without_first_segment)
     remove_segment(without_first_segment, 0)
     assert segstore.salvage(without_first_segment, tmp_path / "out" / "a-0").complete
