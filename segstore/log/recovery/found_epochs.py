@@ -137,12 +137,12 @@ def _of_batches(
     cache = LeaderEpochFileCache(None)
     log_end_offset, gaps_count, gaps = 0, 0, deque[tuple[int, int]](maxlen=MOST_NAMES)
     for number, segment in enumerate(segments):
-        expected = segment.base_offset
+        expected, following = segment.base_offset, next_base_offset(segments, number)
         try:
             for headers, _ in segment.scan_windows(check_crc=False):
-                within = headers["last_offset"] < next_base_offset(segments, number)
-                if not within.all():  # no copy of all rows where none is to go
-                    headers = headers[within]  # noqa: PLW2901
+                last = int(headers["last_offset"].max(initial=-1))
+                if last >= following:  # no copy of all rows where none is to go
+                    headers = headers[headers["last_offset"] < following]  # noqa: PLW2901
                 note_epochs(cache, epoch_changes(headers, latest_epoch(cache), log_start_offset))
                 if len(headers):
                     found, count = _gaps(headers, max(expected, log_start_offset))
