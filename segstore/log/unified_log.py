@@ -1730,6 +1730,8 @@ class UnifiedLog(Log):
         sizes = local_log.segments.size_in_bytes
         local_log.close(unlink=is_safe)
         if is_safe:
+            if self._epochs.truncate_from_end(data_end):  # as the next open does [DUR-24]
+                self._metadata.save_state()
             self._epochs.flush()
         marker = CleanShutdownMarker(
             data_end,

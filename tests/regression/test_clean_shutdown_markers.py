@@ -630,3 +630,21 @@ def test_a_crash_within_the_repair_makes_no_tail_of_synced_records(what: str, in
             log.close_quietly()
             assert (log.log_end_offset, log.report.truncated_bytes) == (END, 0)
     assert unmarked
+
+
+# ---- epoch without a record ----------------------------------------------------------------------
+# A log that was closed, opened and closed again was not clean at the next open.
+#
+# The marker named a leader epoch that no record has, as after a truncation into the only batch. The
+# open took it out of the checkpoint, and nothing else changed: the marker stayed, and did not fit.
+
+
+def test_a_marker_names_no_epoch_that_the_next_open_drops(tmp_path):
+    """[DUR-24, EPC-6] Found by tests/unit/log/test_unified_log_property.py."""
+    with segstore.open(tmp_path / "topic-0", durability="none") as log:
+        log.append([(None, b"a"), (None, b"b")])
+        log.truncate_to(1)
+    for _ in range(3):
+        with segstore.open(tmp_path / "topic-0") as log:
+            assert log.report.clean, str(log.report)
+            assert log.log_end_offset == 0
