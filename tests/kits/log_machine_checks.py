@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
+from segstore.log.files.profile import Profile
+from segstore.log.findings.finding import FindingCode
 from segstore.types import SpecialTimestamp
 from tests.kits.log_machine import START_MS
 from tests.kits.log_machine_ends import SHARE
@@ -153,8 +155,10 @@ class LogMachine(StoppingMachine):
 
     @rule()
     def verify(self):
-        report = self.log.verify()
-        assert report.ok, str(report)
+        """In Kafka's profile no file shows whether an empty segment has lost records."""
+        report, is_kafkas = self.log.verify(), self.log.profile is Profile.KAFKA
+        missing = FindingCode.RECORDS_MAYBE_MISSING if is_kafkas else None
+        assert {one.code for one in report.findings} <= {missing}, str(report)
 
 
 def found_in(records: object) -> list[OracleRecord]:
