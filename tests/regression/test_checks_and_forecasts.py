@@ -828,7 +828,7 @@ def test_the_log_ends_where_it_does_for_a_reader(path_of_a_broker, recovery_poin
 
 
 def test_bytes_between_good_batches_cost_no_record(path_of_a_broker: Path):
-    """[DUR-51] Nothing is lost by bytes that somebody has put in; verify said all that follows."""
+    """[DUR-51] Bytes that were put in cost no record; verify called all records after them lost."""
     log = segment_file(path_of_a_broker, 40, "log")
     content, position = log.read_bytes(), batches_of(log)[11].position
     log.write_bytes(content[:position] + bytes(50) + content[position:])

@@ -587,7 +587,7 @@ def fail_where_it_is_asked(disk: SimulatedDisk) -> list[str]:
 def test_the_failed_read_is_told():
     """[DUR-6, DUR-33, DUR-54] And once the disk gives it out, the log is opened.
 
-    The file is a preallocated one: of 0 bytes nobody has to ask the disk.
+    The file is a preallocated one: an open reads nothing of a file of 0 bytes.
     """
     disk = disk_with({name_of(9): bytes(200), **epochs()})
     failing = fail_where_it_is_asked(disk)

@@ -14,6 +14,8 @@ from segstore.log.findings.finding import Action, Finding, FindingCode, Records
 from segstore.log.local.missing_records import missing_between
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from segstore._core import Directory
     from segstore.log.files.checkpoints import LogState
 
@@ -26,6 +28,7 @@ def gap_finding(  # noqa: PLR0913 - two segments, and what is known of the log
     next_base_offset: int,
     state: LogState | None,
     log_start_offset: int,
+    lone_bases: Sequence[int] | None = None,
 ) -> Finding | None:
     """Return what is found about the gap between a segment and the next one; None for no gap.
 
@@ -43,13 +46,17 @@ def gap_finding(  # noqa: PLR0913 - two segments, and what is known of the log
         What ``.segstore`` says, where that can be relied on.
     log_start_offset : int
         Records below it were deleted.
+    lone_bases : sequence of int or None
+        As `missing_between` takes them.
     """
     first = max(end_offset, log_start_offset)
     if first >= next_base_offset:
         return None
     if state is not None and first >= state.contiguous_from:
         return None  # the finding about the next segment says so
-    missing = missing_between(directory, base_offset, first, next_base_offset)
+    missing = missing_between(
+        directory, base_offset, first, next_base_offset, lone_bases=lone_bases
+    )
     if missing:
         last = missing[-1]
         shown = parse_file_name(last.shown_by)

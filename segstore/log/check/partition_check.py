@@ -27,10 +27,7 @@ from segstore.log.check.checksum_sidecar_check import all_headers, check_sidecar
 from segstore.log.check.gap_check import gap_finding
 from segstore.log.check.index_check import index_findings
 from segstore.log.check.partition_state import opened_log_start, read_state
-from segstore.log.check.reader_view import (
-    readable_end_of,
-    wrong_transaction_indexes_of,
-)
+from segstore.log.check.reader_view import readable_end_of, wrong_transaction_indexes_of
 from segstore.log.check.segment_check import Neighbours, SegmentExamination, scan_all
 from segstore.log.check.small_files_check import (
     is_of_restart,
@@ -69,7 +66,7 @@ from segstore.log.files.partition_directory import (
 )
 from segstore.log.files.partition_path import absolute_path
 from segstore.log.findings.finding import Action, Finding, FindingCode, Records, facts_of
-from segstore.log.local.missing_records import kept_index_text
+from segstore.log.local.missing_records import kept_index_text, lone_index_bases
 from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index import TRANSACTION_INDEX_ENTRY_BYTES
 from segstore.log.recovery.forecast import OpenForecast, forecast_open
@@ -308,6 +305,7 @@ class _Look:
         )
         sizes = [self._size(file_name(base, "log")) for base in bases]
         size_bytes = sum(size or 0 for size in sizes)
+        lone_bases = lone_index_bases(_core.SegmentListing(self._names))
         place = Neighbours(bases[0] if bases else 0, False, -1, None, report.recovery_point)
         for number, (base, size) in enumerate(zip(bases, sizes, strict=True), start=1):
             following = bases[number] if number < len(bases) else None
@@ -341,7 +339,9 @@ class _Look:
                 end = max(checked.end_offset, base)
                 with self._reading(MISSING_RECORDS):
                     read = checked.check.size_bytes
-                    gap = gap_finding(directory, base, read, end, following, known, start)
+                    gap = gap_finding(
+                        directory, base, read, end, following, known, start, lone_bases
+                    )
                     if gap is not None:
                         self._add(gap)
                         is_proof = gap.file == name and gap.action is Action.RESTORE

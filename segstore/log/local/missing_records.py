@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from segstore._core import Directory, ScanResult
+    from segstore._core import Directory, ScanResult, SegmentListing
 
 
 OFFSET_ENTRY: Final = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
@@ -112,7 +112,7 @@ def missing_between(  # noqa: PLR0913 - what two segments show
         return []
     if contiguous_from is not None and end_offset >= contiguous_from:
         return [MissingRecords(end_offset, next_base_offset, LOG_STATE)]
-    lone_bases = lone_index_bases(directory) if lone_bases is None else lone_bases
+    lone_bases = lone_index_bases(directory.segment_listing()) if lone_bases is None else lone_bases
     between = [base for base in lone_bases if end_offset <= base < next_base_offset]
     bases = [base_offset, *between]
     for base, kind in product(_that_may_prove(directory, bases, base_offset), INDEX_ENTRIES):
@@ -133,9 +133,8 @@ def missing_between(  # noqa: PLR0913 - what two segments show
     ]
 
 
-def lone_index_bases(directory: Directory) -> list[int]:
+def lone_index_bases(listing: SegmentListing) -> list[int]:
     """Return the base offsets of the indexes whose ``.log`` is gone, ascending."""
-    listing = directory.segment_listing()
     return sorted(
         {
             base
@@ -159,7 +158,9 @@ def first_shown_before(
     first_base_offset : int
         Of the first segment.
     """
-    bases = [base for base in lone_index_bases(directory) if base < first_base_offset]
+    bases = [
+        base for base in lone_index_bases(directory.segment_listing()) if base < first_base_offset
+    ]
     for base, kind in product(_that_may_prove(directory, bases, None), INDEX_ENTRIES):
         last = _last_entry(directory, file_name(base, kind), must_read=False)
         if last is not None and base + int(last["relative_offset"]) >= first_offset:
@@ -227,7 +228,7 @@ def missing_of(
     of `Segments`, also what a file has beyond the base offset of a later segment.
     """
     missing: list[MissingRecords] = []
-    lone_bases = lone_index_bases(directory)
+    lone_bases = lone_index_bases(directory.segment_listing())
     for segment, following in pairwise(segments):
         base, next_base = segment.base_offset, following.base_offset
         if next_base <= log_start_offset:

@@ -354,7 +354,7 @@ class Survey:
     def missing_between(self, segments: Sequence[Segment]) -> list[MissingRecords]:
         """Return what the indexes of *segments*, or what was noted, prove to be missing."""
         missing: list[MissingRecords] = []
-        lone_bases = lone_index_bases(self._directory)
+        lone_bases = lone_index_bases(self._directory.segment_listing())
         for segment, following in pairwise(segments):
             try:
                 end, _ = self.end_of(segment)
