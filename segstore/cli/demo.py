@@ -154,7 +154,9 @@ class Demo:
         ]
         if self.limit is not None:
             command.append(str(self.limit))
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own module
+        return subprocess.Popen(  # noqa: S603 - our own module
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def recover_and_finish(self, directory: Path, data: DemoData, acknowledged: int) -> None:
         """Open again, show what recovery found, append the rest."""

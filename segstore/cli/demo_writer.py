@@ -2,7 +2,8 @@
 
 ``python -m segstore.cli.demo_writer DIR SOURCE PATH [LIMIT]`` appends the events of a source to the
 log directory DIR, from where the last writer stopped. Whoever runs it again finishes the work:
-where to go on is read from the log itself, not from notes about it.
+where to go on is read from the log itself, not from notes about it. When all events are there, it
+leaves the log open until its standard input ends, so that a kill always interrupts it.
 """
 
 from __future__ import annotations
@@ -130,6 +131,7 @@ def main(directory: str, source: str, path: str, limit: str | None = None) -> No
     data = load(source, Path(path), None if limit is None else int(limit))
     with open_manager(Path(directory)) as manager:
         append_events(manager, data, lambda done: print(done, flush=True))
+        sys.stdin.read()
 
 
 if __name__ == "__main__":

@@ -114,6 +114,11 @@ class KillHistory:
         return self._index_may_be_longer
 
     @property
+    def may_be_set_aside(self) -> bool:
+        """Whether a cut may have left the end of the segments below the log start [DUR-49]."""
+        return self._may_be_set_aside
+
+    @property
     def rows(self) -> list[tuple[int, bytes]]:
         """Offsets and values as `adopt` found them."""
         return self._possible[0].rows
