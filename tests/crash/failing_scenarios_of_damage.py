@@ -177,6 +177,13 @@ OPENED: Final[Mapping[str, Callable[[], SimulatedDisk]]] = {
             RECOVERY_POINT: recovery_point(3),
         }
     ),
+    "with a base offset that jumped into the next segment": lambda: disk_with(
+        {
+            name_of(0): records(0, 2) + moved(at(2, epoch=0), 3),
+            name_of(3): records(3, 6),
+            RECOVERY_POINT: recovery_point(2),
+        }
+    ),
     "with a batch that is there twice": lambda: disk_with(
         {name_of(0): records(0, 3) + records(1, 2)}
     ),

@@ -439,3 +439,39 @@ def test_a_batch_that_stands_there_twice_is_cut(unclean):
     with segstore.open(unclean.path) as log:
         assert log.log_end_offset == last.base_offset + 1
         assert log.report.truncated_bytes == len(data) - last.position
+
+
+@pytest.mark.parametrize("recovery_point", [0, None])
+def test_an_offset_that_jumped_into_the_next_segment(unclean, recovery_point):
+    """[DUR-50, DUR-63] The next file shows that the last batch of the one before is bad."""
+    file = unclean.file(unclean.bases[1])
+    moved = batches_of(file)[-1]
+    with file.open("r+b") as log:
+        log.seek(moved.position)
+        log.write((moved.base_offset + 1).to_bytes(8))
+    unclean.set_recovery_point(recovery_point)
+
+    with segstore.open(unclean.path, read_only=True) as log:
+        assert log.log_end_offset == moved.base_offset
+    if recovery_point is None:
+        with pytest.raises(CorruptLogError):
+            segstore.open(unclean.path)
+    else:
+        with segstore.open(unclean.path) as log:
+            assert log.log_end_offset == moved.base_offset
+
+
+@pytest.mark.parametrize("beyond", [1, 3])
+def test_a_file_that_reaches_beyond_the_next_after_a_gap_has_no_wrong_offset(unclean, beyond):
+    """[DUR-50, DUR-54] As the file of another replica: its batches are in the next one too."""
+    file, following = (unclean.file(base) for base in unclean.bases[1:3])
+    own, others = batches_of(file), batches_of(following)
+    data = file.read_bytes()[: own[-1].position]
+    file.write_bytes(data + following.read_bytes()[: others[beyond].position])
+    unclean.set_recovery_point(0)
+
+    end = others[beyond].base_offset
+    with segstore.open(unclean.path, read_only=True) as log:
+        assert log.log_end_offset == end
+    with segstore.open(unclean.path) as log:
+        assert log.log_end_offset == end

@@ -199,7 +199,8 @@ def _find_end(  # noqa: PLR0913 - as `judge_tail`
             previous_epoch=previous_epoch,
         )
 
-    scans = survey.scan_tail(segments, how, stored.log_start_offset, stored.recovery_point or 0)
+    log_start, point = stored.log_start_offset, stored.recovery_point or 0
+    scans = survey.scan_tail(segments, how, log_start, point, known)
     for segment, following in zip_longest(segments, segments[1:]):
         if scanned and _is_after_gap(known, segment, next_offset):
             if stored.lacks_records_from(next_offset):

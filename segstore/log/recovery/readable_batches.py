@@ -137,8 +137,9 @@ def jumped_batch(
         lost, first = stretch.lost, stretch.rows[0]
         if lost is None:
             reached = int(stretch.rows["last_offset"][-1]) + 1
-        elif first["whole"] and first["base_offset"] > reached and begin <= lost.position < end:
-            jumped = lost._replace(first_offset=reached)
+        elif first["whole"] and begin <= lost.position < end:
+            is_ahead = first_offset_of(file, first, codecs) > reached
+            jumped = lost._replace(first_offset=reached) if is_ahead else None
     return jumped
 
 

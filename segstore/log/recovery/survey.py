@@ -7,6 +7,7 @@ it: an open of 10,000 segments that were closed cleanly reads one of them.
 from __future__ import annotations
 
 from array import array
+from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -290,10 +291,44 @@ class Survey:
         return self._unreadable[base]
 
     def jumped_batch(
-        self, segment: Segment, state: LogState | None, begin: int, end: int
+        self, segment: Segment, scan: ScanResult, state: LogState | None, begin: int = 0
     ) -> LostRange | None:
-        """Return the first batch of these bytes of *segment* whose offset jumped ahead."""
-        return jumped_batch(self._bytes_of(segment), state, begin, end, codec_table())
+        """Return the first batch of those from byte *begin* on whose offset jumped ahead [DUR-50].
+
+        Parameters
+        ----------
+        scan : ScanResult
+            Of *segment*; what it ended at, or the next segment, shows that an offset is wrong.
+        state : LogState or None
+            From where on the log has no gap, where that is known.
+        """
+        is_bad = scan.stop == "order" and not self._repeats_earlier_batch(segment, scan.valid_bytes)
+        if not is_bad and scan.next_offset <= self.following(segment):
+            return None
+        end, file = scan.valid_bytes, self._bytes_of(segment)
+        jumped = jumped_batch(file, state, begin, end, codec_table())
+        return None if jumped is None or self._is_overlap(segment, jumped, end) else jumped
+
+    def _is_overlap(self, segment: Segment, found: LostRange, end: int) -> bool:
+        """Whether a file goes on beyond the next one, as that of another replica does [DUR-54].
+
+        More than one batch follows the others so, or that one is in a later file too.
+        """
+        if found.next_offset is not None:
+            return False
+        rows, _ = segment.scan(start_position=found.position, end_position=end, check_crc=False)
+        if len(rows) != 1:
+            return True
+        offset = int(rows["base_offset"][0])
+        later = self.segments[floor_index(self.segments, offset)]
+        if later.base_offset == segment.base_offset:
+            return False
+        with suppress(ReadIOError):  # its reader reports it
+            for headers, _ in later.scan_windows(check_crc=False):
+                same = headers["base_offset"] == offset
+                if (headers["crc"][same] == rows["crc"][0]).any():
+                    return True
+        return False
 
     def _bytes_of(self, segment: Segment) -> FileBytes:
         return FileBytes(
@@ -414,6 +449,7 @@ class Survey:
         how: Callable[[int, int, int], HowToScan],
         log_start_offset: int,
         recovery_point: int,
+        known: LogState | None,
     ) -> Iterator[ScannedSegment]:
         """Yield one segment after the other, each read when it is asked for.
 
@@ -421,15 +457,18 @@ class Survey:
         ----------
         how : callable
             Takes the base offset, the offset behind the segment before and its last epoch.
+        known : LogState or None
+            As `jumped_batch` takes it.
         """
         next_offset, epoch = segments[0].base_offset, -1
         for number, segment in enumerate(segments):
             following = segments[number + 1].base_offset if number + 1 < len(segments) else None
             parts = (following, log_start_offset, recovery_point)
             scanned = _scan_segment(segment, how(segment.base_offset, next_offset, epoch), *parts)
-            reached = self._jumped_to(scanned)
-            if reached is not None:  # that batch is the bad one, not the one after it [DUR-50]
-                ended = scanned.how._replace(next_segment_base_offset=reached)
+            jumped = self.jumped_batch(segment, scanned.result, known)
+            if jumped is not None:  # that batch is the bad one, not the one after it
+                rows, _ = segment.scan(start_position=jumped.position, max_batches=1)
+                ended = scanned.how._replace(next_segment_base_offset=int(rows["last_offset"][0]))
                 scanned = _scan_segment(segment, ended, *parts)
             next_offset, epoch = scanned.next_offset, scanned.result.last_epoch
             yield scanned
@@ -449,15 +488,6 @@ class Survey:
     def _is_torn_or_copy(self, segment: Segment, scan: ScanResult) -> bool:
         is_torn = self._is_torn(segment, scan)
         return is_torn or self._repeats_earlier_batch(segment, scan.valid_bytes)
-
-    def _jumped_to(self, scanned: ScannedSegment) -> int | None:
-        """Return the last offset of the batch that jumped ahead and ended a scan so, or None."""
-        segment, scan = scanned.segment, scanned.result
-        if scan.stop != "order":
-            return None
-        reached = _jump_before(segment, scan)
-        is_copy = reached is not None and self._repeats_earlier_batch(segment, scan.valid_bytes)
-        return None if is_copy else reached
 
     def may_hold_batch(self, segment: Segment, position: int) -> bool:
         """Whether a whole batch may follow the bytes at *position*."""
@@ -650,21 +680,3 @@ def _epoch_of_first(headers: BatchHeaders, offset: int) -> int | None:
     """Return the leader epoch of the first batch that reaches *offset*, None without one."""
     reaching = headers["partition_leader_epoch"][headers["last_offset"] >= offset]
     return int(reaching[0]) if len(reaching) else None
-
-
-def _jump_before(segment: Segment, scan: ScanResult) -> int | None:
-    """Return the last offset of a batch whose base offset jumped ahead, None without one [DUR-50].
-
-    No CRC covers the base offset: of two batches that do not follow one another, the first may be
-    the bad one. *scan* ended at a batch that would follow if the one before it were left out.
-    """
-    following, _ = segment.scan(start_position=scan.valid_bytes, max_batches=1)
-    if not len(following):
-        return None
-    begin, ends = segment.base_offset, [segment.base_offset]
-    for headers, _ in segment.scan_windows(end_position=scan.valid_bytes, check_crc=False):
-        begin = int(headers["base_offset"][-1]) if len(headers) else begin
-        ends = [*ends[-2:], *(headers["last_offset"][-2:] + 1).tolist()]
-    jumped = len(ends) > 1 and begin > ends[-2]
-    fits = jumped and ends[-2] <= int(following["base_offset"][0]) < ends[-1]
-    return ends[-1] - 1 if fits else None

@@ -335,9 +335,7 @@ class LogView:
                 note_epochs(epochs, epoch_changes(headers, latest_epoch(epochs)))
                 end, position = max(scan.next_offset, segment.base_offset), scan.valid_bytes
             self._report.scanned_bytes += position - start
-            jumped = None
-            if scan.stop == "order" or end > survey.following(segment):
-                jumped = survey.jumped_batch(segment, state, start, position)
+            jumped = survey.jumped_batch(segment, scan, state, start)
             if jumped is not None:  # what reached further is no end of the log
                 end, position = jumped.first_offset, jumped.position
             if scan.stop != "complete" or jumped is not None:
