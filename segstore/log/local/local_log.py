@@ -44,6 +44,7 @@ from segstore.log.files.partition_lock import removed_while_open
 from segstore.log.files.recovery_advice import corrupt_log, missing_records, salvage_hint
 from segstore.log.local.delayed_deletion import DelayedDeletion
 from segstore.log.local.missing_records import (
+    lone_index_bases,
     missing_between,
     missing_of,
     note_missing,
@@ -157,6 +158,7 @@ class LocalLog:
         self.published = published
         published.log_end = log_end
         self.names_version = 1
+        self._lone_indexes: tuple[Segments | None, list[int]] = (None, [])
         self.generation = 0
         self.truncations = TruncationHistory()
         self.is_kafkas = context.kafka_profile and context.writable
@@ -403,7 +405,14 @@ class LocalLog:
                 found="bytes that are no batch",
                 expected=f"a batch from offset {end} on",
             )
-        if missing_between(self.directory, segment.base_offset, end, base, contiguous_from):
+        if missing_between(
+            self.directory,
+            segment.base_offset,
+            end,
+            base,
+            contiguous_from,
+            lone_bases=self._lone_index_bases(),
+        ):
             raise CorruptLogError(
                 f"{missing_records(end, base)} before it; {salvage_hint(self.directory.path)}",
                 file=following.path,
@@ -419,6 +428,15 @@ class LocalLog:
                 found=f"a file that ends after offset {end - 1}",
                 expected=f"a batch from offset {end} on",
             )
+
+    def _lone_index_bases(self) -> list[int]:
+        """Look for them once for each set of segments: a compacted log has a gap after each."""
+        segments, bases = self._lone_indexes
+        if segments is not self.segments:
+            segments = self.segments
+            bases = lone_index_bases(self.directory.segment_listing())
+            self._lone_indexes = segments, bases
+        return bases
 
     def missing_records(self, log_start_offset: int) -> list[MissingRecords]:
         """Return the gaps between segments in which records are missing, as `check_no_gap`."""

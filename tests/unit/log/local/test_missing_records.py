@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import pytest
 
 import segstore
 from segstore.log.files.missing_records_file import note_ranges
-from segstore.log.local.missing_records import MissingRecords, missing_between
+from segstore.log.local import local_log
+from segstore.log.local.missing_records import MissingRecords, lone_index_bases, missing_between
 
 BASE, END, NEXT = 100, 130, 140
 INDEX, TIME_INDEX, NOTE = f"{BASE:020d}.index", f"{BASE:020d}.timeindex", ".segstore.missing"
@@ -122,3 +124,30 @@ def test_an_index_beside_a_pending_swap_proves_nothing(directory, tmp_path, swap
 def test_a_whole_log_lacks_nothing(partition):
     with segstore.open(partition, read_only=True) as log:
         assert log.missing_records() == []
+
+
+def test_lone_indexes_are_looked_for_once(new_log, monkeypatch):
+    """A compacted log has a gap after each segment, and each look lists the directory."""
+    log = new_log()
+    for _ in range(20):
+        log.append([(None, b"kept")])
+        kept_bytes = log.segments()[-1].size_bytes
+        log.append([(None, b"compacted away")])
+        log.roll()
+    log.close()
+    directory = Path(log.path)
+    for file in directory.glob("*.log"):
+        with file.open("r+b") as content:
+            content.truncate(min(kept_bytes, file.stat().st_size))
+    for file in directory.iterdir():
+        if file.suffix != ".log":
+            file.unlink()
+    looks = []
+    monkeypatch.setattr(
+        local_log, "lone_index_bases", lambda names: looks.append(names) or lone_index_bases(names)
+    )
+
+    with segstore.open(directory, read_only=True) as reader:
+        opened = len(looks)
+        assert [record.offset for record in reader] == list(range(0, 40, 2))
+    assert len(looks) - opened <= 1
