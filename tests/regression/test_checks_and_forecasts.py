@@ -33,6 +33,7 @@ from segstore.errors import (
 from segstore.log.check import partition_check
 from segstore.log.check.partition_check import check_directory, check_partition
 from segstore.log.check.stable_read import CHANGED, read_while_stable
+from segstore.log.files.checkpoints import LOG_STATE
 from segstore.log.findings.finding import Action, FindingCode, Records
 from segstore.log.findings.finding_text import advice, meaning, ranges_text
 from segstore.log.recovery.forecast import forecast_open
@@ -190,6 +191,35 @@ def test_the_file_of_another_segment_under_a_name_is_no_harmless_overlap(tmp_pat
     assert [one.lost for one in found if one.code == "SEGMENTS_OVERLAP"] == [
         ((0, int(second.stem) - 1),)
     ]
+
+
+@pytest.mark.parametrize("copied", [0, 1, -1])
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("is_own", [True, False])
+def test_recover_keeps_what_stands_in_its_place(tmp_path, capsys, is_own, place, copied):
+    """[DUR-54, DUR-58] It kept the wrong file, and quarantined the segments after it.
+
+    What had been missing counted as present then. Nothing of the log had been synced.
+    """
+    directory = build(tmp_path / "a-0", clean=False)
+    directory.set_recovery_point(0)
+    if not is_own:
+        (directory.path / LOG_STATE).unlink()
+    bases = directory.bases
+    source, first, following = bases[place + 1 :][copied], bases[place], bases[place + 1]
+    shutil.copyfile(directory.file(source), directory.file(first))
+    before = directory.logs()
+    missing = [first, following - 1]
+
+    _, found = said(capsys, "verify", "-q", str(directory.path))
+    done, answer = said(capsys, "recover", "-q", str(directory.path))
+    _, left = said(capsys, "verify", "-q", str(directory.path))
+
+    assert done == 1
+    assert "No record was changed" in answer["error"]
+    assert directory.logs() == before
+    for one in (found, left):
+        assert missing in [each for finding in one["findings"] for each in finding["lost"]]
 
 
 def test_a_directory_in_the_place_of_the_log_directory_s_marker_is_a_finding(data_of_one_partition):

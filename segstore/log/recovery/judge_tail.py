@@ -232,6 +232,9 @@ def _why_it_ends(
 ) -> str | None:
     """Say why the log ends in a segment before its files do, None where it goes on."""
     reason, scan = None, found.result
+    if following is not None and survey.holds_only_later(found, following):
+        what = f"holds no record below offset {following.base_offset}, where the next one begins"
+        raise damage(survey.path, found.segment, what, scan.why)
     if following is not None and found.overlapping_epoch is not None:
         _check_overlap(survey, found.overlapping_epoch, following)
         reason = f"the segment before reaches beyond {following.base_offset}"

@@ -489,6 +489,19 @@ class Survey:
         is_torn = self._is_torn(segment, scan)
         return is_torn or self._repeats_earlier_batch(segment, scan.valid_bytes)
 
+    def holds_only_later(self, scanned: ScannedSegment, following: Segment) -> bool:
+        """Whether the file is that of a later segment, under this segment's name.
+
+        No interrupted truncation leaves that. Two batches are looked at: no CRC covers the base
+        offset, and one batch may have a wrong one.
+        """
+        is_explained = scanned.how.next_segment_base_offset < MAX_LONG  # by a batch that jumped
+        is_suspect = scanned.result.stop == "order" or scanned.overlapping_epoch is not None
+        if is_explained or not is_suspect:
+            return False
+        headers, _ = scanned.segment.scan(max_batches=2)
+        return len(headers) > 0 and int(headers["base_offset"].min()) >= following.base_offset
+
     def may_hold_batch(self, segment: Segment, position: int) -> bool:
         """Whether a whole batch may follow the bytes at *position*."""
         return may_hold_batch(self._directory, segment, position)
