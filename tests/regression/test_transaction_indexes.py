@@ -30,6 +30,7 @@ from segstore.errors import (
 from segstore.log.check.partition_check import check_partition
 from segstore.log.files.checkpoints import LogState
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
+from segstore.log.findings.finding import FindingCode
 from segstore.log.local import transaction_index_check
 from segstore.log.local.local_log import LocalLog
 from segstore.log.local.transaction_index import AbortedTransaction
@@ -511,6 +512,22 @@ def test_verify_says_what_is_true_and_recover_repairs(
         each.name: each.read_bytes() for each in partition_of_a_broker.glob("*.txnindex")
     } == whole
     assert cli.main(["verify", "-q", str(partition_of_a_broker)]) == 0
+
+
+def test_a_torn_index_beside_a_damaged_batch_is_not_promised(partition_of_a_broker: Path):
+    """[DUR-58] The batches that would tell what it should hold cannot be read."""
+    log = max(partition_of_a_broker.glob("*.log"))
+    index = log.with_suffix(".txnindex")
+    index.write_bytes(bytes(12))
+    data = bytearray(log.read_bytes())
+    data[65] ^= 1
+    log.write_bytes(data)
+
+    findings = check_partition(str(partition_of_a_broker)).findings
+    (finding,) = (one for one in findings if one.file == index.name)
+    assert (finding.code, finding.repaired) == (FindingCode.TRANSACTION_INDEX_CORRUPT, False)
+    assert cli.main(["recover", "-q", str(partition_of_a_broker)]) == 1
+    assert index.read_bytes() == bytes(12)
 
 
 def make_directory(index: Path) -> None:

@@ -79,7 +79,7 @@ def wrong_indexes(
                 segment.base_offset,
                 ends.aborts,
                 seen_below=ends.next_offset if is_growing or ends.damage is not None else None,
-                is_written=is_growing,
+                is_written=is_growing and ends.damage is None,
             )
         except (LogPermissionError, NotALogError, ReadIOError) as error:
             problem, unreadable = f"cannot be read: {error.message}", error
@@ -143,12 +143,12 @@ def _problem_during_writes(
     is_written: bool,
 ) -> str | None:
     """As `problem_of_index`; of an index that is written now it looks again for the last entry."""
-    problem = problem_of_index(directory, base_offset, aborts, seen_below=seen_below)
+    problem = problem_of_index(directory, base_offset, aborts, seen_below, is_written=is_written)
     for _ in range(_LOOKS_BESIDE_A_WRITER if is_written else 0):
         if problem is None:
             break
         time.sleep(_PAUSE_SECONDS)
-        problem = problem_of_index(directory, base_offset, aborts, seen_below=seen_below)
+        problem = problem_of_index(directory, base_offset, aborts, seen_below, is_written=True)
     return problem
 
 
@@ -156,8 +156,9 @@ def problem_of_index(
     directory: Directory,
     base_offset: int,
     aborts: Iterable[Abort],
-    *,
     seen_below: int | None = None,
+    *,
+    is_written: bool = False,
 ) -> str | None:
     """Return in what way the index of a segment is not what its batches say; None where it is.
 
@@ -167,8 +168,9 @@ def problem_of_index(
         Those of the segment. Of one whose producer ended none before, the beginning is not checked:
         it may lie before what was gone through.
     seen_below : int or None
-        The batches below were gone through: entries of others are not looked at, nor is part of one
-        at the end of the file.
+        The batches below were gone through: entries of others are not looked at.
+    is_written : bool
+        The file may end in a part of an entry.
     """
     index = TransactionIndex(directory, base_offset)
     left = {abort.marker: abort for abort in aborts}
@@ -192,7 +194,7 @@ def problem_of_index(
                 f"does not have the transaction of producer {abort.producer_id} from offset"
                 f" {abort.first_offset} on, which was aborted at {abort.marker}"
             )
-    if size % TRANSACTION_INDEX_ENTRY_BYTES and seen_below is None:
+    if size % TRANSACTION_INDEX_ENTRY_BYTES and not is_written:
         return f"{size} bytes are no multiple of {TRANSACTION_INDEX_ENTRY_BYTES}"
     return None
 
