@@ -378,8 +378,8 @@ def test_a_log_that_never_had_a_record_is_new(tmp_path):
 
 
 def test_a_directory_that_is_not_ours_is_new(one_durable_segment):
-    """[DUR-64] A broker takes away every ``.log`` before it makes the next one."""
-    (one_durable_segment / LOG).unlink()
+    """[DUR-64] A broker renames every ``.log`` before it makes the next one."""
+    (one_durable_segment / LOG).rename(one_durable_segment / f"{LOG}.deleted")
     (one_durable_segment / ".segstore").unlink()
     (one_durable_segment / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
     with segstore.open(one_durable_segment) as log:
@@ -1014,6 +1014,82 @@ def test_a_lost_segment_after_a_gap_and_the_first_one(
         for command in ("ls", "cat", "recover"):
             assert main([command, str(partition_of_a_broker)]) == 1
         assert f"{first} to {gone + 19}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_an_index_shows_that_all_log_files_are_lost(
+    partition_of_a_broker: Path, capsys: pytest.CaptureFixture[str], kind: str
+):
+    """[DUR-7, DUR-54] verify called the log clean, and an open for writing began a new one."""
+    lost_kinds = {"log", "index", "timeindex"} - {kind}
+    for name in lost_kinds:
+        for file in partition_of_a_broker.glob(f"*.{name}"):
+            file.unlink()
+    before = _files(partition_of_a_broker)
+    path = str(partition_of_a_broker)
+
+    for command in (["verify"], ["scrub"], ["recover", "--dry-run"], ["recover"], ["verify"]):
+        assert main([*command, "-q", "--json", path]) == 1
+        said = json.loads(capsys.readouterr().out)
+        (found,) = said["not_repaired" if command == ["recover"] else "findings"]
+        assert found["records"] == "MISSING"
+        assert found["lost"][0][0] == 0
+        assert found["code"] in {"RECORDS_MISSING", "RECOVERY_POINT_ABOVE_END"}
+    with pytest.raises(CorruptLogError, match=r"there is no \.log file, but"):
+        segstore.open(path)
+    assert {**before, ".lock": b""} == {**_files(partition_of_a_broker), ".lock": b""}
+
+
+def last_log_lost(path: Path) -> Path:
+    """Remove the last ``.log``, and all that says where the log ended; return its index."""
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (path.parent / name).unlink(missing_ok=True)
+    last = max(path.glob("*.log"))
+    last.unlink()
+    return last.with_suffix(".index")
+
+
+def test_an_index_after_the_end_shows_that_records_may_be_lost(partition_of_a_broker: Path):
+    """[DUR-7, DUR-54] verify called the log clean, and an open for writing removed the index."""
+    path = partition_of_a_broker
+    index = last_log_lost(path)
+    base, content = int(index.stem), index.read_bytes()
+    kept = f"{index.name}.quarantine-1"
+    assert kept in forecast_open(path).report.quarantined
+
+    for _ in range(2):
+        (found,) = check_partition(str(path)).findings
+        assert (found.code, found.file) == ("RECORDS_MAYBE_MISSING", f"{index.stem}.log")
+        assert found.lost == ((base, None),)
+        assert main(["verify", "-q", str(path)]) == 1
+        assert main(["recover", "-q", str(path)]) == 1
+    assert (path / kept).read_bytes() == content
+    with segstore.open(path) as log:
+        assert log.append([(None, b"goes on")]).base_offset == base
+    assert check_partition(str(path)).ok
+
+
+def test_a_salvage_names_what_an_index_after_the_end_names(
+    partition_of_a_broker: Path, tmp_path: Path
+):
+    """[DUR-7, DUR-62] "Nothing was lost", where verify says that records may be missing."""
+    base = int(last_log_lost(partition_of_a_broker).stem)
+
+    report = segstore.salvage(partition_of_a_broker, tmp_path / "new" / "orders-0")
+
+    ((first, end),) = report.maybe_lost
+    assert first == base < end == report.log_end_offset
+
+
+def test_an_index_without_entries_shows_no_loss(partition_of_a_broker: Path):
+    """[DUR-7] A power cut just after a roll leaves one without its ``.log``."""
+    index = last_log_lost(partition_of_a_broker)
+    for file in (index, index.with_suffix(".timeindex")):
+        file.write_bytes(bytes(240))
+
+    assert check_partition(str(partition_of_a_broker)).ok
+    with segstore.open(partition_of_a_broker) as log:
+        assert log.report.quarantined == []
 
 
 def test_the_index_of_a_first_segment_that_was_deleted_shows_nothing(partition_of_a_broker: Path):

@@ -66,7 +66,12 @@ from segstore.log.files.partition_directory import (
 )
 from segstore.log.files.partition_path import absolute_path
 from segstore.log.findings.finding import Action, Finding, FindingCode, Records, facts_of
-from segstore.log.local.missing_records import kept_index_text, lone_index_bases
+from segstore.log.local.missing_records import (
+    index_text,
+    kept_index_text,
+    lone_index_bases,
+    lone_indexes,
+)
 from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index import TRANSACTION_INDEX_ENTRY_BYTES
 from segstore.log.recovery.forecast import OpenForecast, forecast_open
@@ -445,21 +450,28 @@ class _Look:
         return offset
 
     def _check_lone_indexes(self) -> None:
-        """Add that records may be missing where only an index is left that cannot be read.
+        """Add that records may be missing where only an index is left.
 
-        An open for writing renames it; the finding stays until the ``.log`` or that file is gone.
+        It cannot be read, or lists records after the log end. An open for writing renames it; the
+        finding stays until the log has the offset, or that file is gone.
         """
         directory, report, names = self._directory, self._report, self._names
         logs = _core.SegmentListing(names).base_offsets("log")
         known = {*logs, *(file.offset for file in segment_files(names) if file.suffix)}
         alone = [file.name for file in self._files if file.offset not in known]
-        lone = [name for name in alone if is_unreadable_index(directory, name)]
+        after_end = self._named_after_end() if logs else set()
+        lone = [name for name in alone if name in after_end or is_unreadable_index(directory, name)]
         found = {int(name[:20]): name for name in (*lone, *kept_indexes(names))}
         told = {one.file for one in self._findings}
+        is_missing = [one for one in self._findings if one.records is Records.MISSING]
+        lost = [range_ for one in is_missing for range_ in one.lost]
         for base, name in found.items():
             is_there = any(one.base_offset <= base < one.next_offset for one in report.segments)
             file = file_name(base, "log")
-            if is_there or base in logs or base < report.log_start_offset or file in told:
+            is_told = file in told or any(
+                first <= base and (last is None or base <= last) for first, last in lost
+            )
+            if is_there or base in logs or base < report.log_start_offset or is_told:
                 continue
             last = min((one - 1 for one in logs if one > base), default=None)
             self._add(
@@ -468,12 +480,20 @@ class _Look:
                     file=file,
                     first_offset=base,
                     last_offset=last,
-                    found=f"no such file; {name} cannot be read",
+                    found=f"no such file; {index_text(directory, name)}",
                     records=Records.MAYBE_MISSING,
                     lost=((base, last),),
                     action=Action.RESTORE,
                 )
             )
+
+    def _named_after_end(self) -> set[str]:
+        """Return the indexes without a ``.log`` that list records after the log end."""
+        report, directory = self._report, self._directory
+        if report.forecast.report.clean and directory.exists(CLEAN_SHUTDOWN_MARKER):
+            return set()  # that says where the log ends
+        end = report.log_end_offset
+        return {one.name for one in lone_indexes(directory) if one.base_offset >= end}
 
     def _check_transaction_indexes(self) -> None:
         """Compare the transaction indexes with all batches [DUR-7]."""

@@ -81,6 +81,15 @@ class MissingRecords(NamedTuple):
         return f"{missing_records(self.first_offset, self.next_offset)}: {self.shown_by} names them"
 
 
+class LoneIndex(NamedTuple):
+    """An index that lists records, and whose ``.log`` is gone."""
+
+    name: str
+    base_offset: int
+    last_offset: int
+    """The highest that it names."""
+
+
 def missing_between(  # noqa: PLR0913 - what two segments show
     directory: Directory,
     base_offset: int,
@@ -144,6 +153,18 @@ def lone_index_bases(listing: SegmentListing) -> list[int]:
     )
 
 
+def lone_indexes(directory: Directory) -> list[LoneIndex]:
+    """Return the indexes that list records, and whose ``.log`` is gone, ascending."""
+    found = []
+    bases = lone_index_bases(directory.segment_listing())
+    for base, kind in product(_that_may_prove(directory, bases, None), INDEX_ENTRIES):
+        name = file_name(base, kind)
+        last = _last_entry(directory, name, must_read=False)
+        if last is not None:
+            found.append(LoneIndex(name, base, base + int(last["relative_offset"])))
+    return found
+
+
 def first_shown_before(
     directory: Directory, first_offset: int, first_base_offset: int
 ) -> int | None:
@@ -158,14 +179,14 @@ def first_shown_before(
     first_base_offset : int
         Of the first segment.
     """
-    bases = [
-        base for base in lone_index_bases(directory.segment_listing()) if base < first_base_offset
-    ]
-    for base, kind in product(_that_may_prove(directory, bases, None), INDEX_ENTRIES):
-        last = _last_entry(directory, file_name(base, kind), must_read=False)
-        if last is not None and base + int(last["relative_offset"]) >= first_offset:
-            return max(base, first_offset)
-    return None
+    return next(
+        (
+            max(one.base_offset, first_offset)
+            for one in lone_indexes(directory)
+            if one.base_offset < first_base_offset and one.last_offset >= first_offset
+        ),
+        None,
+    )
 
 
 def _that_may_prove(
@@ -213,6 +234,14 @@ def kept_index_text(directory: Directory, name: str) -> str:
         offset = int(name[:20]) + int(last["relative_offset"])
         lists = f"names offsets up to {offset}: records up to there may be missing"
     return f"{name}: an index that was kept; it {lists}"
+
+
+def index_text(directory: Directory, name: str) -> str:
+    """Say of an index without a ``.log``, kept or not, which records it names."""
+    last = _last_entry(directory, name, must_read=False)
+    if last is None:
+        return f"{name} cannot be read"
+    return f"{name} names offset {int(name[:20]) + int(last['relative_offset'])}"
 
 
 def missing_of(

@@ -79,6 +79,8 @@ class Judgement:
         To be split first: what comes then is another survey.
     synced_end : int or None
         The end of a log that was closed cleanly: every record below it is durable.
+    named_after_end : tuple of str
+        Indexes without a ``.log`` that list records after the end: they are kept.
     """
 
     stored: StoredState
@@ -94,6 +96,7 @@ class Judgement:
     missing: tuple[MissingRecords, ...] = ()
     split: Segment | None = None
     synced_end: int | None = None
+    named_after_end: tuple[str, ...] = ()
 
     @property
     def were_deleted(self) -> bool:
@@ -361,6 +364,7 @@ def _judge_end(
     if end is not None:
         if not (stored.own_marker is not None and found.is_as_marked):  # else it knows the end
             _note_named_behind(survey, live[-1], end, report)
+            found = replace(found, named_after_end=_lone_after(survey, end))
         lost = _lost_indexes_of_clean_log(survey, live)
         missing = _missing_beside(survey, live, lost)
         return replace(
@@ -394,7 +398,17 @@ def _judge_end(
         log_end_offset=tail.next_offset,
         lost_indexes=tuple(lost),
         missing=tuple(missing),
+        named_after_end=_lone_after(survey, tail.next_offset),
     )
+
+
+def _lone_after(survey: Survey, end_offset: int) -> tuple[str, ...]:
+    """Return the indexes without a ``.log`` that list records after the end of the log [DUR-7].
+
+    The ``.log`` is lost, or a crash of the system kept the index and not the records.
+    """
+    first = max(end_offset, survey.stored.log_start_offset)
+    return tuple(one.name for one in survey.lone_indexes() if one.base_offset >= first)
 
 
 def _note_named_behind(
@@ -423,16 +437,23 @@ def _missing_beside(
 
 
 def _require_no_synced_records(survey: Survey, found: Judgement) -> None:
-    """Refuse a directory without a ``.log`` whose records had been synced.
+    """Refuse a directory without a ``.log`` whose records had been synced, or are listed.
 
-    A line in the log directory's checkpoint alone may be that of a partition that was removed.
+    A line in the log directory's checkpoint alone may be that of a partition that was removed. With
+    ``.segstore``, `require_log_file` has looked for an index that lists records.
     """
-    point = found.stored.recovery_point
-    if point is None or point <= found.stored.log_start_offset or survey.mark.stands:
+    point, start = found.stored.recovery_point, found.stored.log_start_offset
+    if survey.mark.stands:
         return
     small = survey.small
-    if found.epochs.entries or small.has_state or small.has_recovery_point:
+    is_ours = found.epochs.entries or small.has_state or small.has_recovery_point
+    if point is not None and point > start and is_ours:
         raise _no_log_file(survey, f"records up to {point - 1} had been synced", _WAYS_OUT)
+    lone = [one for one in survey.lone_indexes() if one.last_offset >= start]
+    if lone and not (survey.segments or small.has_state):
+        shown = f"{lone[0].name} shows that there were records"
+        error = _no_log_file(survey, shown, _WAYS_OUT)
+        raise error.lacks(max(start, lone[0].base_offset), lone[-1].last_offset + 1)
 
 
 def clean_end(

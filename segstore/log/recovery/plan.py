@@ -228,7 +228,11 @@ def plan_of(
         lone += names.go(name for name in found if name not in survey.leftovers.incomplete)
     for segment, _ in judgement.lost_indexes:
         report.rebuilt += index_names(segment)
-    kept = survey.unreadable_indexes(lone)
+    kept = [
+        name
+        for name in lone
+        if name in judgement.named_after_end or survey.unreadable_indexes([name])
+    ]
     report.removed = [name for name in report.removed if name not in kept]
     if is_foretold:
         report.quarantined += map(survey.name_aside, kept)

@@ -152,7 +152,7 @@ class Repair:
         self._unlink_durably(plan.tail.sidecars)
         if plan.judgement.tail is not None:
             self._repair_tail(plan, plan.judgement.tail)
-        take_out(self._directory, plan.lone_indexes)
+        take_out(self._directory, plan.lone_indexes, plan.judgement.named_after_end)
         self._rebuild_lost_indexes(plan)
         segments = self._end_deletions(survey, plan)
         if plan.lone_indexes or self._report.rebuilt:  # else none was kept

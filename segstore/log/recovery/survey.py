@@ -46,6 +46,7 @@ from segstore.log.local.file_bytes import FileBytes
 from segstore.log.local.missing_records import (
     first_shown_before,
     lone_index_bases,
+    lone_indexes,
     missing_between,
     named_behind,
 )
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
 
     from segstore._core import BatchHeaders, Directory, ScanResult
     from segstore.log.files.stored_state import StoredState
-    from segstore.log.local.missing_records import MissingRecords
+    from segstore.log.local.missing_records import LoneIndex, MissingRecords
     from segstore.log.recovery.found_epochs import FoundEpochs
     from segstore.log.recovery.leftovers import Leftovers
     from segstore.log.recovery.readable_batches import UnreadableParts
@@ -405,6 +406,10 @@ class Survey:
     def first_shown_before(self, first_offset: int, first_base_offset: int) -> int | None:
         """Return the first offset that a lone index before the first segment shows."""
         return first_shown_before(self._directory, first_offset, first_base_offset)
+
+    def lone_indexes(self) -> list[LoneIndex]:
+        """Return the indexes that list records, and whose ``.log`` is gone."""
+        return lone_indexes(self._directory)
 
     def named_behind(self, segment: Segment, end_offset: int) -> int | None:
         """Return the last offset that the index of the last segment names behind its end."""

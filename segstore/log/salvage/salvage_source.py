@@ -34,6 +34,7 @@ from segstore.log.local.missing_records import (
     MissingRecords,
     first_shown_before,
     kept_index_text,
+    lone_indexes,
     missing_of,
     named_behind,
 )
@@ -188,14 +189,18 @@ class SalvageSource:
         return missing
 
     def _named_end(self) -> int:
-        """Return the offset behind the last one that only the last segment's index names; 0 = none.
+        """Return the offset after the last one that only an index names; 0 = none.
 
-        It says nothing where the ``.log`` ends in bytes that are no batch: they are reported.
+        That is the index of the last segment, or one after it that has no ``.log``. The first says
+        nothing where the ``.log`` ends in bytes that are no batch: they are reported.
         """
         if not self._segments:
             return 0
         _, last = self._segments[-1]
         base = last.base_offset
+        lone = [one for one in lone_indexes(self.directory) if one.base_offset > base]
+        if lone:
+            return max(one.last_offset for one in lone) + 1
         with suppress(CorruptLogError, CorruptRecordError, LogNotFoundError, ReadIOError):
             end, ends_clean = last.read_next_offset()
             if ends_clean:
