@@ -165,9 +165,10 @@ static verdict judge_order(sgs_batch_scan *scan, const sgs_batch_header *header)
             fault = sgs_fail_at(&scan->result.why, SGS_INVALID_OFFSET, header->position, "a last offset below 2^63-1",
                                 "%" PRId64, header->last_offset);
         else if (header->last_offset >= options->next_segment_base_offset)
-            fault = sgs_fail_at(&scan->result.why, SGS_INVALID_OFFSET, header->position,
-                                "a last offset below the next segment", "%" PRId64 " where %" PRId64 " begins it",
-                                header->last_offset, options->next_segment_base_offset);
+            fault =
+                sgs_fail_at(&scan->result.why, SGS_INVALID_OFFSET, header->position,
+                            "a last offset below the next segment", "last offset %" PRId64 ", next segment at %" PRId64,
+                            header->last_offset, options->next_segment_base_offset);
         else if (__builtin_sub_overflow(header->last_offset, segment_base, &relative_offset) || relative_offset < 0 ||
                  relative_offset > INT32_MAX)
             fault = sgs_fail_at(&scan->result.why, SGS_SEGMENT_OFFSET_OVERFLOW, header->position,

@@ -374,7 +374,7 @@ def test_the_flip_alone_is_no_loss(log_of_four_segments: Path, capsys: pytest.Ca
     What `recover` writes again is a finding: `verify` had only a note, and said "clean".
     """
     (log_of_four_segments / LEADER_EPOCH_CHECKPOINT).write_text("0\n1\n1 0\n")
-    said = f"by {LEADER_EPOCH_CHECKPOINT} offset 15 is of epoch 1, and the batch at 15 has epoch 0"
+    said = f"{LEADER_EPOCH_CHECKPOINT} has epoch 1 for offset 15, and the batch at 15 has epoch 0"
     for command in (["verify"], ["scrub"], ["recover", "--dry-run"]):
         code = main([*command, str(log_of_four_segments)])
         assert code == (0 if command[0] == "recover" else 1)
@@ -422,7 +422,7 @@ def test_what_is_told(log_of_four_segments: Path, capsys: pytest.CaptureFixture[
     """[DUR-7] What contradicts what; the log goes on, for a broker's looks the same."""
     (log_of_four_segments / LEADER_EPOCH_CHECKPOINT).write_text("0\n1\n1 0\n")
     remove_segment(log_of_four_segments, 4)
-    said = f"by {LEADER_EPOCH_CHECKPOINT} offset 15 is of epoch 1, and the batch at 15 has epoch 0"
+    said = f"{LEADER_EPOCH_CHECKPOINT} has epoch 1 for offset 15, and the batch at 15 has epoch 0"
     with segstore.open(log_of_four_segments, read_only=True) as log:
         assert log.report.maybe_missing == (
             "records 4 to 7 are missing, unless deleted, or compacted away by a broker"

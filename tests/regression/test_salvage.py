@@ -530,7 +530,7 @@ def test_an_epoch_below_the_one_before_may_be_an_old_batch(seven_batches: Path, 
     """[DUR-62, DUR-64] It is told, and left out."""
     with_epoch(seven_batches, 5, 2)
     assert main(["salvage", str(seven_batches), str(seven_batches.parent / "s-0")]) == 1
-    assert "the leader epoch 2: one of the two does not fit" in " ".join(
+    assert "the leader epoch 2: these do not fit the batches" in " ".join(
         capsys.readouterr().out.split()
     )
     with segstore.open(seven_batches.parent / "s-0", read_only=True) as log:

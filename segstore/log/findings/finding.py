@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from segstore.errors import ReadIOError
+
 if TYPE_CHECKING:
     from segstore.errors import SegstoreError
 
@@ -168,9 +170,13 @@ class Finding:
 
 
 def facts_of(error: SegstoreError) -> dict[str, Any]:
-    """Return what *error* says of a file, as fields of a `Finding`."""
+    """Return what *error* says of a file, as fields of a `Finding`.
+
+    A failed read says no more than its errno does.
+    """
+    is_read = isinstance(error, ReadIOError) and error.os_error is not None
     return {
-        "found": error.found or error.message,
+        "found": error.found or (None if is_read else error.message),
         "expected": error.expected,
         "os_error": error.os_error,
     }

@@ -65,9 +65,9 @@ def contradiction_of_epochs(
         epoch = entries[above - 1].epoch if above else None
         if epoch != batch.epoch:
             return (
-                f"by {LEADER_EPOCH_CHECKPOINT} offset {offset} is of"
-                f" {'no epoch' if epoch is None else f'epoch {epoch}'}, and the batch at"
-                f" {batch.base_offset} has epoch {batch.epoch}"
+                f"{LEADER_EPOCH_CHECKPOINT} has {'no epoch' if epoch is None else f'epoch {epoch}'}"
+                f" for offset {offset}, and the batch at {batch.base_offset} has epoch"
+                f" {batch.epoch}"
             )
     return None
 

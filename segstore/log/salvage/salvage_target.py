@@ -193,8 +193,8 @@ class SalvageTarget:
         else:
             code = FindingCode.BATCH_OUT_OF_ORDER
             reason = (
-                f"whole batches say that they have the offsets {first} to {last}, and the leader"
-                f" epoch {rows['epoch'][0]}: one of the two does not fit those around it"
+                f"whole batches with the offsets {first} to {last} and the leader epoch"
+                f" {rows['epoch'][0]}: these do not fit the batches before and after them"
             )
         lost = LostRange(name, begin, end - begin, 0, None, reason, code, os_error)
         if self._lost and _is_damage_up_to(self._lost[-1], lost):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from segstore.log.unified_log import UnifiedLog
 
 TRUE = ((1, 0), (2, 4), (4, 8))
-NO_EPOCH = "is of no epoch"
+NO_EPOCH = "has no epoch for offset"
 
 
 @pytest.fixture
