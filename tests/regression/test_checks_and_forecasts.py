@@ -211,6 +211,9 @@ def test_recover_keeps_what_stands_in_its_place(tmp_path, capsys, is_own, place,
     before = directory.logs()
     missing = [first, following - 1]
 
+    with segstore.open(directory.path, read_only=True) as log:
+        assert log.log_end_offset == first
+        assert [one.offset for one in log.scan()] == list(range(first))
     _, found = said(capsys, "verify", "-q", str(directory.path))
     done, answer = said(capsys, "recover", "-q", str(directory.path))
     _, left = said(capsys, "verify", "-q", str(directory.path))

@@ -25,6 +25,7 @@ from tests.kits.damaged_logs import (
     flip_bit,
     values_of,
 )
+from tests.kits.log_validator_kit import NOW, message, wrapper
 
 # ---- recovery point in a state directory ---------------------------------------------------------
 # A truncation left the old recovery point in ``state_dir``: the next recovery began above the cut.
@@ -475,3 +476,33 @@ def test_a_file_that_reaches_beyond_the_next_after_a_gap_has_no_wrong_offset(unc
         assert log.log_end_offset == end
     with segstore.open(unclean.path) as log:
         assert log.log_end_offset == end
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_an_old_set_whose_offset_jumped_ends_a_read(tmp_path, magic):
+    """[DUR-50] The messages within a set of magic 0 have their offsets still."""
+    path = tmp_path / "t-0"
+    path.mkdir()
+    sets = [
+        wrapper([message(magic, first if magic == 0 else 0, NOW, None, b"x")], magic, last)
+        for first, last in ((n, n + 64 if n == 3 else n) for n in range(6))
+    ]
+    (path / f"{0:020d}.log").write_bytes(b"".join(sets))
+
+    with segstore.open(path, read_only=True) as log:
+        assert log.log_end_offset == 3
+        assert [record.offset for record in log.scan()] == [0, 1, 2]
+        assert [record.offset for record in log.scan(on_damage="skip")] == [0, 1, 2, 4, 5]
+
+
+def test_an_old_set_that_stands_there_twice_did_not_jump(tmp_path):
+    """[DUR-50] Its header has the offset of its last message."""
+    path = tmp_path / "t-0"
+    path.mkdir()
+    sets = [
+        wrapper([message(1, n, NOW, None, b"x") for n in range(2)], 1, last) for last in (1, 3, 5)
+    ]
+    (path / f"{0:020d}.log").write_bytes(sets[0] + sets[1] + sets[1] + sets[2])
+
+    with segstore.open(path, read_only=True) as log:
+        assert [record.offset for record in log.scan(0, 4)] == [0, 1, 2, 3]

@@ -130,17 +130,24 @@ def jumped_batch(
 
     It fits the batch before it: those after it, or the next file, show that its offset is wrong.
     """
-    jumped, reached = None, file.base_offset or 0
+    jumped: tuple[LostRange, np.void] | None = None
+    reached = file.base_offset or 0
     for stretch in stretches_of(file, state):
-        if jumped is not None:
-            return jumped._replace(next_offset=first_offset_of(file, stretch.rows[0], codecs))
         lost, first = stretch.lost, stretch.rows[0]
+        if jumped is not None and not _is_same(file, jumped[1], first):
+            return jumped[0]._replace(next_offset=first_offset_of(file, first, codecs))
+        jumped = None  # a set of an old format that stands there twice: its header has the last
         if lost is None:
             reached = int(stretch.rows["last_offset"][-1]) + 1
-        elif first["whole"] and begin <= lost.position < end:
-            is_ahead = first_offset_of(file, first, codecs) > reached
-            jumped = lost._replace(first_offset=reached) if is_ahead else None
-    return jumped
+        elif first["whole"] and first["base_offset"] > reached and begin <= lost.position < end:
+            jumped = lost._replace(first_offset=reached), first
+    return None if jumped is None else jumped[0]
+
+
+def _is_same(file: FileBytes, one: np.void, other: np.void) -> bool:
+    """Whether two batches are the same bytes."""
+    first, second = (file.read(int(row["position"]), int(row["size"])) for row in (one, other))
+    return first == second
 
 
 def first_offset_of(file: FileBytes, row: np.void, codecs: CodecTable) -> int:

@@ -308,7 +308,9 @@ class Survey:
             return None
         end, file = scan.valid_bytes, self._bytes_of(segment)
         jumped = jumped_batch(file, state, begin, end, codec_table())
-        return None if jumped is None or self._is_overlap(segment, jumped, end) else jumped
+        if jumped is None or (jumped.position and self._is_overlap(segment, jumped, end)):
+            return None
+        return jumped
 
     def _is_overlap(self, segment: Segment, found: LostRange, end: int) -> bool:
         """Whether a file goes on beyond the next one, as that of another replica does [DUR-54].
@@ -390,7 +392,7 @@ class Survey:
     def missing_between(self, segments: Sequence[Segment]) -> list[MissingRecords]:
         """Return what the indexes of *segments*, or what was noted, prove to be missing."""
         missing: list[MissingRecords] = []
-        lone_bases = lone_index_bases(self._directory.segment_listing())
+        lone_bases = self._lone_index_bases
         for segment, following in pairwise(segments):
             try:
                 end, _ = self.end_of(segment)
@@ -402,6 +404,10 @@ class Survey:
             end, next_base = max(end, base), following.base_offset
             missing += missing_between(self._directory, base, end, next_base, lone_bases=lone_bases)
         return missing
+
+    @cached_property
+    def _lone_index_bases(self) -> list[int]:
+        return lone_index_bases(self.listing)
 
     def first_shown_before(self, first_offset: int, first_base_offset: int) -> int | None:
         """Return the first offset that a lone index before the first segment shows."""
@@ -471,7 +477,9 @@ class Survey:
             parts = (following, log_start_offset, recovery_point)
             scanned = _scan_segment(segment, how(segment.base_offset, next_offset, epoch), *parts)
             jumped = self.jumped_batch(segment, scanned.result, known)
-            if jumped is not None:  # that batch is the bad one, not the one after it
+            end = scanned.result.valid_bytes
+            if jumped is not None and not self._is_overlap(segment, jumped, end):
+                # that batch is the bad one, not the one after it
                 rows, _ = segment.scan(start_position=jumped.position, max_batches=1)
                 ended = scanned.how._replace(next_segment_base_offset=int(rows["last_offset"][0]))
                 scanned = _scan_segment(segment, ended, *parts)
