@@ -144,12 +144,12 @@ class LogMachine(StoppingMachine):
         self.reach("look up a timestamp")
         times = sorted({record.timestamp for record in self.oracle.records()}) or [START_MS]
         timestamp = times[int(share * (len(times) - 1))] + later_ms
-        first_segment = self.log.segments()[0].base_offset
         with self._open(read_only=True) as reader:
             seen = replace(self.oracle, log_start=self._reader_start())
             for log, oracle in ((self.log, self.oracle), (reader, seen)):
                 found = log.offset_for_timestamp(timestamp)
                 assert found == oracle.offset_for_timestamp(timestamp)
+                first_segment = log.segments()[0].base_offset  # a reader has none below the start
                 youngest = log.fetch_offset_by_timestamp(SpecialTimestamp.MAX).offset
                 assert youngest == oracle.offset_of_max_timestamp(first_segment)
 
