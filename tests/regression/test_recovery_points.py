@@ -11,10 +11,12 @@ import segstore
 from segstore import cli
 from segstore._core import Directory
 from segstore.errors import CorruptLogError, ResourceError
+from segstore.log.check.partition_check import check_partition
 from segstore.log.files import log_directory_checkpoints
 from segstore.log.files.checkpoints import RECOVERY_POINT_CHECKPOINT, read_offset
 from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
 from segstore.log.files.partition_directory import file_name
+from segstore.log.findings.finding import FindingCode
 from segstore.log.local.local_log import LocalLog
 from segstore.types import TopicPartition
 from tests.kits.damaged_logs import (
@@ -506,3 +508,30 @@ def test_an_old_set_that_stands_there_twice_did_not_jump(tmp_path):
 
     with segstore.open(path, read_only=True) as log:
         assert [record.offset for record in log.scan(0, 4)] == [0, 1, 2, 3]
+
+
+def test_a_sealed_batch_whose_offset_jumped_far_is_no_overflow(unclean):
+    """[DUR-50, LDR-31] The next segment begins before it; `recover` would have split the file."""
+    file = unclean.file(unclean.bases[1])
+    moved = batches_of(file)[-1]
+    with file.open("r+b") as log:
+        log.seek(moved.position)
+        log.write((moved.base_offset + (1 << 39)).to_bytes(8))
+    file.with_suffix(".index").unlink()
+
+    codes = {one.code for one in check_partition(str(unclean.path)).findings}
+    assert FindingCode.BATCH_OUT_OF_ORDER in codes or FindingCode.BATCH_CORRUPT in codes
+    assert FindingCode.SEGMENT_OVERFLOWS not in codes
+
+
+def test_records_that_can_be_salvaged_are_not_missing(tmp_path):
+    """[DUR-51, DUR-58] Below the recovery point, after damage, also where the last batch is bad."""
+    directory = build(tmp_path / "a-0", clean=False)
+    batches = batches_of(directory.last)
+    flip_bit(directory.last, batches[2].position + 11)  # its length
+    flip_bit(directory.last, batches[-1].position + 65)
+    directory.set_recovery_point(batches[-1].base_offset + 1)
+
+    codes = {one.code for one in check_partition(str(directory.path)).findings}
+    assert FindingCode.BATCH_CORRUPT in codes
+    assert FindingCode.RECOVERY_POINT_ABOVE_END not in codes

@@ -439,10 +439,13 @@ class _Look:
 
     def _named_from(self, offset: int) -> int | None:
         """Return where the offsets end that findings name from *offset* on; None = nowhere."""
-        lost = [
-            range_ for one in self._findings if one.file.endswith(".log") for range_ in one.lost
+        named = [
+            range_
+            for one in self._findings
+            if one.file.endswith(".log")
+            for range_ in (*one.lost, *one.salvageable)
         ]
-        for first, last in sorted(lost, key=lambda range_: range_[0]):
+        for first, last in sorted(named, key=lambda range_: range_[0]):
             if first <= offset and (last is None or last >= offset):
                 if last is None:
                     return None

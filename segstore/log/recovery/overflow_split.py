@@ -57,11 +57,11 @@ class OverflowedSegmentError(LogSegmentOffsetOverflowError):
         self.segment = segment
 
 
-def is_overflowed(segment: Segment, scan: ScanResult) -> bool:
+def is_overflowed(segment: Segment, scan: ScanResult, next_base_offset: int) -> bool:
     """Whether *scan* ended at the first of good batches that end too far above the base offset.
 
-    It may begin where offsets still fit. All the rest of the file consists of batches that follow;
-    anything else ends a log [DUR-50, LDR-31].
+    It may begin where offsets still fit. All the rest of the file consists of batches that follow,
+    below the next segment; anything else ends a log [DUR-50, LDR-31].
     """
     if not isinstance(scan.why, LogSegmentOffsetOverflowError):
         return False
@@ -72,7 +72,7 @@ def is_overflowed(segment: Segment, scan: ScanResult) -> bool:
         if not ((first >= expected) & (last >= first) & (last < MAX_LONG)).all():
             return False
         next_offset = rest.next_offset
-    return rest.stop == "complete"
+    return rest.stop == "complete" and next_offset <= next_base_offset
 
 
 def has_overflow(segment: Segment) -> bool:

@@ -384,7 +384,7 @@ class Survey:
             _, scan = segment.scan(check_order=True, expected_offset=base, table=False)
             self._whole[base] = WholeScan(
                 scan,
-                is_overflowed(segment, scan),
+                is_overflowed(segment, scan, self.following(segment)),
                 scan.stop != "complete" and self.is_zero(segment, scan.valid_bytes),
             )
         return self._whole[base]
@@ -493,7 +493,7 @@ class Survey:
     def bad_end(self, scanned: ScannedSegment, *, has_recovery_point: bool) -> BadEnd:
         """Look at what ended a scan."""
         segment, scan = scanned.segment, scanned.result
-        if is_overflowed(segment, scan):
+        if is_overflowed(segment, scan, self.following(segment)):
             return BadEnd(is_overflowed=True, is_torn_or_copy=False)
         is_explained = scan.stop == "order" and not has_recovery_point
         return BadEnd(False, is_explained and self._is_torn_or_copy(segment, scan))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kits.damaged_logs import build
-from tests.kits.log_kit import clock, new_log
+from tests.kits.log_kit import clock, new_log, scheduler
 from tests.kits.small_disk import small_disk
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.kits.damaged_logs import LogDirectory
 
-__all__ = ["clock", "new_log", "small_disk"]
+__all__ = ["clock", "new_log", "scheduler", "small_disk"]
 
 
 @pytest.fixture(scope="module")

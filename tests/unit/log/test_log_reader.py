@@ -104,6 +104,7 @@ def test_arguments_that_cannot_be(log):
         log.scan(columns=["colour"])
 
 
+@pytest.mark.usefixtures("scheduler")  # the flush of the sealed segment waits
 def test_bytes_behind_the_bound_are_not_seen(new_log):
     """[RD-3, DUR-81] a durable read stops at the durable offset."""
     log = new_log(internal_segment_bytes=200)
