@@ -184,7 +184,10 @@ def _only_the_first(piece: _Piece, log_name: str) -> str:
 
 
 def set_aside(directory: Directory, base_offset: int, name: str, suffix: str = "") -> None:
-    """Rename a whole ``.log`` to *name*; its index files go."""
-    directory.rename(f"{file_name(base_offset, LOG_FILE_SUFFIX)}{suffix}", name)
+    """Rename a whole ``.log`` to *name*; its index files go.
+
+    They go first: left without their ``.log`` by a kill, they would show a loss [DUR-7].
+    """
     for kind in INDEX_FILE_SUFFIXES:
         directory.unlink(f"{file_name(base_offset, kind)}{suffix}", missing_ok=True)
+    directory.rename(f"{file_name(base_offset, LOG_FILE_SUFFIX)}{suffix}", name)

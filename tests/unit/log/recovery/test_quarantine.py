@@ -181,3 +181,24 @@ def test_a_full_disk_does_not_keep_a_log_from_being_opened():
     assert disk.there == set()
     assert names == []
     assert "no room" in warnings[0]
+
+
+def test_no_index_is_left_without_its_log(directory):
+    """[DUR-7, DUR-59] A kill before the rename: the indexes would have shown lost records."""
+    index = LOG.replace(".log", ".index")
+    for name in (LOG, index):
+        directory.create_file(name, b"content", FileBarrier.CLEAN_MARKER)
+    seen = []
+
+    class Watched:
+        def rename(self, old, new):
+            seen.append([name for name in directory.names() if name.endswith(".index")])
+            directory.rename(old, new)
+
+        def unlink(self, name, *, missing_ok):
+            directory.unlink(name, missing_ok=missing_ok)
+
+    set_aside(Watched(), 7, f"{KEPT}1")
+
+    assert seen == [[]]
+    assert sorted(directory.names()) == [f"{KEPT}1"]
