@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 WINDOW_BYTES = 1024 * 1024
+BLOCK_BYTES = 4096  # a disk reads them as a whole, or not at all
 MAX_FILE_BYTES = 2**31 - 1
 
 LOG_OVERHEAD = 12
@@ -226,7 +227,7 @@ class BatchFile:
             at = position - window_start
             if len(window) - at < BATCH_HEADER_BYTES:
                 window, window_start, at = (
-                    self._read(position, min(WINDOW_BYTES, end - position)),
+                    self._read(position, PREFIX_BYTES, min(WINDOW_BYTES, end - position)),
                     position,
                     0,
                 )
@@ -245,7 +246,7 @@ class BatchFile:
                 return
             self._check_size(position, magic, size)
             if len(window) - at < size:
-                window = self._read(position, min(max(WINDOW_BYTES, size), end - position))
+                window = self._read(position, size, min(max(WINDOW_BYTES, size), end - position))
                 window_start, at = position, 0
             data = window[at : at + size]
             if magic < FIRST_MAGIC_OF_BATCHES:
@@ -276,15 +277,16 @@ class BatchFile:
                 expected=f"at least {smallest}",
             )
 
-    def _read(self, position: int, size: int) -> bytes:
-        data = _read_piece(self._descriptor, position, size, self.path)
-        if len(data) < size:
+    def _read(self, position: int, least: int, size: int) -> bytes:
+        """Return *size* bytes, or what the disk gives out of them, if that is *least* bytes."""
+        data = _read_piece(self._descriptor, position, size, self.path, least)
+        if len(data) < least:
             raise CorruptRecordError(
                 "the file became shorter while it was read",
                 file=self.path,
                 position=position,
                 found=f"{len(data)} bytes",
-                expected=f"{size} bytes",
+                expected=f"{least} bytes",
             )
         return data
 
@@ -331,24 +333,34 @@ def pieces_of(path: str, size: int) -> Iterator[bytes]:
         os.close(descriptor)
 
 
-def _read_piece(descriptor: int, position: int, size: int, path: str) -> bytes:
-    """Read *size* bytes, fewer only at the end: a call may return what lies before a bad page.
+def _read_piece(
+    descriptor: int, position: int, size: int, path: str, least: int | None = None
+) -> bytes:
+    """Read *size* bytes; fewer at the end, and before bytes that the disk cannot read [DUR-33].
 
-    A ReadIOError names the file *path*, and the position.
+    A read of many bytes fails for one of them, so it is repeated block by block. If that gives
+    fewer than *least* bytes (None = *size*), a ReadIOError names the file *path* and the position.
     """
-    pieces, wanted = [], size
-    while wanted > 0:
-        at = position + size - wanted
+    pieces: list[bytes] = []
+    done, by_blocks = 0, False
+    while done < size:
+        at = position + done
+        wanted = min(size - done, BLOCK_BYTES - at % BLOCK_BYTES) if by_blocks else size - done
         try:
             piece = os.pread(descriptor, wanted, at)
         except OSError as error:
+            if not by_blocks:
+                by_blocks = True
+                continue
+            if done >= (size if least is None else least):
+                break
             raise ReadIOError(
                 "the disk cannot read this", file=path, position=at, os_error=error.errno
             ) from error
         if not piece:
             break
         pieces.append(piece)
-        wanted -= len(piece)
+        done += len(piece)
     return b"".join(pieces)
 
 

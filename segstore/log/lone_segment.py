@@ -101,8 +101,8 @@ class LoneSegment:
         self.log_start_offset = self._first_offset(name)
 
     def _first_offset(self, name: str) -> int:
-        headers, _ = self._file.scan(start_position=0, end_position=self.size_bytes, max_batches=1)
-        if not len(headers):
+        headers = self._file.first_header()
+        if headers is None:
             named = _BASE_OFFSET.match(name)
             return 0 if named is None else int(named[0])
         if headers["magic"][0] >= CURRENT_MAGIC:

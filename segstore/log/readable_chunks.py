@@ -12,7 +12,7 @@ import numpy as np
 
 from segstore._core import AbortedTransactions, ColumnDecoder, iterate_raw_records, scan_batches
 from segstore.config import MAX_LONG
-from segstore.errors import CorruptRecordError, SegstoreError
+from segstore.errors import CorruptRecordError, ReadIOError, SegstoreError
 from segstore.log.chunk_reader import CHUNK_BYTES, Chunk
 from segstore.log.damage_errors import DAMAGE, readable_from
 from segstore.log.findings.finding import FindingCode
@@ -263,13 +263,20 @@ class ReadableChunks:
 
     def _note(self, lost: LostRange, skipped: list[LostRange], next_offset: int | None) -> None:
         if self._raises:
-            error = CorruptRecordError(
+            error: SegstoreError = CorruptRecordError(
                 lost.reason,
                 file=self._files[0].path,
                 position=lost.position,
                 found="bytes that are no whole batch",
                 expected=f"a batch from offset {lost.first_offset} on",
             )
+            if lost.os_error is not None:
+                error = ReadIOError(
+                    lost.reason,
+                    file=self._files[0].path,
+                    position=lost.position,
+                    os_error=lost.os_error,
+                )
             raise readable_from(error, self._files[0].path, lost.first_offset, next_offset)
         skipped.append(lost)
 

@@ -1200,7 +1200,10 @@ class UnreadablePage:
         self.behind = self.lost[-1] + 1
 
     def run(self, command: str, *arguments: str) -> tuple[int, list[str], str]:
-        program = [sys.executable, "-m", "segstore", command, str(self.path), *arguments]
+        return self.command(command, str(self.path), *arguments)
+
+    def command(self, *arguments: str) -> tuple[int, list[str], str]:
+        program = [sys.executable, "-m", "segstore", *arguments]
         done = subprocess.run(
             program,
             env=self._environment,
@@ -1217,7 +1220,10 @@ class UnreadablePage:
         return subprocess.check_output(command, env=self._environment, text=True, timeout=120)
 
     def cat(self, *arguments: str) -> tuple[int, list[int], str]:
-        code, lines, errors = self.run("cat", "-f", "%o\n", *arguments)
+        return self.cat_file(str(self.path), *arguments)
+
+    def cat_file(self, path: str, *arguments: str) -> tuple[int, list[int], str]:
+        code, lines, errors = self.command("cat", path, "-f", "%o\n", *arguments)
         return code, [int(line) for line in lines], errors
 
 
@@ -1236,6 +1242,25 @@ def test_what_lies_around_a_page_that_cannot_be_read(unreadable):
     assert unreadable.cat("-o", str(behind))[:2] == (0, list(range(behind, LARGE_RECORDS + 1)))
     assert unreadable.cat("-o", str(first - 2), "-c", "2") == (0, [first - 2, first - 1], "")
     assert unreadable.cat("-o", str(behind), "-c", "1") == (0, [behind], "")
+
+
+def test_a_file_alone_around_a_page_that_cannot_be_read(unreadable):
+    """[DUR-33] Case 17, 35: `cat FILE` and `dump FILE` show what the disk gives out."""
+    first, behind = unreadable.lost[0], unreadable.behind
+    file = f"{unreadable.path}/{0:020}.log"
+    after = list(range(behind, LARGE_RECORDS))
+    code, found, errors = unreadable.cat_file(file)
+    assert (code, found) == (1, list(range(first)))
+    assert "ReadIOError" in errors
+    assert f"the next readable offset is {behind}: `segstore cat -o {behind} {file}`" in errors
+    assert unreadable.cat_file(file, "-o", str(behind))[:2] == (0, after)
+    code, found, errors = unreadable.cat_file(file, "--skip-damaged")
+    assert (code, found) == (1, [*range(first), *after])
+    assert f"left out: {0:020}.log" in errors
+    code, lines, errors = unreadable.command("dump", file)
+    assert code == 1
+    assert sum(line.startswith("baseOffset: ") for line in lines) == first
+    assert f"position {5 * PAGE}: the disk cannot read this" in errors
 
 
 FETCHES = """

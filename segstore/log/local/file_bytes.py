@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import ScanResult, scan_batches
 from segstore.config import MAX_LONG
-from segstore.errors import LogTruncatedError
+from segstore.errors import LogTruncatedError, ReadIOError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -123,3 +123,16 @@ class FileBytes:
         if table:
             headers["position"] += start_position
         return headers, result._replace(stop=stop, valid_bytes=start_position + result.valid_bytes)
+
+    def first_header(self) -> BatchHeaders | None:
+        """Return the header of the first batch; None if it is not whole, or cannot be read.
+
+        No byte after the batch is read: the disk may not be able to [DUR-33].
+        """
+        try:
+            prefix = self.read(0, min(_LENGTH_END, self.size_bytes))
+            end = min(_LENGTH_END + int.from_bytes(prefix[8:]), self.size_bytes)
+            headers, _ = self.scan(start_position=0, end_position=end, max_batches=1)
+        except ReadIOError:
+            return None
+        return headers if len(headers) else None
