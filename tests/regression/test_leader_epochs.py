@@ -217,6 +217,35 @@ def test_an_offset_beyond_the_next_segment_speaks_of_no_epoch(
             assert log.report.doubtful_epochs is None
 
 
+@pytest.mark.parametrize("start", [0, 3])
+@pytest.mark.parametrize("stop", [of_a_broker, of_a_killed_broker])
+def test_epochs_that_are_rebuilt_are_not_contradicted_by_the_same_batches(
+    tmp_path, stop: Callable[[Path], None], start: int, capsys
+):
+    """[DUR-7, DUR-21] A bit of the epoch of a batch had flipped: `recover` left a finding.
+
+    The batches contradict each other, not the checkpoint: the next rebuild gives the same epochs.
+    """
+    path = tmp_path / "o-0"
+    with segstore.open(path) as log:
+        for _ in range(3):
+            log.append_as_leader(batch([(None, b"1"), (None, b"2")]), 2)
+    stop(path)
+    (path / LEADER_EPOCH_CHECKPOINT).unlink()
+    (tmp_path / LOG_START_OFFSET_CHECKPOINT).write_text(f"0\n1\no 0 {start}\n")
+    file = path / name_of(0)
+    flip_bit(file, file.stat().st_size // 3 + 14)  # in the second batch
+    expected = [(2, 0), (258, 2)] if start == 0 else [(258, start)]
+
+    assert main(["recover", str(path)]) == 0
+    assert "not repaired" not in printed(capsys)
+    assert (path / LEADER_EPOCH_CHECKPOINT).read_text() == file_of(*expected)
+    assert main(["verify", str(path)]) == 0
+    with segstore.open(path) as log:
+        assert (log.report.rebuilt, log.report.doubtful_epochs) == ([], None)
+        assert [*log.leader_epochs] == expected
+
+
 # ---- epochs of a log that is not read ------------------------------------------------------------
 # Neither the checkpoint of epochs nor a ``.log`` could be read: an open lost the epochs for good.
 #

@@ -92,15 +92,23 @@ def find_epochs(  # noqa: PLR0913 - where it looks, and what decides
             return FoundEpochs(entries, latest, latest)
         again, why = read_checkpoint(directory, is_for_writing=is_for_writing)
         if again == entries:  # no writer beside has changed it
-            entries, batches = _of_batches(
-                segments, log_start_offset, is_for_writing=is_for_writing
-            )
+            told = entries
+            entries, _ = _of_batches(segments, log_start_offset, is_for_writing=is_for_writing)
+            if _from_start(told, log_start_offset) == _from_start(entries, log_start_offset):
+                return FoundEpochs(told, latest, latest)  # the batches contradict each other
             return FoundEpochs(entries, latest, latest, contradiction=said, is_rebuilt=True)
         entries = again
     entries, batches = _of_batches(segments, log_start_offset, is_for_writing=is_for_writing)
     latest = entries[-1] if entries else None
     has_bytes = any(segment.size_bytes for segment in segments)
     return FoundEpochs(entries, latest, None, batches, why, is_rebuilt=has_bytes)
+
+
+def _from_start(entries: tuple[EpochEntry, ...], log_start_offset: int) -> tuple[EpochEntry, ...]:
+    """Return *entries* as an open writes them: the first that counts begins at the log start."""
+    cache = LeaderEpochFileCache(None, entries)
+    cache.truncate_from_start(log_start_offset)
+    return cache.entries
 
 
 def read_checkpoint(
