@@ -127,12 +127,12 @@ def _judge(  # noqa: PLR0913 - an index, and what it is compared with
     next_base_offset: int | None,
 ) -> tuple[int, str, int | None] | None:
     """Return which entry is wrong, how, and its offset; None when none is."""
-    judged = used
-    if next_base_offset is not None and scan.stop == "complete":
+    judged, problem = used, _judge_order(kind, used, base_offset)
+    if problem is None and next_base_offset is not None and scan.stop == "complete":
         offsets = used["relative_offset"].astype(np.int64) + base_offset
         judged = used[~((offsets >= scan.next_offset) & (offsets < next_base_offset))]
     judge = _judge_offsets if kind == "index" else _judge_times
-    problem = judge(judged, base_offset, rows, scan)
+    problem = problem or judge(judged, base_offset, rows, scan)
     if problem is None:
         return None
     number, found = problem
@@ -174,16 +174,32 @@ def _first(wrong: NDArray[np.bool_]) -> int | None:
     return int(found[0]) if len(found) else None
 
 
+def _judge_order(kind: str, entries: NDArray[np.void], base_offset: int) -> _Problem | None:
+    """Offsets increase, and times; so entries for a gap behind the segment are the last ones."""
+    offsets = entries["relative_offset"].astype(np.int64) + base_offset
+    if kind == "index":
+        falling = _first(np.diff(offsets) <= 0)
+        if falling is None:
+            return None
+        number = falling + 1
+        return number, f"offset {offsets[number]} follows {offsets[falling]}: offsets must increase"
+    times = entries["timestamp"].astype(np.int64)
+    falling = _first((np.diff(times) <= 0) | (np.diff(offsets) < 0))
+    if falling is None:
+        return None
+    number = falling + 1
+    return number, (
+        f"time {times[number]} at offset {offsets[number]} follows time {times[falling]} at "
+        f"{offsets[falling]}: both must increase"
+    )
+
+
 def _judge_offsets(
     entries: NDArray[np.void], base_offset: int, rows: NDArray[np.void], scan: ScanResult
 ) -> _Problem | None:
     """Every entry points at the start of a batch that begins at or below the entry's offset."""
     positions = entries["position"].astype(np.int64)
     offsets = entries["relative_offset"].astype(np.int64) + base_offset
-    falling = _first(np.diff(offsets) <= 0)
-    if falling is not None:
-        number = falling + 1
-        return number, f"offset {offsets[number]} follows {offsets[falling]}: offsets must increase"
     known = positions < scan.valid_bytes
     row_numbers = np.searchsorted(rows["position"], positions[known])
     at_batch = np.zeros(len(entries), dtype=bool)
@@ -206,19 +222,12 @@ def _judge_offsets(
     return None
 
 
-def _judge_times(  # noqa: PLR0911 - a return for each thing that can be wrong
+def _judge_times(
     entries: NDArray[np.void], base_offset: int, rows: NDArray[np.void], scan: ScanResult
 ) -> _Problem | None:
-    """Times increase, and up to an entry's offset no batch is later than the entry says."""
+    """Up to an entry's offset no batch is later than the entry says."""
     times = entries["timestamp"].astype(np.int64)
     offsets = entries["relative_offset"].astype(np.int64) + base_offset
-    falling = _first((np.diff(times) <= 0) | (np.diff(offsets) < 0))
-    if falling is not None:
-        number = falling + 1
-        return number, (
-            f"time {times[number]} at offset {offsets[number]} follows time {times[falling]} at "
-            f"{offsets[falling]}: both must increase"
-        )
     if len(rows) == 0:
         return (0, "the segment is empty") if len(entries) and scan.stop == "complete" else None
     bad = _first((offsets < base_offset) | (offsets >= scan.next_offset))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pytest
 
 from segstore._core import Directory, LogSegment, SegmentContext
@@ -13,6 +14,7 @@ from segstore.log.check.index_check import index_findings
 from segstore.log.files.checkpoints import LogState
 from segstore.log.files.missing_records_file import note_ranges
 from segstore.log.findings.finding import Records
+from segstore.log.local.missing_records import INDEX_ENTRIES
 from segstore.records.compression import codec_table
 from tests.kits.damaged_logs import batches_of
 
@@ -173,6 +175,25 @@ def test_entries_in_a_gap_are_proof_and_no_damage(partition, check):
     assert (found.first_offset, found.last_offset, found.lost) == (30, 39, ((30, 39),))
     assert found.records is Records.MISSING
     assert not found.repaired
+
+
+@pytest.mark.parametrize("offsets", [(15, 9), (17, 15)])
+@pytest.mark.parametrize("kind", BOTH)
+def test_an_entry_in_a_gap_before_a_lower_one_is_damage(partition, check, kind, offsets):
+    """[DUR-7, DUR-53] A bit of it had flipped: no check named it, an open rebuilt it."""
+    cut(partition, 10)
+    path = file(partition, 20, kind)
+    entries = np.fromfile(path, INDEX_ENTRIES[kind])
+    entries = entries[entries["relative_offset"] < 10]
+    entries["relative_offset"][-2:] = offsets
+    path.write_bytes(entries.tobytes())
+
+    (found,) = check.indexes(20)
+    assert (found.code.value, found.file, found.records) == (
+        "INDEX_CORRUPT",
+        path.name,
+        Records.NONE,
+    )
 
 
 def without_indexes(partition: Path) -> None:
