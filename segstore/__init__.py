@@ -21,7 +21,7 @@ from segstore.errors import *  # noqa: F403 - the names of errors.__all__
 
 if TYPE_CHECKING:
     from segstore._core import Record
-    from segstore.config import LogConfig
+    from segstore.config.log_config import LogConfig
     from segstore.log.check.verify_report import VerifyReport
     from segstore.log.file_records import FileRecords
     from segstore.log.local.segment import Segment
@@ -80,7 +80,7 @@ _HOMES = {
     "Isolation": "segstore.types",
     "Log": "segstore.log.unified_log",
     "LogAppendInfo": "segstore.types",
-    "LogConfig": "segstore.config",
+    "LogConfig": "segstore.config.log_config",
     "LogManager": "segstore.manager.log_manager",
     "LogOffsetMetadata": "segstore.types",
     "LogOffsetSnapshot": "segstore.log.log_offsets",

@@ -6,8 +6,8 @@ import operator
 import os
 from typing import Any, Final, NoReturn
 
-from segstore.config import MAX_INT, MAX_LONG, MIN_LONG
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
+from segstore.number_limits import MAX_INT, MAX_LONG, MIN_LONG
 from segstore.record_rows import no_time, record_timestamp, timestamp_in_ms
 from segstore.types import AppendOrigin, Isolation
 

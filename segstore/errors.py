@@ -22,7 +22,8 @@ __all__ = [
     "CorruptLogError", "CorruptRecordError", "CorruptSnapshotError", "DirectoryReplacedError",
     "DiskFullError",
     "ForkedHandleError", "FsyncFailedError", "IllegalArgumentError", "IllegalStateError",
-    "InconsistentTopicIdError", "IndexOffsetOverflowError", "InternalError", "InvalidEpochError",
+    "InconsistentTopicIdError", "IndexOffsetOverflowError", "InternalError",
+    "InvalidConfigurationError", "InvalidEpochError",
     "InvalidOffsetError", "InvalidProducerEpochError", "InvalidRecordError",
     "InvalidTimestampError", "InvalidTopicError", "InvalidTxnStateError", "LimitExceededError",
     "LogLockedError", "LogNotFoundError", "LogPermissionError", "LogReadOnlyError",
@@ -248,6 +249,10 @@ class IllegalArgumentError(SegstoreError, ValueError):
 
 class ArgumentTypeError(IllegalArgumentError, TypeError):
     """An argument has the wrong type."""
+
+
+class InvalidConfigurationError(IllegalArgumentError):
+    """A setting is unknown, or contradicts another (Kafka ``InvalidConfigurationException``)."""
 
 
 class RecordTypeError(SegstoreError, TypeError):

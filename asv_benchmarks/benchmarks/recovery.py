@@ -9,7 +9,7 @@ import os
 
 import segstore.log.local.segment as segments
 from segstore import _core
-from segstore.config import LogConfig
+from segstore.config.log_config import LogConfig
 from segstore.records.compression import codec_table
 
 from .common import ScratchDirectory, TimedAlone, speed_ratio

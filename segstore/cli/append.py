@@ -232,7 +232,7 @@ def chunks_of_lines(descriptor: int, delimiter: bytes) -> Iterator[list[bytes]]:
 def open_target(arguments: argparse.Namespace) -> Iterator[Append]:
     """Open the partition or topic and give the function that appends a list of records to it."""
     import segstore
-    from segstore.config import LogConfig
+    from segstore.config.log_config import LogConfig
 
     properties = {"compression.type": CODECS[arguments.codec], **topic_settings(arguments.settings)}
     config = LogConfig.from_properties(properties)
@@ -269,22 +269,23 @@ def topic_settings(settings: Iterable[str]) -> dict[str, str]:
     """
     from dataclasses import fields
 
-    from segstore.config import LogConfig
+    from segstore.config.log_config import LogConfig, key_name
 
-    kinds = {known.name.replace("_", "."): str(known.type) for known in fields(LogConfig)}
+    kinds = {key_name(known.name): str(known.type) for known in fields(LogConfig)}
     properties = {}
     for setting in settings:
         key, found, value = setting.partition("=")
         if not found:
             raise UsageError(f"-X: {setting!r} is not KEY=VALUE")
-        kind = kinds.get(key.replace("_", ".").replace("-", "."))
+        name = key.replace("_", ".").replace("-", ".")
+        kind = kinds.get(name)
         if kind is None:
             near = get_close_matches(key, kinds, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(kinds))}"
             raise UsageError(f"-X: there is no setting {key!r}: {hint}")
         if kind == "bool" and value.strip().lower() not in {"true", "false"}:
             raise UsageError(f"-X: {key} is true or false, not {value!r}")
-        properties[key] = value
+        properties[name] = value
     return properties
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 import segstore._core as _core
-from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import InvalidOffsetError, InvalidRecordError, RecordBatchTooLargeError
 from segstore.log.files.checkpoints import LOCK
 from segstore.log.files.profile import Profile
@@ -23,6 +22,7 @@ from segstore.log.producers.producer_input import (
     check_offsets_ascend,
     end_of_last_gap,
 )
+from segstore.number_limits import MAX_INT, MAX_LONG
 from segstore.records.compression import compression_level
 from segstore.records.record_builder import build_batches, codec_of
 from segstore.types import CURRENT_MAGIC, AppendOrigin, Codec, LogAppendInfo
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         EncodedBatches,
         LogValidator,
     )
-    from segstore.config import LogConfig
+    from segstore.config.log_config import LogConfig
     from segstore.log.durability import Durability
     from segstore.log.log_writer import LogWriter
     from segstore.log.producers.producer_analysis import AppendRequest

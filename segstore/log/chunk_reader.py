@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import numpy as np
 
 from segstore._core import scan_batches
-from segstore.config import MIN_LONG
 from segstore.errors import CorruptLogError, CorruptRecordError, ReadIOError, SegstoreError
 from segstore.log.damage_errors import DAMAGE, batch_behind_damage, explain, file_of, undecided
 from segstore.log.files.recovery_advice import salvage_hint
 from segstore.log.local.local_log import out_of_range
 from segstore.log.split_offsets import Span, split_offsets
+from segstore.number_limits import MIN_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from segstore._core import scan_batches
-from segstore.config import MAX_LONG
 from segstore.errors import (
     CodecError,
     CorruptLogError,
@@ -23,6 +22,7 @@ from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.files.recovery_advice import way_on
 from segstore.log.local.file_bytes import FileBytes
 from segstore.log.recovery.readable_batches import batch_of, next_readable_offset, stretches_of
+from segstore.number_limits import MAX_LONG
 
 if TYPE_CHECKING:
     from segstore._core import CodecTable

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from segstore.config import MAX_LONG
 from segstore.errors import FsyncFailedError, IllegalArgumentError
+from segstore.number_limits import MAX_LONG
 
 if TYPE_CHECKING:
-    from segstore.config import LogConfig
+    from segstore.config.log_config import LogConfig
     from segstore.errors import SegstoreError
 
 MAX_SECONDS: Final = MAX_LONG // 1_000_000_000  # 292 years, in ns

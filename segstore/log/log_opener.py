@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import segstore._core as _core
 from segstore.arguments import path_text
-from segstore.config import MAX_INT
 from segstore.errors import (
     CorruptCheckpointError,
     IllegalArgumentError,
@@ -50,6 +49,7 @@ from segstore.log.recovery.recovery_report import RecoveryReport
 from segstore.log.recovery.view import LogView
 from segstore.log.remote_tier import is_remote_log_enabled
 from segstore.log.unified_log import Log, UnifiedLog
+from segstore.number_limits import MAX_INT
 from segstore.records.compression import codec_table, require_codec
 from segstore.records.record_builder import codec_of
 

@@ -16,7 +16,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from segstore._core import AbortedTransactions, FetchedBytes, ReadLane, SegmentSlice
-from segstore.config import MAX_INT, MAX_LONG, MIN_LONG
 from segstore.errors import CorruptLogError, CorruptRecordError, ReadIOError, SegstoreError
 from segstore.log.chunk_reader import ChunkReader
 from segstore.log.committed_view import CommittedEnd, LogMoment
@@ -40,6 +39,7 @@ from segstore.log.open_transaction import OpenTransaction
 from segstore.log.readable_chunks import ReadableChunks, settle_transactions
 from segstore.log.remote_tier import fetch_tiered_offset, only_in_remote_storage
 from segstore.log.scan import LogScan
+from segstore.number_limits import MAX_INT, MAX_LONG, MIN_LONG
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.types import (
     CONTROL_FLAG,

@@ -52,7 +52,7 @@ from segstore.log.salvage.salvage_target import SalvageTarget
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segstore.config import LogConfig
+    from segstore.config.log_config import LogConfig
     from segstore.log.unified_log import UnifiedLog
     from segstore.types import TopicPartition
 

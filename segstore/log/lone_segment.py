@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from segstore._core import Directory, base_offset_of
 from segstore.arguments import flag, integer, isolation_of, path_text, refuse_pickle
-from segstore.config import MAX_LONG
 from segstore.errors import LogNotFoundError, NotALogError
 from segstore.log.files.partition_directory import parse_directory_name
 from segstore.log.files.partition_path import absolute_path
@@ -17,6 +16,7 @@ from segstore.log.local.file_bytes import FileBytes
 from segstore.log.readable_chunks import ReadableChunks, settle_transactions
 from segstore.log.recovery.recovery_report import RecoveryReport
 from segstore.log.scan import LogScan, check_range, skips_damage, timestamp_bounds
+from segstore.number_limits import MAX_LONG
 from segstore.records.compression import codec_table
 from segstore.types import CURRENT_MAGIC, Isolation, TopicPartition
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal, Unpack
 
-    from segstore.config import LogConfig, LogSettings
+    from segstore.config.log_config import LogConfig, LogSettings
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
     from segstore.log.remote_tier import RemoteOffsetReader
     from segstore.log.unified_log import UnifiedLog

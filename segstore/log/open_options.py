@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Unpack
 
 from segstore.arguments import callback, flag, instance, path_text
-from segstore.config import LogConfig, LogSettings, refuse_unknown
+from segstore.config.log_config import LogConfig, LogSettings, refuse_unknown
 from segstore.errors import IllegalArgumentError
 from segstore.log.durability import Durability
 from segstore.log.files.partition_directory import parse_directory_name

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 
 from segstore._core import AbortedTransactions, ColumnDecoder, iterate_raw_records, scan_batches
-from segstore.config import MAX_LONG
 from segstore.errors import CorruptRecordError, ReadIOError, SegstoreError
 from segstore.log.chunk_reader import CHUNK_BYTES, Chunk
 from segstore.log.damage_errors import DAMAGE, readable_from
@@ -23,6 +22,7 @@ from segstore.log.recovery.readable_batches import (
     stretches_of,
 )
 from segstore.log.recovery.salvage_report import LostRange
+from segstore.number_limits import MAX_LONG
 from segstore.records.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, decode_to_batches
 from segstore.records.control_record import ControlRecordType, parse_control_key
 from segstore.types import CONTROL_FLAG, CURRENT_MAGIC, TRANSACTIONAL_FLAG

@@ -13,7 +13,7 @@ from segstore.errors import IllegalArgumentError
 from segstore.log.remote_tier import RemoteTier, is_remote_log_enabled
 
 if TYPE_CHECKING:
-    from segstore.config import LogConfig
+    from segstore.config.log_config import LogConfig
     from segstore.log.files.checkpoint_store import CheckpointStore
     from segstore.log.flusher import LogFlusher
     from segstore.log.local.local_log import LocalLog

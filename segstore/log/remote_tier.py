@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
-from segstore.config import MAX_LONG
 from segstore.errors import IllegalStateError, OffsetOutOfRangeError
 from segstore.log.files.topic_names import (
     CLUSTER_METADATA_TOPIC,
@@ -18,13 +17,14 @@ from segstore.log.files.topic_names import (
     REMOTE_LOG_METADATA_TOPIC,
 )
 from segstore.log.local.timestamp_lookup import UNKNOWN_OFFSET, fetch_offset
+from segstore.number_limits import MAX_LONG
 from segstore.types import NO_TIMESTAMP, FileTimestampAndOffset, SpecialTimestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from segstore._core import Directory
-    from segstore.config import LogConfig
+    from segstore.config.log_config import LogConfig
     from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment

@@ -27,7 +27,7 @@ from segstore.log.local.local_log import out_of_range
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from segstore.config import LogConfig
+    from segstore.config.log_config import LogConfig
     from segstore.log.files.checkpoint_store import CheckpointStore
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment

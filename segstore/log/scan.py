@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_records
 from segstore.arguments import integer, names, positive, refuse_pickle, timestamp
-from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import IllegalArgumentError, SegstoreError
 from segstore.log.header_count import count_in_headers
+from segstore.number_limits import MAX_LONG, MIN_LONG
 from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,

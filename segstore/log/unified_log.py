@@ -28,7 +28,7 @@ from segstore.arguments import (
     seconds,
 )
 from segstore.arguments import timestamp as timestamp_of
-from segstore.config import MAX_INT, MAX_LONG, LogConfig
+from segstore.config.log_config import LogConfig
 from segstore.errors import (
     DiskFullError,
     FsyncFailedError,
@@ -67,6 +67,7 @@ from segstore.log.scan import check_range, skips_damage, timestamp_bounds
 from segstore.log.shutdown import suppress_repeated_error
 from segstore.log.topic_identity import TopicIdentity
 from segstore.log.truncation import Truncation
+from segstore.number_limits import MAX_INT, MAX_LONG
 from segstore.records.compression import require_codec
 from segstore.records.memory_records import MemoryRecords
 from segstore.records.message_set_reader import MAX_CHUNK_BYTES, MessageSetReader

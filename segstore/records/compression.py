@@ -15,7 +15,7 @@ from segstore.records import gzip_codec, lz4_codec, snappy_codec, zstd_codec
 from segstore.types import Codec
 
 if TYPE_CHECKING:
-    from segstore.config import LogConfig
+    from segstore.config.log_config import LogConfig
 
 __all__ = ["codec_providers", "codec_table", "compression_level"]
 

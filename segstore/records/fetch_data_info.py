@@ -12,8 +12,8 @@ from segstore._core import (
     scan_batches,
 )
 from segstore.arguments import refuse_pickle
-from segstore.config import MAX_LONG
 from segstore.errors import SegstoreError
+from segstore.number_limits import MAX_LONG
 from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,

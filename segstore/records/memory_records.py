@@ -13,8 +13,8 @@ from segstore._core import (
     wall_clock_ms,
 )
 from segstore.arguments import flag, integer_within
-from segstore.config import MAX_INT, MAX_LONG, MAX_SHORT
 from segstore.errors import ArgumentTypeError, IllegalArgumentError, RecordTypeError
+from segstore.number_limits import MAX_INT, MAX_LONG, MAX_SHORT
 from segstore.record_rows import record_timestamp
 from segstore.records.compression import codec_table
 from segstore.records.record_batch import RecordBatch

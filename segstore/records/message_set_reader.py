@@ -15,8 +15,8 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from segstore.arguments import function, integer_within
-from segstore.config import MAX_INT
 from segstore.errors import CorruptRecordError, LimitExceededError
+from segstore.number_limits import MAX_INT
 from segstore.records.message_set_receive import FETCH_MAX_BYTES
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore.arguments import integer_within
-from segstore.config import MAX_INT
 from segstore.errors import (
     ArgumentTypeError,
     CorruptRecordError,
@@ -26,6 +25,7 @@ from segstore.errors import (
     ReceiveError,
     TransferTimeoutError,
 )
+from segstore.number_limits import MAX_INT
 from segstore.records.error_mapping import error_for
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.records.message_set_send import ERROR_CODE_BYTES, HEADER, LENGTH_BYTES

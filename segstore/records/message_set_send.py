@@ -23,8 +23,8 @@ import struct
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from segstore.arguments import integer_within
-from segstore.config import MAX_INT, MAX_SHORT
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
+from segstore.number_limits import MAX_INT, MAX_SHORT
 from segstore.records.error_mapping import ErrorCode, code_for
 from segstore.records.transferable_channel import (
     TransferableChannel,

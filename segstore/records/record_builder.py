@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from segstore.config import LogConfig
+    from segstore.config.log_config import LogConfig
 
     class HasArrowStream(Protocol):
         """A table, or a stream of one."""

@@ -16,8 +16,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from segstore.arguments import integer_within
-from segstore.config import MAX_INT
 from segstore.errors import ArgumentTypeError, IllegalArgumentError, SendError, TransferTimeoutError
+from segstore.number_limits import MAX_INT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import Directory
-from segstore.config import MAX_LONG
 from segstore.errors import CorruptCheckpointError, SegstoreError
 from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.files.checkpoints import (
@@ -23,6 +22,7 @@ from segstore.log.files.checkpoints import (
     read_topic_id,
 )
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+from segstore.number_limits import MAX_LONG
 
 if TYPE_CHECKING:
     import uuid

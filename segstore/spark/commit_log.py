@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import Barrier, FileBarrier
-from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import CorruptCheckpointError, IllegalStateError, SegstoreError
 from segstore.log.files.partition_directory import directory_name, parse_directory_name
+from segstore.number_limits import MAX_INT, MAX_LONG
 from segstore.spark.staged_file import STAGED_PREFIX, StagedBatch
 from segstore.spark.staged_write import StagedPart
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 from pyspark.sql.datasource import InputPartition
 
-from segstore.config import MAX_LONG, MIN_LONG
+from segstore.number_limits import MAX_LONG, MIN_LONG
 from segstore.spark.conditions import ConnectorOptionError
 from segstore.spark.driver_warning import warn
 from segstore.spark.log_source import source_of

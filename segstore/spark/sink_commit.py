@@ -13,10 +13,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from segstore._core import Directory, wall_clock_ms
-from segstore.config import MAX_LONG
 from segstore.errors import LogLockedError, LogNotFoundError, SegstoreError
 from segstore.log.files.checkpoints import LOCK
 from segstore.manager.log_manager import open_dir
+from segstore.number_limits import MAX_LONG
 from segstore.spark.commit_log import COMMITTING, CommitLog, unfinished_commits
 from segstore.spark.driver_warning import warn
 from segstore.spark.named_commit import NamedCommit

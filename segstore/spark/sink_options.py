@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from segstore.config import LogConfig
+from segstore.config.log_config import LogConfig
 from segstore.log.files.partition_directory import check_topic
 from segstore.spark.conditions import ConnectorOptionError, option_error
 from segstore.spark.directory_option import local_directory_path

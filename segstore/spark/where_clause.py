@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from segstore.config import MAX_LONG, MIN_LONG
+from segstore.number_limits import MAX_LONG, MIN_LONG
 from segstore.spark.schema import SOURCE_COLUMNS
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from segstore.config import LogConfig
+from segstore.config.log_config import LogConfig
 from segstore.errors import CodecError, IllegalArgumentError, SegstoreError
 from segstore.records import gzip_codec, lz4_codec, zstd_codec
 from segstore.types import Codec

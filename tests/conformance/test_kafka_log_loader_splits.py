@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore._core import Directory, SegmentContext
-from segstore.config import MAX_LONG
 from segstore.errors import IllegalArgumentError
 from segstore.log.files.partition_directory import file_name
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
 from segstore.log.recovery.overflow_split import has_overflow, split_overflowed_segment
+from segstore.number_limits import MAX_LONG
 from segstore.records.compression import codec_table
 from tests.kits.kafka_loading import close_quietly, load_as_kafka
 from tests.kits.overflow_kit import (

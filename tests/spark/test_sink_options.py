@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from segstore.config import LogConfig
+from segstore.config.log_config import LogConfig
 from segstore.errors import IllegalArgumentError
 from segstore.spark.datasource import SegstoreDataSource
 from segstore.spark.sink_options import parse_sink_options

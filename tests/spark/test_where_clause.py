@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from segstore.config import MAX_LONG, MIN_LONG
+from segstore.number_limits import MAX_LONG, MIN_LONG
 from segstore.spark.where_clause import Narrowing, narrowing_of
 
 TIMES = {"'2024-01-01'": 1_704_067_200_000_000, "timestamp '1970-01-01 00:00:00.0015Z'": 1_500}

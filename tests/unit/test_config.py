@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from segstore import LogConfig
-from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import IllegalArgumentError
+from segstore.number_limits import MAX_INT, MAX_LONG
 
 
 def test_defaults_are_those_of_kafka():

@@ -36,8 +36,9 @@ def test_every_name_is_listed_once_and_can_be_had():
 def test_the_engine_is_loaded_when_it_is_asked_for():
     """An import costs the errors and nothing else."""
     script = (
-        "import sys, segstore; print(sorted({'numpy', 'segstore._core', 'segstore.config'}"
-        " & {*sys.modules})); segstore.open; print('segstore._core' in sys.modules)"
+        "import sys, segstore; "
+        "print(sorted({'numpy', 'segstore._core', 'segstore.config'} & {*sys.modules})); "
+        "segstore.open; print('segstore._core' in sys.modules)"
     )
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)

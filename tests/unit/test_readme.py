@@ -18,7 +18,7 @@ import pytest
 
 import segstore
 from segstore.cli.broker_sample import extract_broker_sample
-from segstore.config import LogConfig
+from segstore.config.log_config import LogConfig
 from segstore.log.scan import LogScan
 from segstore.spark.java_home import find_java_home
 

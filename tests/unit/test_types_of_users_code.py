@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import segstore
-from segstore.config import LogConfig, LogSettings
+from segstore.config.log_config import LogConfig, LogSettings
 from segstore.log.open_options import OpenKeywords
 
 pytest.importorskip("mypy")

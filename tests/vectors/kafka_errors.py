@@ -22,6 +22,9 @@ OURS: dict[str, tuple[type[Exception], ...]] = {
         errors.IllegalArgumentError,
         errors.UnsupportedFormatError,
     ),
+    "ArithmeticException": (errors.IllegalArgumentError,),  # memory for no thread
+    "ConfigException": (errors.IllegalArgumentError,),
+    "InvalidConfigurationException": (errors.InvalidConfigurationError,),
     "IllegalStateException": (errors.IllegalStateError,),
     "KafkaStorageException": (errors.CorruptCheckpointError,),
     "NumberFormatException": (errors.CorruptCheckpointError, errors.IllegalArgumentError),

@@ -8,7 +8,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from segstore._core import base_offset_of
-from segstore.config import LogConfig
+from segstore.config.log_config import LogConfig
 from segstore.errors import SegstoreError
 from segstore.log.durability import Durability
 from segstore.log.files.profile import Profile

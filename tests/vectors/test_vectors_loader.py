@@ -7,7 +7,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from segstore._core import Environment
-from segstore.config import LogConfig
+from segstore.config.log_config import LogConfig
 from segstore.errors import SegstoreError
 from segstore.log.files.stored_state import StoredState
 from segstore.log.log_environment import LogEnvironment

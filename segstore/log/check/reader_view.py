@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from segstore._core import PublishedEnd, SegmentContext
-from segstore.config import LogConfig
+from segstore.config.log_config import LogConfig
 from segstore.log.files.background import BackgroundWorker
 from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.files.partition_path import (

@@ -16,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import FileBarrier, crc32c
-from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import (
     CorruptCheckpointError,
     LimitExceededError,
@@ -25,6 +24,7 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.files.parsed_file import read_parsed
+from segstore.number_limits import MAX_INT, MAX_LONG
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ import struct
 from typing import Final, NamedTuple
 
 from segstore._core import crc32c
-from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import CorruptCheckpointError
 from segstore.log.files.partition_directory import file_name
+from segstore.number_limits import MAX_INT, MAX_LONG
 
 CHECKSUM_SIDECAR_SUFFIX: Final = "segsum"
 BLOCK_BYTES: Final = 65536

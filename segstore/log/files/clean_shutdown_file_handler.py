@@ -11,9 +11,9 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, FileBarrier
-from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import SegstoreError
 from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES
+from segstore.number_limits import MAX_LONG, MIN_LONG
 
 if TYPE_CHECKING:
     from segstore._core import Directory

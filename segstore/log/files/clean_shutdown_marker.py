@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from segstore._core import crc32c
-from segstore.config import MAX_LONG
+from segstore.number_limits import MAX_LONG
 from segstore.types import EpochEntry
 
 _LATER: Final = (

@@ -10,7 +10,6 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, DataFile, FileBarrier
-from segstore.config import MAX_LONG
 from segstore.errors import (
     FsyncFailedError,
     LimitExceededError,
@@ -33,6 +32,7 @@ from segstore.log.files.checkpoints import (
 )
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
+from segstore.number_limits import MAX_LONG
 
 if TYPE_CHECKING:
     from segstore._core import Directory

@@ -26,7 +26,6 @@ from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, FileBarrier, crc32c
-from segstore.config import MAX_LONG
 from segstore.errors import (
     LimitExceededError,
     LogPermissionError,
@@ -36,6 +35,7 @@ from segstore.errors import (
 from segstore.log.files.checkpoints import MISSING_RECORDS
 from segstore.log.files.kept_aside import keep_aside, kept_aside
 from segstore.log.files.prepared_file import PreparedFile
+from segstore.number_limits import MAX_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from segstore._core import Barrier, FileBarrier
-from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import DiskFullError
 from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
@@ -18,6 +17,7 @@ from segstore.log.files.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     LogState,
 )
+from segstore.number_limits import MAX_INT, MAX_LONG
 from segstore.types import EpochEntry
 
 if TYPE_CHECKING:

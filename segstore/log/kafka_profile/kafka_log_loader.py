@@ -11,7 +11,6 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from segstore._core import base_offset_of
-from segstore.config import MAX_LONG
 from segstore.errors import (
     CorruptCheckpointError,
     CorruptIndexError,
@@ -38,6 +37,7 @@ from segstore.log.local.transaction_index import LOADED_VERSIONS, TransactionInd
 from segstore.log.producers.producer_state_rebuild import rebuild_producer_state
 from segstore.log.recovery.loaded_log import LoadedLog
 from segstore.log.recovery.overflow_split import split_overflowed_segment
+from segstore.number_limits import MAX_LONG
 from segstore.types import CURRENT_MAGIC, LogOffsetMetadata
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from segstore.config import MAX_INT
 from segstore.log.local.batch_search import ROW
+from segstore.number_limits import MAX_INT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from segstore.config import MAX_INT
 from segstore.errors import CorruptRecordError, LogNotFoundError, ReadIOError, SegstoreError
+from segstore.number_limits import MAX_INT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

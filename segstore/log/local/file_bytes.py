@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import ScanResult, scan_batches
-from segstore.config import MAX_LONG
 from segstore.errors import LogTruncatedError, ReadIOError
+from segstore.number_limits import MAX_LONG
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

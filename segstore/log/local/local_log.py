@@ -21,7 +21,6 @@ from segstore._core import (
     close_segments_quietly,
 )
 from segstore.arguments import integer
-from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import (
     AlreadyExistsError,
     ClosedError,
@@ -53,6 +52,7 @@ from segstore.log.local.segment import Segment, roll_jitter_ms, segment_context
 from segstore.log.local.transaction_index import TransactionIndexes
 from segstore.log.local.truncation_history import TruncationHistory
 from segstore.log.local.written_order import WrittenOrder
+from segstore.number_limits import MAX_INT, MAX_LONG
 from segstore.types import CURRENT_MAGIC, LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
         PublishedEnd,
         SegmentContext,
     )
-    from segstore.config import LogConfig
+    from segstore.config.log_config import LogConfig
     from segstore.log.files.background import Scheduler
     from segstore.log.local.checksum_sidecars import ChecksumSidecars
     from segstore.log.local.missing_records import MissingRecords

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import LogSegment, SegmentContext
 from segstore.arguments import refuse_pickle
-from segstore.config import MAX_INT, MAX_LONG
 from segstore.log.files.partition_directory import file_name
+from segstore.number_limits import MAX_INT, MAX_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import NoReturn
 
     from segstore._core import BatchHeaders, CodecTable, Directory, ScanResult
-    from segstore.config import LogConfig
+    from segstore.config.log_config import LogConfig
 
 WINDOW_BATCHES: Final = 131_072
 """Of one header table: 10 MiB."""

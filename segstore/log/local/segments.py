@@ -11,7 +11,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import in_order, size_of_segments
-from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import (
     ClosedError,
     CorruptLogError,
@@ -22,6 +21,7 @@ from segstore.errors import (
     LogNotFoundError,
     UnsupportedFormatError,
 )
+from segstore.number_limits import MAX_LONG, MIN_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

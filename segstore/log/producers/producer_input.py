@@ -13,7 +13,6 @@ import numpy as np
 
 import segstore._core as _core
 from segstore._core import EncodedBatches, LogValidator, ValidatorMetrics
-from segstore.config import MAX_INT
 from segstore.errors import (
     CorruptRecordError,
     IllegalArgumentError,
@@ -26,6 +25,7 @@ from segstore.errors import (
     UnexpectedAppendOffsetError,
 )
 from segstore.log.files.profile import Profile
+from segstore.number_limits import MAX_INT
 from segstore.records.compression import compression_level
 from segstore.records.memory_records import MemoryRecords
 from segstore.records.record_builder import codec_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from segstore._core import AppendAnalysis, BatchHeaders, CodecTable
-    from segstore.config import LogConfig
+    from segstore.config.log_config import LogConfig
 
 CODEC_OF_SOURCE = -1
 

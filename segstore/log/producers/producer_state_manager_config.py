@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from segstore.arguments import flag, integer_within
-from segstore.config import MAX_LONG
+from segstore.number_limits import MAX_LONG
 
 
 @dataclass(slots=True)

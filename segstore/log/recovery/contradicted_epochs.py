@@ -10,10 +10,10 @@ from bisect import bisect_right
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from segstore.config import MAX_LONG
 from segstore.errors import SegstoreError
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
 from segstore.log.local.segments import floor_index, next_base_offset
+from segstore.number_limits import MAX_LONG
 from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:

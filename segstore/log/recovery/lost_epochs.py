@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore.config import MAX_LONG
 from segstore.errors import SegstoreError
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
 from segstore.log.files.recovery_advice import missing_runs
 from segstore.log.recovery.log_beginning import known_log_start
 from segstore.log.recovery.lost_state import begin_without_state, lost_state
 from segstore.log.recovery.refusals import NO_DAMAGE
+from segstore.number_limits import MAX_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from segstore._core import Barrier
-from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import (
     IllegalArgumentError,
     IllegalStateError,
@@ -27,6 +26,7 @@ from segstore.log.files.partition_directory import (
     file_name,
 )
 from segstore.log.local.segment import Segment
+from segstore.number_limits import MAX_INT, MAX_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from segstore._core import SegmentContext, SegmentListing, open_segments
-from segstore.config import MAX_LONG
 from segstore.errors import (
     LogNotFoundError,
     NotALogError,
@@ -60,6 +59,7 @@ from segstore.log.recovery.overflow_split import is_overflowed
 from segstore.log.recovery.quarantine import Quarantine
 from segstore.log.recovery.readable_batches import jumped_batch, unreadable_parts
 from segstore.log.recovery.restart_marker import RestartMarker
+from segstore.number_limits import MAX_LONG
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:

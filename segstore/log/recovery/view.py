@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import is_any_replaced
-from segstore.config import MAX_LONG
 from segstore.errors import (
     CorruptLogError,
     CorruptRecordError,
@@ -51,6 +50,7 @@ from segstore.log.recovery.log_beginning import (
 )
 from segstore.log.recovery.lost_epochs import believed_state, note_maybe_missing
 from segstore.log.recovery.survey import Survey, read_small_files
+from segstore.number_limits import MAX_LONG
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:

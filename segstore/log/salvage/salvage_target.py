@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 import segstore._core as _core
-from segstore.config import MAX_INT
 from segstore.errors import CorruptLogError, ReadIOError
 from segstore.log.files.partition_directory import file_name
 from segstore.log.findings.finding import FindingCode
@@ -17,6 +16,7 @@ from segstore.log.recovery.quarantined_file import quarantine_hint
 from segstore.log.recovery.salvage_report import MAX_RANGES, LostRange
 from segstore.log.salvage.duplicates import other_batches
 from segstore.log.salvage.uncertain_transactions import uncertain_transactions, with_aborts
+from segstore.number_limits import MAX_INT
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:

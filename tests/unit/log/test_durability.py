@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from segstore import LogConfig
-from segstore.config import MAX_LONG
 from segstore.errors import IllegalArgumentError
 from segstore.log.durability import Durability
+from segstore.number_limits import MAX_LONG
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segstore._core import crc32c, decode_tuples
-from segstore.config import LogConfig
+from segstore.config.log_config import LogConfig
 from segstore.errors import (
     CodecError,
     CodecMissingError,

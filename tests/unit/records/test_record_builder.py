@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from segstore._core import Record, decode_tuples
-from segstore.config import LogConfig
+from segstore.config.log_config import LogConfig
 from segstore.errors import IllegalArgumentError, LimitExceededError, RecordTypeError
 from segstore.records.compression import codec_table
 from segstore.records.memory_records import MemoryRecords

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from segstore import LogConfig
-from segstore.config import MAX_LONG
 from segstore.log.local.segment import roll_jitter_ms
+from segstore.number_limits import MAX_LONG
 from tests.kits.log_kit import TIME, at, bases, batch
 
 HOUR = 3600 * 1000

@@ -9,53 +9,30 @@ import difflib
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
 
+from segstore.config.config_key import LIMITS, ConfigKey, ConfigType, ConfigValue
+from segstore.config.topic_keys import NO_LIMIT, SAME_AS_TOTAL, TOPIC_KEYS
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
+from segstore.number_limits import MAX_INT, MAX_LONG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-MAX_SHORT: Final = 2**15 - 1
-MAX_INT: Final = 2**31 - 1
-MAX_LONG: Final = 2**63 - 1
-MIN_LONG: Final = -(2**63)
-
-COMPRESSION_TYPES: Final = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
-
-SAME_AS_TOTAL: Final = -2
-"""A limit of the local part of a tiered log that is the one of the whole log."""
-NO_LIMIT: Final = -1
-
-_BOUNDS: Final[dict[str, tuple[int, int]]] = {
-    "segment_bytes": (1024 * 1024, MAX_INT),
-    "internal_segment_bytes": (1, MAX_INT),
-    "segment_ms": (1, MAX_LONG),
-    "segment_jitter_ms": (0, MAX_LONG),
-    "segment_index_bytes": (4, MAX_INT),
-    "index_interval_bytes": (0, MAX_INT),
-    "max_message_bytes": (0, MAX_INT),
-    "message_timestamp_before_max_ms": (0, MAX_LONG),
-    "message_timestamp_after_max_ms": (0, MAX_LONG),
-    "compression_gzip_level": (-1, 9),
-    "compression_lz4_level": (1, 17),
-    "compression_zstd_level": (-131072, 22),
-    "flush_messages": (1, MAX_LONG),
-    "flush_ms": (0, MAX_LONG),
-    "retention_ms": (-1, MAX_LONG),
-    "retention_bytes": (-1, MAX_LONG),
-    "file_delete_delay_ms": (0, MAX_LONG),
-    "local_retention_ms": (-2, MAX_LONG),
-    "local_retention_bytes": (-2, MAX_LONG),
+_NARROWER: Final = {
+    "internal_segment_bytes": (1, MAX_INT),  # Kafka: any
+    "retention_bytes": (-1, MAX_LONG),  # Kafka: any, and a negative one is no limit
     "max_decompressed_batch_bytes": (1, MAX_INT),
     "max_record_bytes": (1, MAX_INT),
 }
-_FLAGS: Final = (
-    "preallocate",
-    "remote_storage_enable",
-    "remote_log_copy_disable",
-    "remote_log_delete_on_disable",
-)
+"""Bounds that are not those of Kafka's key."""
 _MAY_BE_NONE: Final = frozenset({"segment_ms", "retention_ms", "internal_segment_bytes"})
 
+_KEYS: Final = {
+    **TOPIC_KEYS,
+    **{
+        name: ConfigKey(name, ConfigType.INT, None, "Not Kafka's: a bound on decompression.")
+        for name in ("max.decompressed.batch.bytes", "max.record.bytes")
+    },
+}
 
 CompressionType: TypeAlias = Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]
 
@@ -78,6 +55,10 @@ class LogSettings(TypedDict, total=False):
     compression_lz4_level: int
     compression_zstd_level: int
     cleanup_policy: str
+    delete_retention_ms: int
+    min_compaction_lag_ms: int
+    max_compaction_lag_ms: int
+    min_cleanable_dirty_ratio: float
     flush_messages: int
     flush_ms: int
     retention_ms: int | None
@@ -119,6 +100,10 @@ class LogConfig:
     compression_lz4_level: int = 9
     compression_zstd_level: int = 3
     cleanup_policy: str = "delete"
+    delete_retention_ms: int = 24 * 3600 * 1000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = MAX_LONG
+    min_cleanable_dirty_ratio: float = 0.5
     flush_messages: int = MAX_LONG
     flush_ms: int = MAX_LONG
     retention_ms: int | None = 7 * 24 * 3600 * 1000
@@ -146,11 +131,16 @@ class LogConfig:
                     found=repr(value),
                     expected=f"{low} to {high}",
                 )
-        self._check_choice("compression_type", COMPRESSION_TYPES)
-        self._check_choice("message_timestamp_type", ("CreateTime", "LogAppendTime"))
-        for name in _FLAGS:
-            self._check_choice(name, (False, True))
+        for name, choices in _CHOICES.items():
+            self._check_choice(name, choices)
         self._check_policy()
+        ratio: object = self.min_cleanable_dirty_ratio
+        if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 <= ratio <= 1:
+            raise IllegalArgumentError(
+                f"min_cleanable_dirty_ratio must be a number from 0 to 1, not {ratio!r}",
+                found=repr(ratio),
+                expected="0 to 1",
+            )
         if self.compression_gzip_level == 0:
             raise IllegalArgumentError(
                 "compression_gzip_level must be -1 or 1 to 9, not 0",
@@ -240,8 +230,14 @@ class LogConfig:
 
     @property
     def roll_ms(self) -> int:
-        """Age in ms at which a segment rolls; 2^63-1 when it never does."""
-        return MAX_LONG if self.segment_ms is None else self.segment_ms
+        """Age in ms at which a segment rolls; 2^63-1 when it never does.
+
+        A log that is compacted has its records in a sealed segment in time for that [CFG-13m].
+        """
+        longest = MAX_LONG if self.segment_ms is None else self.segment_ms
+        if "compact" in self.cleanup_policies:
+            return min(longest, self.max_compaction_lag_ms)
+        return longest
 
     def with_changes(self, **changes: Any) -> LogConfig:
         """Return a copy with these fields changed; return the object itself for no change.
@@ -276,22 +272,62 @@ class LogConfig:
                 found=type(properties).__name__,
                 expected="a mapping of Kafka's keys to their values",
             )
-        kinds = {field.name: str(field.type) for field in fields(cls)}
-        changes: dict[str, Any] = {}
-        for key, text in properties.items():
-            name = key.replace(".", "_").replace("-", "_")
-            kind = kinds.get(name)
-            if kind is None:
-                continue
-            if kind == "bool":
-                changes[name] = text.strip().lower() == "true"
-            elif kind == "str":
-                changes[name] = text
-            else:
-                changes[name] = _integer(key, text)
-        if changes.get("retention_ms") == -1:
-            changes["retention_ms"] = None
-        return cls(**changes)
+        known = {key_name(field.name) for field in fields(cls)}
+        given = {name: text for name, text in properties.items() if name in known}
+        return cls.from_values({name: _KEYS[name].parse(text) for name, text in given.items()})
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, ConfigValue]) -> LogConfig:
+        """Return the settings for the values of a topic's keys; others are ignored.
+
+        Raises
+        ------
+        IllegalArgumentError
+            A value is out of range.
+        """
+        names = {key_name(field.name): field.name for field in fields(cls)}
+        found = {names[name]: value for name, value in values.items() if name in names}
+        return cls(**{name: _field_value(name, value) for name, value in found.items()})
+
+
+def _field_value(name: str, value: Any) -> Any:
+    """Return what a field has for the value of its key."""
+    if isinstance(value, tuple):
+        return ",".join(value)
+    if name == "retention_ms" and value == NO_LIMIT:
+        return None
+    return max(value, NO_LIMIT) if name == "retention_bytes" else value
+
+
+def _bounds() -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield the bounds of each field that has a whole number."""
+    for field in fields(LogConfig):
+        key = _KEYS[key_name(field.name)]
+        if field.name in _NARROWER:
+            yield field.name, _NARROWER[field.name]
+        elif key.type in LIMITS:
+            low, high = LIMITS[key.type]
+            least = key.low if key.also is None else min(key.low or 0, key.also)
+            most = key.high
+            yield (
+                field.name,
+                (low if least is None else int(least), high if most is None else int(most)),
+            )
+
+
+def _choices() -> Iterator[tuple[str, tuple[str | bool, ...]]]:
+    """Yield what each field may have that has no number."""
+    for field in fields(LogConfig):
+        key = _KEYS[key_name(field.name)]
+        if key.type is ConfigType.BOOLEAN:
+            yield field.name, (False, True)
+        elif key.type is ConfigType.STRING:
+            yield field.name, key.choices
+
+
+def key_name(field_name: str) -> str:
+    """Return Kafka's key of a field of `LogConfig`."""
+    return field_name.replace("_", ".")
 
 
 def refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
@@ -320,10 +356,5 @@ def _likeliest(name: str, known: Iterable[str]) -> list[str]:
     return sorted(one for one in known if one.split("_")[0] == words.split("_")[0])
 
 
-def _integer(key: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise IllegalArgumentError(
-            f"{key} must be an integer, not {text!r}", found=repr(text), expected="an integer"
-        ) from None
+_BOUNDS: Final = dict(_bounds())
+_CHOICES: Final = dict(_choices())

@@ -1,0 +1,1 @@
+"""The settings of logs, topics and log directories, in Kafka's keys."""

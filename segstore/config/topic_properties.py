@@ -1,0 +1,204 @@
+"""The settings that a topic was given, as text: read, checked against each other, shown.
+
+Source: [CFG-37, CFG-38, CFG-41…CFG-46, CFG-50, CFG-51], Kafka's ``LogConfig.validate``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from segstore.config.config_key import ConfigType, ConfigValue, parsed
+from segstore.config.topic_keys import NO_LIMIT, SAME_AS_TOTAL, TOPIC_KEYS
+from segstore.errors import IllegalArgumentError, InvalidConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TIERED: Final = "remote.storage.enable"
+POLICY: Final = "cleanup.policy"
+DELETE_ON_DISABLE: Final = "remote.log.delete.on.disable"
+
+
+def default_values() -> dict[str, ConfigValue]:
+    """Return Kafka's value of every key where nothing is set."""
+    return {name: key.default for name, key in TOPIC_KEYS.items()}
+
+
+def values_of(
+    properties: Mapping[str, str], defaults: Mapping[str, ConfigValue] | None = None
+) -> dict[str, ConfigValue]:
+    """Return the value of every key: that of *properties*, else the default [CFG-50].
+
+    Unknown keys are left out [CFG-37].
+
+    Parameters
+    ----------
+    properties : mapping of str to str
+        What the topic was given.
+    defaults : mapping or None
+        A value for every key; None = Kafka's.
+
+    Raises
+    ------
+    IllegalArgumentError
+        A value has another type than its key, or is out of range.
+    """
+    base = default_values() if defaults is None else defaults
+    return {**base, **parsed(TOPIC_KEYS, properties)}
+
+
+def check_properties(properties: Mapping[str, str]) -> dict[str, ConfigValue]:
+    """Check what a topic is to be given, by itself; return the value of every key.
+
+    Raises
+    ------
+    InvalidConfigurationError
+        A key is unknown, or two values contradict each other.
+    IllegalArgumentError
+        A value has another type than its key, or is out of range.
+    """
+    _refuse_unknown(properties)
+    values = values_of(properties)
+    check_lags(values)
+    return values
+
+
+def check_change(
+    properties: Mapping[str, str],
+    existing: Mapping[str, str],
+    defaults: Mapping[str, ConfigValue],
+    *,
+    is_tiered_system_on: bool,
+) -> dict[str, ConfigValue]:
+    """Check what a topic is to be given instead of *existing*; return the value of every key.
+
+    Parameters
+    ----------
+    properties, existing : mapping of str to str
+        All that the topic is to be given, and all that it was given.
+    defaults : mapping
+        The log directory's value for every key.
+    is_tiered_system_on : bool
+        There is remote storage.
+
+    Raises
+    ------
+    InvalidConfigurationError
+        A key is unknown, or two values contradict each other.
+    IllegalArgumentError
+        A value has another type than its key, or is out of range; or tiered storage does not go
+        with it.
+    """
+    _refuse_unknown(properties)
+    values = values_of(properties, defaults)
+    check_lags(values)
+    if values[TIERED]:
+        _check_tiered(values, is_tiered_system_on=is_tiered_system_on)
+    elif existing.get(TIERED, "").strip().lower() == "true" and not values[DELETE_ON_DISABLE]:
+        raise InvalidConfigurationError(
+            f"{TIERED} cannot be switched off while {DELETE_ON_DISABLE} is false: the records in"
+            " remote storage would be lost to readers and kept",
+            found=f"{TIERED}=false",
+            expected=f"{DELETE_ON_DISABLE}=true beside it",
+        )
+    return values
+
+
+def overridden_text(properties: Mapping[str, str]) -> str:
+    """Return *properties* as a line for a log: ``{key=value, …}`` by key [CFG-51].
+
+    A value of an unknown key may be secret, and is not shown.
+    """
+    return (
+        "{" + ", ".join(f"{name}={_shown(name, properties)}" for name in sorted(properties)) + "}"
+    )
+
+
+def _shown(name: str, properties: Mapping[str, str]) -> str:
+    key = TOPIC_KEYS.get(name)
+    if key is None:
+        return "(redacted)"
+    return f'"{properties[name]}"' if key.type is ConfigType.STRING else properties[name]
+
+
+def _refuse_unknown(properties: Mapping[str, str]) -> None:
+    for name in properties:
+        if name not in TOPIC_KEYS:
+            raise InvalidConfigurationError(
+                f"no such setting of a topic: {name}", found=name, expected=", ".join(TOPIC_KEYS)
+            )
+
+
+def check_lags(values: Mapping[str, Any]) -> None:
+    """Check that compaction may begin before it must [CFG-38].
+
+    Raises
+    ------
+    InvalidConfigurationError
+        It may not.
+    """
+    least, most = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
+    if least > most:
+        raise InvalidConfigurationError(
+            f"min.compaction.lag.ms is {least}, above max.compaction.lag.ms, which is {most}",
+            found=str(least),
+            expected=f"{most} or less",
+        )
+
+
+def _check_tiered(values: Mapping[str, Any], *, is_tiered_system_on: bool) -> None:
+    if not is_tiered_system_on:  # [CFG-42]
+        raise IllegalArgumentError(
+            f"{TIERED} cannot be true: there is no remote storage",
+            found="true",
+            expected="false, or remote.log.storage.system.enable=true for the log directory",
+        )
+    if values[POLICY] not in {(), ("delete",)}:  # [CFG-43]
+        raise IllegalArgumentError(
+            f"{POLICY} cannot be {','.join(values[POLICY])} where {TIERED} is true",
+            found=",".join(values[POLICY]),
+            expected="delete, or nothing",
+        )
+    check_local_limits(values)
+    if values["remote.log.copy.disable"]:
+        for unit in ("bytes", "ms"):
+            _check_nothing_is_copied(values, unit)
+
+
+def check_local_limits(values: Mapping[str, Any], prefix: str = "") -> None:
+    """Check that the limits of the local part lie within those of the whole log [CFG-44].
+
+    Parameters
+    ----------
+    values : mapping
+        The value of every key.
+    prefix : str
+        Of the keys in an error: ``log.`` for those of a broker.
+
+    Raises
+    ------
+    IllegalArgumentError
+        One does not.
+    """
+    for unit in ("bytes", "ms"):
+        local, total = values[f"local.retention.{unit}"], values[f"retention.{unit}"]
+        has_limit = total > NO_LIMIT if unit == "bytes" else total != NO_LIMIT
+        if has_limit and local != SAME_AS_TOTAL and not 0 <= local <= total:
+            raise IllegalArgumentError(
+                f"{prefix}local.retention.{unit} cannot be {local} where {prefix}retention.{unit}"
+                f" is {total}",
+                found=str(local),
+                expected=f"-2, or 0 to {total}",
+            )
+
+
+def _check_nothing_is_copied(values: Mapping[str, Any], unit: str) -> None:
+    """Local limits are those of the whole log where nothing is copied [CFG-45]."""
+    local, total = values[f"local.retention.{unit}"], values[f"retention.{unit}"]
+    if local not in {SAME_AS_TOTAL, total}:
+        raise InvalidConfigurationError(
+            f"local.retention.{unit} cannot be {local} where remote.log.copy.disable is true and"
+            f" retention.{unit} is {total}",
+            found=str(local),
+            expected=f"-2, or {total}",
+        )
