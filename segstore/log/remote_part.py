@@ -56,7 +56,6 @@ class RemotePart:
         """
         if self._reader is None:
             return
-        config.check_local_retention()
         if not self.is_ended_by(config):
             return
         path = self._checkpoint_store.directory.path

@@ -18,14 +18,22 @@ from segstore.errors import (
     CorruptRecordError,
     DiskFullError,
     FsyncFailedError,
+    SegstoreError,
 )
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX
 from segstore.log.files.profile import Profile
 from segstore.log.files.recovery_advice import corrupt_log, salvage_hint
 from segstore.log.local.local_log import out_of_range
+from segstore.log.retention_plan import (
+    DeletedSegment,
+    HoldingReason,
+    HoldingSegment,
+    RetentionLimit,
+    RetentionPlan,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from segstore.config.log_config import LogConfig
     from segstore.log.files.checkpoint_store import CheckpointStore
@@ -34,6 +42,9 @@ if TYPE_CHECKING:
     from segstore.log.log_writer import LogWriter
     from segstore.log.producers.producer_state_manager import ProducerStateManager
     from segstore.log.remote_part import RemotePart
+
+    _Goes = Callable[[Segment, Segment | None], bool]
+    """Takes a segment and the next one; says whether it goes."""
 
 _LARGEST_CLOCK_STEP_MS: Final = 3600 * 1000
 _NS_PER_MS: Final = 1_000_000
@@ -59,21 +70,37 @@ class Retention:
         self._checkpoint_store = checkpoint_store
         self._remote = remote
 
-    def delete_old_segments(self) -> int:
+    def plan(self) -> RetentionPlan:
+        """Return what a run deletes now, and change nothing [RET-1]."""
+        chosen = self._nothing_chosen()
+        for limit, goes in self._limits(chosen):
+            chosen.take_while(limit, goes)
+        return RetentionPlan(tuple(chosen.values), chosen.holding())
+
+    def delete_old_segments(self) -> list[DeletedSegment]:
         """Delete what lies below the log start, and what the settings keep no longer [RET-1]."""
-        config = self._log.local_log.config
         self._log.begin_deletion()
+        deleted: list[DeletedSegment] = []
+        chosen = self._nothing_chosen()
         try:
             with self._log.failure_mark.poisoned_by(FsyncFailedError):
-                deleted = self._delete_while(self._is_below_log_start)
-                policies = config.cleanup_policies
-                if "delete" in policies or (self._is_copied and not policies):
-                    gone = self._gone()
-                    deleted += self._delete_by_size(config, gone)
-                    deleted += self._delete_by_time(config, gone)
+                for limit, goes in self._limits(chosen):
+                    chosen.take_while(limit, goes)
+                    if chosen.rolls_active:
+                        self._log.roll()
+                    gone = self._delete_segments(chosen.segments)
+                    deleted += chosen.values[: len(gone)]
+                    chosen.begin_again()
         finally:
-            self._note_size(config)
+            self._note_size(self._log.local_log.config)
+        for error in chosen.unread:
+            raise error
+        for segment in chosen.undecided:
+            _raise_undecided(segment)
         return deleted
+
+    def _nothing_chosen(self) -> _Chosen:
+        return _Chosen(self._log, self._remote, is_copied=self._is_copied)
 
     def delete_below_log_start(self) -> None:
         """Delete the segments that end at or below the log start; the active one stays [RET-5]."""
@@ -155,56 +182,29 @@ class Retention:
         tier = self._remote.tier
         return tier is not None and tier.copies
 
-    def _is_below_log_start(self, _: Segment, following: Segment | None) -> bool:
+    def _limits(self, chosen: _Chosen) -> Iterator[tuple[RetentionLimit, _Goes]]:
+        """Yield what decides: log start, then size, then time, each of what the one before left."""
+        config = self._log.local_log.config
         tier = self._remote.tier
         start = self._log.offsets.log_start_offset if tier is None else tier.local_log_start_offset
-        return following is not None and following.base_offset <= start  # [RET-5]
-
-    def _delete_by_size(self, config: LogConfig, gone: frozenset[Segment]) -> int:
-        """Keep at least ``retention.bytes``, of files that are there [RET-6, RET-8]."""
-        limit = config.local_bytes if self._is_copied else config.retention_bytes
-        if limit < 0:
-            return 0
-        size = self._log.local_log.segments.size_in_bytes
-        surplus = size - sum(segment.size_bytes for segment in gone) - limit
-
-        def is_surplus(segment: Segment, _: Segment | None) -> bool:
-            nonlocal surplus
-            if segment in gone:
-                return True
-            if surplus < segment.size_bytes:
-                return False
-            surplus -= segment.size_bytes
-            return True
-
-        return self._delete_while(is_surplus)
-
-    def _delete_by_time(self, config: LogConfig, gone: frozenset[Segment]) -> int:
-        """Delete what is older than ``retention.ms`` by its newest record [RET-7, RET-8].
-
-        A segment whose newest record damage may hide stays, with all behind it, and the damage is
-        raised [DUR-79].
-        """
-        limit = config.local_ms if self._is_copied else config.retention_ms
+        yield (
+            RetentionLimit.LOG_START_OFFSET,
+            lambda _, following: following is not None and following.base_offset <= start,
+        )
+        policies = config.cleanup_policies
+        if "delete" not in policies and not (self._is_copied and not policies):
+            return
+        gone = self._gone()
+        limit_bytes = config.local_bytes if self._is_copied else config.retention_bytes
+        if limit_bytes >= 0:
+            yield RetentionLimit.RETENTION_BYTES, _is_surplus(chosen.rest(), gone, limit_bytes)
+        limit_ms = config.local_ms if self._is_copied else config.retention_ms
         now_ms = self._log.local_log.directory.wall_clock_ms()
-        if limit is None or limit < 0 or not self._believes_clock(now_ms):
-            return 0
-        undecided: list[Segment] = []
-
-        def is_old(segment: Segment, _: Segment | None) -> bool:
-            if segment in gone:
-                return True
-            if now_ms - segment.largest_timestamp() <= limit:
-                return False
-            if segment.may_hide_times():
-                undecided.append(segment)
-                return False
-            return True
-
-        deleted = self._delete_while(is_old)
-        for segment in undecided:
-            _raise_undecided(segment)
-        return deleted
+        if limit_ms is not None and limit_ms >= 0:
+            if self._believes_clock(now_ms):
+                yield RetentionLimit.RETENTION_MS, _is_old(chosen, gone, now_ms - limit_ms)
+            else:
+                chosen.hold(HoldingReason.CLOCK)
 
     def _gone(self) -> frozenset[Segment]:
         """Return the sealed segments whose ``.log`` somebody has removed [DUR-132].
@@ -228,43 +228,16 @@ class Retention:
             return True
         return abs((clocks[0] - last[0]) - (clocks[1] - last[1])) <= _LARGEST_CLOCK_STEP_MS
 
-    def _delete_while(self, goes: Callable[[Segment, Segment | None], bool]) -> int:
-        """Delete from the oldest on, up to the first that stays; returns how many [RET-2].
-
-        An active segment that would go is rolled where there is remote storage: it can be uploaded
-        then, and deleted later [RET-3].
-        """
-        chosen: list[Segment] = []
-        segments, tier = self._log.local_log.segments.as_tuple, self._remote.tier
-        high_watermark, start = self._log.offsets.high_watermark, self._log.offsets.log_start_offset
-        rolls_active = False
-        for segment, following in zip_longest(segments, segments[1:]):
-            log_end_offset = self._log.local_log.log_end.message_offset
-            end = log_end_offset if following is None else following.base_offset
-            if high_watermark < end or not goes(segment, following):
-                break
-            if following is None and segment.size_bytes == 0:
-                break
-            rolls_active = tier is not None and following is None
-            is_deleted = following is not None and following.base_offset <= start
-            if tier is not None and not is_deleted and not tier.allows_deletion(end):
-                break
-            chosen.append(segment)
-        if rolls_active:
-            self._log.roll()
-        self._delete_segments(chosen)
-        return len(chosen)
-
     # ---- how it goes -----------------------------------------------------------------------------
 
-    def _delete_segments(self, chosen: list[Segment]) -> None:
+    def _delete_segments(self, chosen: list[Segment]) -> list[Segment]:
         """Roll when all would go, move the log start, then take them out [RET-4].
 
         Where a full disk has no room for another segment, the last one stays.
         """
         local_log = self._log.local_log
         if not chosen:
-            return
+            return chosen
         self._log.metadata.begin_change()
         if len(chosen) == len(local_log.segments):
             try:
@@ -282,6 +255,7 @@ class Retention:
             self._log.flusher.sync_names(local_log.names_version)
         local_log.delete_segments(gone)
         delete_snapshots_of(gone, self._log.producers, local_log)
+        return chosen
 
     def _raise_start(self, offset: int) -> None:
         """Let the log begin at *offset*, or here, where the rest is uploaded; durably [DUR-19]."""
@@ -294,6 +268,131 @@ class Retention:
         if state_file is not None and offset > state_file.state.local_log_start_offset:
             change = partial(state_file.change, local_log_start_offset=offset)
             self._with_room(change, offset)
+
+
+def _is_surplus(segments: tuple[Segment, ...], gone: frozenset[Segment], limit_bytes: int) -> _Goes:
+    """Keep at least ``retention.bytes``, of files that are there [RET-6, RET-8]."""
+    surplus = sum(one.size_bytes for one in segments if one not in gone) - limit_bytes
+
+    def goes(segment: Segment, _: Segment | None) -> bool:
+        nonlocal surplus
+        if segment in gone:
+            return True
+        if surplus < segment.size_bytes:
+            return False
+        surplus -= segment.size_bytes
+        return True
+
+    return goes
+
+
+def _is_old(chosen: _Chosen, gone: frozenset[Segment], oldest_ms: int) -> _Goes:
+    """Delete what has no record of *oldest_ms* or later [RET-7, RET-8].
+
+    A segment whose latest record damage may hide stays, with all behind it, and the damage is
+    raised [DUR-79].
+    """
+
+    def goes(segment: Segment, _: Segment | None) -> bool:
+        if segment in gone:
+            return True
+        try:
+            latest = segment.largest_timestamp()
+        except SegstoreError as error:
+            chosen.unread.append(error)
+            return False
+        if latest >= oldest_ms:
+            return False
+        if segment.may_hide_times():
+            chosen.undecided.append(segment)
+            return False
+        return True
+
+    return goes
+
+
+class _Chosen:
+    """The segments that go, in their order, up to the first that stays; an active one may be last.
+
+    An active segment that would go is rolled where there is remote storage: it can be uploaded
+    then, and deleted later [RET-3].
+    """
+
+    def __init__(self, log: LogWriter, remote: RemotePart, *, is_copied: bool) -> None:
+        self.segments: list[Segment] = []
+        self.values: list[DeletedSegment] = []
+        self.undecided: list[Segment] = []
+        """Old enough, if damage does not hide a later record."""
+        self.unread: list[SegstoreError] = []
+        """Why the age of the first that stays cannot be read."""
+        self.rolls_active = False
+        self._log = log
+        self._tier = remote.tier
+        self._is_copied = is_copied
+        self._reason = HoldingReason.WITHIN_LIMITS
+
+    def begin_again(self) -> None:
+        """Forget those that were deleted."""
+        self.segments, self.values, self.rolls_active = [], [], False
+
+    def rest(self) -> tuple[Segment, ...]:
+        """Return those that stay so far."""
+        return self._log.local_log.segments.as_tuple[len(self.segments) :]
+
+    def hold(self, reason: HoldingReason) -> None:
+        """Note why the first of the rest stays."""
+        self._reason = reason
+
+    def holding(self) -> HoldingSegment | None:
+        """Return the first that stays."""
+        for segment in self.rest()[:1]:
+            time, _ = _largest_time(segment)
+            return HoldingSegment(segment.base_offset, segment.size_bytes, time, self._reason)
+        return None
+
+    def take_while(self, limit: RetentionLimit, goes: _Goes) -> None:
+        """Take more of them, up to the first that stays [RET-2]."""
+        if not self.rolls_active:
+            for segment, following in zip_longest(self.rest(), self.rest()[1:]):
+                reason = self._take(limit, goes, segment, following)
+                if reason is not None:
+                    self._reason = reason
+                    return
+
+    def _take(
+        self, limit: RetentionLimit, goes: _Goes, segment: Segment, following: Segment | None
+    ) -> HoldingReason | None:
+        """Take one more, or return why it stays."""
+        log, tier = self._log, self._tier
+        end = log.local_log.log_end.message_offset if following is None else following.base_offset
+        if log.offsets.high_watermark < end:
+            return HoldingReason.HIGH_WATERMARK
+        if not goes(segment, following):
+            is_hidden = segment in self.undecided or bool(self.unread)
+            return HoldingReason.DAMAGED if is_hidden else HoldingReason.WITHIN_LIMITS
+        if following is None and segment.size_bytes == 0:
+            return HoldingReason.ACTIVE
+        if tier is not None:
+            self.rolls_active = following is None
+            is_deleted = following is not None and end <= log.offsets.log_start_offset
+            if not is_deleted and not tier.allows_deletion(end):
+                return HoldingReason.NOT_COPIED
+        self.segments.append(segment)
+        time, has_time = None, False
+        # Kafka makes an index at its first use, and reads none for the other limits
+        if limit is RetentionLimit.RETENTION_MS or log.profile is Profile.SAFE:
+            time, has_time = _largest_time(segment)
+        base, size = segment.base_offset, segment.size_bytes
+        self.values.append(DeletedSegment(base, end, size, time, has_time, limit, self._is_copied))
+        return None
+
+
+def _largest_time(segment: Segment) -> tuple[int | None, bool]:
+    """Return the largest time of a segment, and whether a record has it."""
+    with suppress(SegstoreError):
+        recorded = segment.largest_record_timestamp()
+        return (segment.modified_ms() if recorded < 0 else recorded), recorded >= 0
+    return None, False
 
 
 def _raise_undecided(segment: Segment) -> None:

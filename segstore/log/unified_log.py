@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from segstore.log.producers.active_producers import ActiveProducer, LastRecord
     from segstore.log.producers.producer_state_manager import ProducerStateManager
     from segstore.log.recovery.loaded_log import LoadedLog
+    from segstore.log.retention_plan import DeletedSegment, RetentionPlan
     from segstore.log.scan import LogScan
     from segstore.log.shutdown import Shutdown
     from segstore.log.sidecar_writing import SidecarsReport
@@ -1238,8 +1239,16 @@ class UnifiedLog(Log):
                 self._retention.delete_below_log_start()
             return self.log_start_offset
 
-    def delete_old_segments(self) -> int:
-        """Delete the segments that retention does not keep; returns how many [RET-1].
+    def plan_retention(self) -> RetentionPlan:
+        """Return what `delete_old_segments` would delete now, and what keeps the rest.
+
+        Nothing changes.
+        """
+        with self._changing:
+            return self._retention.plan()
+
+    def delete_old_segments(self) -> list[DeletedSegment]:
+        """Delete the segments that retention does not keep; returns them, oldest first [RET-1].
 
         These are the segments below the log start, and with the policy ``delete`` those beyond
         ``retention.bytes`` or ``retention.ms``. All end at or below the high watermark. The log
@@ -1552,6 +1561,10 @@ class UnifiedLog(Log):
             instance("config", config, LogConfig, "a LogConfig")
             require_codec(codec_of(config))
             remote = self._remote
+            if (
+                self.profile is Profile.SAFE
+            ):  # Kafka checks what a topic is given, not what a log is
+                config.check_local_retention()
             remote.check(config)
             if remote.is_ended_by(config):  # the log begins where it does here, from then on
                 start = self.local_log_start_offset

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from segstore.errors import IllegalArgumentError, OffsetOutOfRangeError
+from segstore.log.retention_plan import HoldingReason, RetentionLimit
 from tests.kits.log_kit import bases, batch, offsets
 from tests.kits.unified_log_kit import Producer, follow, producers_of, remember, sequenced
 
@@ -79,7 +80,7 @@ def test_a_future_timestamp_blocks_what_follows(replica, clock):
     write(log, 5, clock.now + 5000)
     write(log, 5, clock.now - 5000)
     follow(log)
-    assert log.delete_old_segments() == 1
+    assert len(log.delete_old_segments()) == 1
     assert bases(log) == [5, 10]
 
 
@@ -91,7 +92,7 @@ def test_without_timestamps_the_time_of_the_file_counts(replica, clock):
     old, young = (clock.now - 5000) / 1000, clock.now / 1000
     for base, time in ((0, old), (5, young), (10, old)):
         os.utime(Path(log.path) / f"{base:020}.log", (time, time))
-    assert log.delete_old_segments() == 1
+    assert len(log.delete_old_segments()) == 1
     assert bases(log) == [5, 10]
 
 
@@ -145,7 +146,7 @@ def test_a_policy_without_delete(replica, clock):
     old = (clock.now - 20_000) / 1000
     os.utime(Path(log.path) / f"{0:020}.log", (old, old))
     follow(log)
-    assert log.delete_old_segments() == 0
+    assert len(log.delete_old_segments()) == 0
     assert bases(log) == [0, 5, 10]
 
 
@@ -169,9 +170,9 @@ def test_below_the_log_start_every_policy_deletes(replica, clock, policy):
     write(log, 15, clock.now)
     follow(log)
     log.maybe_increment_log_start_offset(4)
-    assert log.delete_old_segments() == 0
+    assert len(log.delete_old_segments()) == 0
     log.maybe_increment_log_start_offset(5)
-    assert log.delete_old_segments() == 1
+    assert len(log.delete_old_segments()) == 1
     assert bases(log) == [5, 10]
 
 
@@ -203,7 +204,7 @@ def test_delete_old_segments(replica, clock):
     write(log, 100, clock.now - 1000)
     log.assign_epoch_start_offset(0, 40)
     log.assign_epoch_start_offset(1, 90)
-    assert log.delete_old_segments() == 0
+    assert len(log.delete_old_segments()) == 0
     assert (len(bases(log)), log.log_start_offset) == (20, 0)
     for high_watermark in range(25, 31):
         log.update_high_watermark(high_watermark)
@@ -230,7 +231,7 @@ def test_deletion_does_not_change_offsets(replica, clock):
         follow(log)
         log.delete_old_segments()
         assert (log.log_end_offset, len(bases(log))) == (end, 1)
-        assert log.delete_old_segments() == 0
+        assert len(log.delete_old_segments()) == 0
         info = log.append_as_leader(batch([(b"test", b"test")], timestamp=clock.now), 0)
         assert info.base_offset == end
         log.delete()
@@ -247,9 +248,9 @@ def test_retention_is_idempotent(replica, clock):
     clock.sleep(901)
     follow(log)
     log.maybe_increment_log_start_offset(1)
-    first = log.delete_old_segments()
+    first = len(log.delete_old_segments())
     assert first == 2
-    assert log.delete_old_segments() == 0
+    assert len(log.delete_old_segments()) == 0
 
 
 def test_deletion_follows_the_high_watermark(replica, clock):
@@ -257,7 +258,7 @@ def test_deletion_follows_the_high_watermark(replica, clock):
     log = replica(retention_ms=999, internal_segment_bytes=512)
     write(log, 100, clock.now - 1000)
     assert log.update_high_watermark(25) == 25
-    assert log.delete_old_segments() > 0
+    assert len(log.delete_old_segments()) > 0
     assert 0 < log.log_start_offset <= 25
 
 
@@ -285,10 +286,10 @@ def test_deletable_segments_are_walked_in_order(replica, clock):
         asked.append((segment.base_offset, following.base_offset if following else None))
         return True
 
-    with log._append_lock:
-        assert log._retention._delete_while(goes) == 9
+    chosen = log._retention._nothing_chosen()
+    chosen.take_while(RetentionLimit.RETENTION_MS, goes)
     assert asked == [*((n, n + 1) for n in range(9)), (9, None)]
-    assert bases(log) == [9]
+    assert [one.base_offset for one in chosen.segments] == [*range(9)]
 
 
 def test_the_predicate_is_not_asked_above_the_high_watermark(replica, clock):
@@ -297,9 +298,32 @@ def test_the_predicate_is_not_asked_above_the_high_watermark(replica, clock):
     write(log, 15, clock.now)
     log.update_high_watermark(9)
     asked = []
-    with log._append_lock:
-        log._retention._delete_while(lambda segment, _: asked.append(segment.base_offset) or True)
+    chosen = log._retention._nothing_chosen()
+    chosen.take_while(
+        RetentionLimit.RETENTION_MS, lambda one, _: asked.append(one.base_offset) or True
+    )
     assert asked == [0]
+    assert [one.base_offset for one in chosen.segments] == [0]
+
+
+def test_a_plan_names_what_goes_and_what_keeps_the_rest(replica, clock):
+    """[RTN-2, RTN-6, RTN-7] The same as the run deletes; nothing changes."""
+    log = replica(retention_bytes=-1, retention_ms=1000)
+    write(log, 15, clock.now)
+    follow(log)
+    assert log.plan_retention().deleted == ()
+    first = log.plan_retention().holding
+    assert (first.base_offset, first.reason) == (0, HoldingReason.WITHIN_LIMITS)
+
+    clock.sleep(2000)
+    log.update_high_watermark(9)
+    plan = log.plan_retention()
+    assert [one[:2] for one in plan.deleted] == [(0, 5)]
+    assert plan.deleted[0].limit is RetentionLimit.RETENTION_MS
+    assert plan.deleted[0].has_timestamp
+    assert (plan.holding.base_offset, plan.holding.reason) == (5, HoldingReason.HIGH_WATERMARK)
+    assert bases(log) == [0, 5, 10]
+    assert log.delete_old_segments() == [*plan.deleted]
     assert bases(log) == [5, 10]
 
 
@@ -390,7 +414,7 @@ def test_a_clock_that_was_set_deletes_nothing(new_log, clock):
             recovery=profile, replicated=False, internal_segment_bytes=5 * SIZE, retention_ms=10_000
         )
         write(log, 15, clock.now)
-        assert log.delete_old_segments() == 0
+        assert len(log.delete_old_segments()) == 0
         clock.sleep(10 * 3600 * 1000)  # while no time passed
         log.delete_old_segments()
         left[profile] = len(bases(log))

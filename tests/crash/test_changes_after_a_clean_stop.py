@@ -105,7 +105,11 @@ def test_a_close_without_a_change_writes_nothing_of_the_log(settings: Settings):
     before, begin = contents(run.disk), run.disk.effects
     log = settings.open(run.disk)
     assert len(list(log.scan())) == log.log_end_offset
-    assert (log.truncate_to(1000), log.delete_old_segments(), log.delete_records(0)) == (0, 0, 0)
+    assert (log.truncate_to(1000), len(log.delete_old_segments()), log.delete_records(0)) == (
+        0,
+        0,
+        0,
+    )
     log.flush()
     log.close()
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from segstore import UnifiedLog
     from segstore.log.local.segment import Segment
+    from segstore.log.remote_tier import RemoteOffsetReader
     from segstore.records.fetch_data_info import FetchDataInfo
     from segstore.types import LogAppendInfo
     from tests.vectors.vector_files import Case
@@ -53,6 +54,7 @@ class LogScript:
         self.log: UnifiedLog | None = None
         self.properties = dict(config["log_config"])
         self.topic_id = _uuid(config["topic_id"])
+        self.remote_offset_reader: RemoteOffsetReader | None = None
         self.max_transaction_timeout_ms = config["max_transaction_timeout_ms"]
         self.producer_config = ProducerStateManagerConfig(
             config["producer_id_expiration_ms"], config["transaction_verification"]
@@ -84,6 +86,7 @@ class LogScript:
             config=LogConfig.from_properties(self.properties),
             replicated=True,
             topic_id=self.topic_id,
+            remote_offset_reader=self.remote_offset_reader,
             index_mode="mmap" if self.profile is Profile.KAFKA else "heap",
         )
         found = StoredState(
@@ -139,9 +142,9 @@ class LogScript:
             self.opened.append_as_leader(
                 base64.b64decode(arguments["records"]),
                 arguments["leader_epoch"],
-                origin=AppendOrigin[arguments["origin"]],
+                origin=AppendOrigin[arguments.get("origin", "CLIENT")],
                 verification_guard=guard,
-                transaction_version=arguments["transaction_version"],
+                transaction_version=arguments.get("transaction_version", -1),
             )
         )
 
@@ -243,7 +246,7 @@ class LogScript:
         self.opened.truncate_fully_and_start_at(arguments["offset"], log_start)
 
     def do_delete_old_segments(self, _: Case) -> int:
-        return self.opened.delete_old_segments()
+        return len(self.opened.delete_old_segments())
 
     # ---- producers -------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ def log(tiered):
     for number in range(8):
         log.append_as_leader(batch([(TIME + number, None, b"value")]), number // 2)
     log.update_highest_offset_in_remote_storage(5)
-    assert log.delete_old_segments() == 4
+    assert len(log.delete_old_segments()) == 4
     assert bases(log) == [4, 5, 6, 7]
     return log
 
@@ -333,7 +333,7 @@ def test_what_ends_the_remote_part_moves_the_log_start(log, tiered):
     log.update_config(log.config.with_changes(**TIERED))
     assert log.remote_log_enabled
     assert (log.local_log_start_offset, log.highest_offset_in_remote_storage) == (4, -1)
-    assert log.delete_old_segments() == 0  # nothing is uploaded, as far as it knows
+    assert len(log.delete_old_segments()) == 0  # nothing is uploaded, as far as it knows
     path = log.path
     log.close()
     if log.profile == "safe":
@@ -365,12 +365,12 @@ def test_copying_goes_off_and_on(log):
     changed = {"remote_log_copy_disable": True, "retention_bytes": 2 * SIZE}
     log.update_config(log.config.with_changes(**changed))
     assert log.highest_offset_in_remote_storage == 5
-    assert log.delete_old_segments() == 2
+    assert len(log.delete_old_segments()) == 2
     assert (log.log_start_offset, log.local_log_start_offset) == (6, 6)
     log.update_config(log.config.with_changes(remote_log_copy_disable=False, retention_bytes=0))
-    assert log.delete_old_segments() == 0
+    assert len(log.delete_old_segments()) == 0
     log.update_highest_offset_in_remote_storage(6)
-    assert log.delete_old_segments() == 1
+    assert len(log.delete_old_segments()) == 1
     assert (log.log_start_offset, log.local_log_start_offset) == (6, 7)
 
 

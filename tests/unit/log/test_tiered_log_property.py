@@ -175,7 +175,7 @@ class TieredLogMachine(RuleBasedStateMachine):
                 retention_ms=None,
             ) as log:
                 assert log.log_start_offset == self.log_start
-                assert log.delete_old_segments() == 0
+                assert len(log.delete_old_segments()) == 0
         self.open()
         self.uploaded = -1
         self.end = max(self.end, self.log.log_end_offset)

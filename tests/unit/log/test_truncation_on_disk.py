@@ -55,7 +55,7 @@ def tiered(new_log):
         for number in range(8):
             log.append_as_leader(batch([(TIME + number, None, b"value")]), number // 2)
         log.update_highest_offset_in_remote_storage(5)
-        assert log.delete_old_segments() == 4
+        assert len(log.delete_old_segments()) == 4
         return log
 
     return open_tiered

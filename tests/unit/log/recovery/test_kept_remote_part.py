@@ -41,7 +41,7 @@ def path(tiered) -> str:
         for number in range(8):
             log.append_as_leader(batch([(TIME + number, b"key", b"value")]), number // 2)
         log.update_highest_offset_in_remote_storage(3)
-        assert log.delete_old_segments() == 4
+        assert len(log.delete_old_segments()) == 4
         assert bases(log) == [4, 5, 6, 7]
         return log.path
 
@@ -65,7 +65,7 @@ def test_an_open_that_forgets_the_remote_part_keeps_it(path, tiered, settings):
             log.append_as_leader(batch([(TIME, b"key", b"value")]), 4)
             assert offsets(log)[0] == 4
             if "compact" not in log.config.cleanup_policy:
-                assert log.delete_old_segments() == 0
+                assert len(log.delete_old_segments()) == 0
             with pytest.raises(OffsetOutOfRangeError, match="remote storage"):
                 log.read(0, 1000)
     with tiered(path) as log:
@@ -94,7 +94,7 @@ def test_settings_give_up_what_is_kept(path, tiered):
     """[CFG-46] of a log that is open."""
     log = tiered(path, remote_offset_reader=None)
     log.update_config(log.config.with_changes(retention_bytes=0))
-    assert (log.log_start_offset, log.delete_old_segments()) == (0, 0)
+    assert (log.log_start_offset, len(log.delete_old_segments())) == (0, 0)
     log.update_config(log.config.with_changes(remote_log_delete_on_disable=True))
     assert (log.log_start_offset, log.remote_log_enabled) == (4, False)
     assert log.offset_for_timestamp(TIME) == 4
