@@ -276,6 +276,25 @@ class LogConfig:
         given = {name: text for name, text in properties.items() if name in known}
         return cls.from_values({name: _KEYS[name].parse(text) for name, text in given.items()})
 
+    def to_values(self) -> dict[str, ConfigValue]:
+        """Return the value of each key that a log goes by; the inverse of `from_values`."""
+        return {
+            key_name(field.name): _key_value(field.name, getattr(self, field.name))
+            for field in fields(self)
+        }
+
+    def with_properties(self, properties: Mapping[str, str]) -> LogConfig:
+        """Return a copy with what a topic was given; keys that no log goes by are ignored.
+
+        Raises
+        ------
+        IllegalArgumentError
+            A value has another type than its key, or is out of range.
+        """
+        known = {name: key for name, key in _KEYS.items() if name in properties}
+        given = {name: key.parse(properties[name]) for name, key in known.items()}
+        return self.from_values({**self.to_values(), **given}) if given else self
+
     @classmethod
     def from_values(cls, values: Mapping[str, ConfigValue]) -> LogConfig:
         """Return the settings for the values of a topic's keys; others are ignored.
@@ -297,6 +316,15 @@ def _field_value(name: str, value: Any) -> Any:
     if name == "retention_ms" and value == NO_LIMIT:
         return None
     return max(value, NO_LIMIT) if name == "retention_bytes" else value
+
+
+def _key_value(field_name: str, value: Any) -> ConfigValue:
+    """Return what a key has for the value of its field."""
+    if field_name == "cleanup_policy":
+        return tuple(one for one in ("delete", "compact") if one in value)
+    if value is None and field_name == "retention_ms":
+        return NO_LIMIT
+    return MAX_LONG if value is None and field_name == "segment_ms" else value
 
 
 def _bounds() -> Iterator[tuple[str, tuple[int, int]]]:

@@ -5,14 +5,16 @@ Source: [CFG-37, CFG-38, CFG-41…CFG-46, CFG-50, CFG-51], Kafka's ``LogConfig.v
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from segstore.config.config_key import ConfigType, ConfigValue, parsed
 from segstore.config.topic_keys import NO_LIMIT, SAME_AS_TOTAL, TOPIC_KEYS
-from segstore.errors import IllegalArgumentError, InvalidConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from segstore.errors import (
+    ArgumentTypeError,
+    IllegalArgumentError,
+    InvalidConfigurationError,
+)
 
 TIERED: Final = "remote.storage.enable"
 POLICY: Final = "cleanup.policy"
@@ -45,6 +47,52 @@ def values_of(
     """
     base = default_values() if defaults is None else defaults
     return {**base, **parsed(TOPIC_KEYS, properties)}
+
+
+def properties_of(config: Mapping[str, object]) -> dict[str, str | None]:
+    """Return *config* as text, as Kafka's tools take it.
+
+    Parameters
+    ----------
+    config : mapping of str to str, int, float, bool or None
+        Values of Kafka's keys; None = take the setting back.
+
+    Raises
+    ------
+    ArgumentTypeError
+        It is no mapping, a key is no text, or a value is of another type.
+    """
+    if not isinstance(config, Mapping):
+        raise ArgumentTypeError(
+            f"config must be a mapping, not {config!r}"[:200],
+            found=type(config).__name__,
+            expected="a mapping of Kafka's keys to their values",
+        )
+    return {_key_text(name): _value_text(name, value) for name, value in config.items()}
+
+
+def _key_text(name: object) -> str:
+    if not isinstance(name, str):
+        raise ArgumentTypeError(
+            f"the key {name!r} of a setting is no text"[:200],
+            found=type(name).__name__,
+            expected="one of Kafka's keys, such as retention.ms",
+        )
+    return name
+
+
+def _value_text(name: str, value: object) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int | float):
+        raise ArgumentTypeError(
+            f"{name} cannot be {value!r}"[:200],
+            found=type(value).__name__,
+            expected="a text, a number, True, False or None",
+        )
+    return str(value)
 
 
 def check_properties(properties: Mapping[str, str]) -> dict[str, ConfigValue]:

@@ -8,22 +8,28 @@ Retention, compaction and schedules are not here.
 from __future__ import annotations
 
 import os
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import segstore._core as _core
 from segstore._core import AppendLock, Directory
 from segstore.arguments import integer, path_text, refuse_pickle
+from segstore.config.log_config import LogConfig
+from segstore.config.topic_properties import check_change, default_values, properties_of
 from segstore.errors import (
     ClosedError,
     ForkedHandleError,
     IllegalArgumentError,
+    LogNotFoundError,
     LogReadOnlyError,
     UnknownTopicOrPartitionError,
 )
+from segstore.log.files.checkpoints import UNREADABLE_TO_READERS, read_topic_id
 from segstore.log.files.clean_shutdown_file_handler import NO_BROKER_EPOCH
 from segstore.log.files.partition_directory import check_topic, directory_name
 from segstore.log.files.partition_lock import hint_at_read_only
 from segstore.log.files.stale_partition_state import remove_stale_state
+from segstore.log.files.topics_file import TopicEntry, TopicState, read_topics
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
@@ -31,7 +37,11 @@ from segstore.log.open_options import OpenKeywords, open_options
 from segstore.log.shutdown import Shutdown, suppress_repeated_error
 from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.owned_log_directory import OwnedLogDirectory
-from segstore.manager.partition_directories import check_no_gap, refuse_partition_directory
+from segstore.manager.partition_directories import (
+    UNREADABLE_TOPICS,
+    check_no_gap,
+    refuse_partition_directory,
+)
 from segstore.manager.partition_listing import PartitionListing
 from segstore.manager.partition_records import (
     StickyPartitioner,
@@ -44,19 +54,26 @@ from segstore.manager.partition_records import (
     split_records,
 )
 from segstore.manager.pending_closes import PendingCloses
+from segstore.manager.topic_description import TopicDescription, settings_of
 from segstore.manager.topic_directories import make_log_directory
 from segstore.manager.topic_registry import TopicRegistry
 from segstore.record_rows import refuse_counted_rows
+from segstore.records.compression import require_codec
+from segstore.records.record_builder import codec_of
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import NoReturn, Unpack
+    import uuid
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import NoReturn, TypeAlias, Unpack
 
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.partition_listing import Listed
     from segstore.records.record_builder import Records
     from segstore.types import LogAppendInfo
+
+    TopicValue: TypeAlias = str | int | float | bool
+    """A setting of a topic; a text is read as Kafka's tools read it."""
 
 MAX_PARTITIONS_OF_A_TOPIC: Final = 100_000
 
@@ -165,8 +182,20 @@ class LogManager:
         self._check_usable()
         return [*self._listing.current().partitions]
 
-    def create_topic(self, name: str, partitions: int = 1) -> list[TopicPartition]:
+    def create_topic(
+        self, name: str, partitions: int = 1, *, config: Mapping[str, TopicValue] | None = None
+    ) -> list[TopicPartition]:
         """Create a topic: partition directories with one topic id and empty logs; all or none.
+
+        Parameters
+        ----------
+        name : str
+            A legal name that no directory has.
+        partitions : int
+            How many, 1 to 100,000.
+        config : mapping or None
+            Settings in Kafka's keys, such as ``{"retention.ms": 604_800_000}``. They stay with the
+            topic, in ``topics.json``.
 
         A call that fails removes what it created. After a crash, the next open for writing removes
         it; ``topics.json`` of the directory records the progress.
@@ -177,6 +206,8 @@ class LogManager:
             The topic exists.
         InvalidTopicError
             *name* is not a legal topic name [DUR-98].
+        InvalidConfigurationError, IllegalArgumentError
+            A setting is unknown, contradicts another, or has a wrong value [CFG-37…CFG-45].
         CorruptCheckpointError, UnsupportedFormatError
             ``topics.json`` is damaged, or of a later version; nothing was created.
         """
@@ -189,12 +220,123 @@ class LogManager:
                 found=str(partitions),
                 expected=f"1 to {MAX_PARTITIONS_OF_A_TOPIC}",
             )
+        given = properties_of({} if config is None else config)
+        properties = {key: text for key, text in given.items() if text is not None}
+        self._check_settings(properties, {})
         with self._mutex:
             self._check_usable()  # while we waited
             if self._registry is not None:
                 with self._failures.guard(self.path):
-                    self._registry.create(name, partitions)
+                    self._registry.create(name, partitions, properties)
         return [TopicPartition(name, number) for number in range(partitions)]
+
+    def alter_topic(self, name: str, config: Mapping[str, TopicValue | None]) -> TopicDescription:
+        """Give a topic other settings, durably; logs that are open go by them at once.
+
+        Parameters
+        ----------
+        name : str
+            A topic of the directory, made by whomever.
+        config : mapping
+            Settings in Kafka's keys; None takes one back. Others stay as they are.
+
+        Returns
+        -------
+        TopicDescription
+            The topic as it is now.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            There is no such topic.
+        InvalidConfigurationError, IllegalArgumentError
+            A setting is unknown, contradicts another, or has a wrong value; nothing changed
+            [CFG-37…CFG-46].
+        CorruptCheckpointError, UnsupportedFormatError
+            ``topics.json`` is damaged, or of a later version; nothing changed.
+        """
+        self._check_writable()
+        given = properties_of(config)
+        with self._mutex:
+            self._check_usable()  # while we waited
+            numbers = self._partitions_of(name)
+            registry = cast("TopicRegistry", self._registry)
+            entry = registry.entry_of(name)
+            if entry is None:
+                topic_id = self._topic_id_of(name, numbers)
+                entry = TopicEntry(topic_id, numbers[-1] + 1, TopicState.LIVE)
+            changed = {**entry.config, **given}
+            properties = {key: text for key, text in changed.items() if text is not None}
+            self._check_settings(properties, entry.config)
+            with self._failures.guard(self.path):
+                registry.alter(name, entry._replace(config=properties))
+            log_config = self._options.config.with_properties(properties)
+            for number in numbers:
+                log = self._logs.find(directory_name(TopicPartition(name, number)))
+                if log is not None and not log.closed:
+                    log.update_config(log_config)
+        return self.describe_topic(name)
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        """Return a topic's id, its partitions, and each setting with where it comes from.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            There is no such topic.
+        CorruptCheckpointError, UnsupportedFormatError
+            ``topics.json`` is damaged, or of a later version.
+        """
+        self._check_usable()
+        numbers = self._partitions_of(name)
+        entry = read_topics(self._directory).get(name)
+        topic_id = None if entry is None else entry.topic_id
+        if topic_id is None:
+            topic_id = self._topic_id_of(name, numbers)
+        options = self._options
+        defaults, opened = LogConfig().to_values(), options.config.to_values()
+        directory = {key: value for key, value in opened.items() if value != defaults[key]}
+        properties = {} if entry is None else entry.config
+        settings = tuple(settings_of(properties, directory, options.profile))
+        return TopicDescription(name, topic_id, tuple(numbers), settings)
+
+    def _partitions_of(self, topic: str) -> Sequence[int]:
+        numbers = self._listing.current().topics.get(topic)
+        if numbers is None:
+            raise UnknownTopicOrPartitionError(
+                f"no topic {topic!r} here: create_topic makes it",
+                file=self.path,
+                found="no such topic",
+            )
+        return numbers
+
+    def _topic_id_of(self, topic: str, numbers: Sequence[int]) -> uuid.UUID | None:
+        """Return the id that the partitions have; None where none has one that can be read."""
+        for number in numbers:
+            path = f"{self.path}/{directory_name(TopicPartition(topic, number))}"
+            with suppress(LogNotFoundError, *UNREADABLE_TO_READERS):
+                with closing(Directory(path, self._directory.environment)) as directory:
+                    found = read_topic_id(directory)
+                if found is not None:
+                    return found
+        return None
+
+    def _check_settings(self, properties: Mapping[str, str], existing: Mapping[str, str]) -> None:
+        """Check what a topic is to be given: by Kafka's rules, and that a log here takes it."""
+        options = self._options
+        defaults = {**default_values(), **options.config.to_values()}
+        is_on = options.remote_offset_reader is not None
+        check_change(properties, existing, defaults, is_tiered_system_on=is_on)
+        require_codec(codec_of(options.config.with_properties(properties)))
+
+    def _config_of(self, topic: str) -> LogConfig:
+        """Return what the logs of a topic go by."""
+        try:
+            entry = read_topics(self._directory).get(topic)
+        except UNREADABLE_TOPICS:  # told by who lists the directory, and nothing is deleted then
+            entry = None
+        config = self._options.config
+        return config if entry is None else config.with_properties(entry.config)
 
     def _reconcile_topics(self, owned: OwnedLogDirectory) -> None:
         """Finish or undo what was left of a topic's making."""
@@ -273,7 +415,10 @@ class LogManager:
         # a log that only reads refuses what it does not have: whoever asks for one asked to write
         name = directory_name(topic_partition)
         path = os.path.join(self.path, name)  # noqa: PTH118 - the directory's own spelling
-        options = self._options._replace(state_dir=self._state_dir_of(topic_partition))
+        options = self._options._replace(
+            config=self._config_of(topic_partition.topic),
+            state_dir=self._state_dir_of(topic_partition),
+        )
         log_environment = LogEnvironment(
             failures=self._failures,
             checkpoints_above=None if self._owned is None else self._owned.checkpoints,

@@ -37,7 +37,7 @@ from segstore.manager.topic_directories import new_topic_id
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 HEADER_BYTES: Final = 17
 """Offset, size, leader epoch and magic of a batch."""
@@ -97,7 +97,21 @@ class TopicRegistry:
                         error,
                     )
 
-    def create(self, name: str, partitions: int) -> None:
+    def entry_of(self, name: str) -> TopicEntry | None:
+        """Return what the file says of a topic, None where it does not name it.
+
+        Raises
+        ------
+        CorruptCheckpointError, UnsupportedFormatError
+            ``topics.json`` cannot be read.
+        """
+        return self._known().get(name)
+
+    def alter(self, name: str, entry: TopicEntry) -> None:
+        """Write down what a topic that is live was given, durably."""
+        self._write({**self._known(), name: entry})
+
+    def create(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
         """Make a topic: all of it, or nothing.
 
         Raises
@@ -113,7 +127,7 @@ class TopicRegistry:
         if left is not None and left.state is not TopicState.LIVE:
             self._reconcile(name, left)
         self._check_is_new(name)
-        entry = TopicEntry(new_topic_id(), partitions, TopicState.CREATING)
+        entry = TopicEntry(new_topic_id(), partitions, TopicState.CREATING, config)
         self._write({**self._known(), name: entry})
         try:
             self._make(name, entry)
@@ -171,7 +185,7 @@ class TopicRegistry:
         self._directory.sync(Barrier.NEW_DIRECTORY)
         for directory in self._directories(name, entry):
             metadata = PartitionMetadataFile(directory)
-            if not metadata.exists:
+            if not metadata.exists and entry.topic_id is not None:
                 metadata.record(entry.topic_id)
                 metadata.maybe_flush()
         for one in partitions:

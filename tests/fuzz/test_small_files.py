@@ -289,7 +289,13 @@ def test_hostile_checkpoints(data: bytes):
 
 topic_files = st.dictionaries(
     st.text("abc._-XYZ019", min_size=3, max_size=30),
-    st.builds(TopicEntry, st.uuids(), st.integers(1, 2**31 - 1), st.sampled_from([*TopicState])),
+    st.builds(
+        TopicEntry,
+        st.none() | st.uuids(),
+        st.integers(1, 2**31 - 1),
+        st.sampled_from([*TopicState]),
+        st.dictionaries(st.text(max_size=9), st.text(max_size=9), max_size=3),
+    ),
     max_size=4,
 ).map(format_topics)
 

@@ -1,10 +1,11 @@
-"""``topics.json`` of a log directory: the topics that this library has made there.
+"""``topics.json`` of a log directory: the topics that this library has made, and their settings.
 
 Source: DESIGN D16; docs/formats.md has every byte.
 
 The file is the intent of a creation: a topic is written down as *creating* before its first
 directory is made, and as *live* when the last log is there. What it says is never guessed from a
-damaged file. Topics that a broker, or an earlier version, has made are not in it.
+damaged file. Topics that a broker, or an earlier version, has made are in it once they were given
+settings.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import re
 import uuid
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore._core import crc32c
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from segstore._core import Directory
 
 TOPICS_FILE: Final = "topics.json"
-VERSION: Final = 0
+VERSION: Final = 1
 WAY_OUT: Final = (
     "reads and appends use the directories that exist. Look for topics with too few partitions,"
     " then move the file away: after that topics can be made again"
@@ -39,7 +41,11 @@ _HEAD: Final = b'{"version":'
 _FIRST_LINE: Final = b'{"version":%d,"topics":[\n'
 _LAST_LINE = re.compile(rb'\],"crc32c":(0|[1-9][0-9]{0,9})\}\n')
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
-_KEYS: Final = {"name", "id", "partitions", "state"}
+_KEYS: Final = {
+    0: {"name", "id", "partitions", "state"},
+    1: {"name", "id", "partitions", "state", "config"},
+}
+"""What a topic has, by the version of the file; version 0 has no settings."""
 
 
 class TopicState(StrEnum):
@@ -53,21 +59,32 @@ class TopicState(StrEnum):
 class TopicEntry(NamedTuple):
     """What the file says of a topic."""
 
-    topic_id: uuid.UUID
+    topic_id: uuid.UUID | None
+    """None of a topic of a broker whose partitions have none."""
     partitions: int
     """The topic was made with the partitions 0 to this number less one."""
     state: TopicState
+    config: Mapping[str, str] = MappingProxyType({})
+    """What the topic was given, in Kafka's keys, as text."""
 
 
 def format_topics(topics: Mapping[str, TopicEntry]) -> bytes:
     """Return the file's text: JSON, a line for each topic, and a CRC-32C of all lines before."""
-    lines = [  # no name, and no id, has a character that JSON escapes
-        f'{{"name":"{name}","id":"{topic_id_text(entry.topic_id)}"'
-        f',"partitions":{entry.partitions},"state":"{entry.state.value}"}}'
-        for name, entry in topics.items()
-    ]
+    lines = [_line(name, entry) for name, entry in topics.items()]
     text = _FIRST_LINE % VERSION + ",\n".join(lines).encode() + (b"\n" if lines else b"")
     return text + b'],"crc32c":%d}\n' % crc32c(text)
+
+
+def _line(name: str, entry: TopicEntry) -> str:
+    topic_id = None if entry.topic_id is None else topic_id_text(entry.topic_id)
+    topic = {
+        "name": name,
+        "id": topic_id,
+        "partitions": entry.partitions,
+        "state": entry.state.value,
+        "config": dict(sorted(entry.config.items())),
+    }
+    return json.dumps(topic, separators=(",", ":"))
 
 
 def parse_topics(data: bytes) -> dict[str, TopicEntry]:
@@ -91,14 +108,14 @@ def parse_topics(data: bytes) -> dict[str, TopicEntry]:
     try:
         content: Any = json.loads(data)
         version = content["version"]
-        if version != VERSION:
+        if version not in _KEYS:
             raise UnsupportedFormatError(
                 f"version {version!r} of the file is unknown: a later segstore has written it",
                 file=TOPICS_FILE,
                 found=repr(version),
-                expected=str(VERSION),
+                expected=f"0 to {VERSION}",
             )
-        topics = {topic["name"]: _entry(topic) for topic in content["topics"]}
+        topics = {topic["name"]: _entry(topic, _KEYS[version]) for topic in content["topics"]}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         if isinstance(error, UnsupportedFormatError):
             raise
@@ -108,20 +125,30 @@ def parse_topics(data: bytes) -> dict[str, TopicEntry]:
     return topics
 
 
-def _entry(topic: dict[str, Any]) -> TopicEntry:
+def _entry(topic: dict[str, Any], keys: set[str]) -> TopicEntry:
     name, topic_id, partitions = topic["name"], topic["id"], topic["partitions"]
-    if topic.keys() != _KEYS or type(partitions) is not int:
+    if topic.keys() != keys or type(partitions) is not int:
         raise ValueError(topic)
-    if not _TOPIC_ID.fullmatch(topic_id) or not 1 <= partitions <= MAX_PARTITION:
+    if not 1 <= partitions <= MAX_PARTITION:
         raise ValueError(topic)
     try:
         check_topic(name)
     except InvalidTopicError as error:
         raise ValueError(topic) from error
-    parsed_id = uuid.UUID(bytes=base64.urlsafe_b64decode(f"{topic_id}=="))
-    if topic_id_text(parsed_id) != topic_id or parsed_id.int == 0:
+    config = topic.get("config", {})
+    if not all(isinstance(text, str) for text in (*config, *config.values())):
         raise ValueError(topic)
-    return TopicEntry(parsed_id, partitions, TopicState(topic["state"]))
+    parsed_id = None if topic_id is None and "config" in keys else _topic_id(topic_id)
+    return TopicEntry(parsed_id, partitions, TopicState(topic["state"]), MappingProxyType(config))
+
+
+def _topic_id(text: str) -> uuid.UUID:
+    if not _TOPIC_ID.fullmatch(text):
+        raise ValueError(text)
+    topic_id = uuid.UUID(bytes=base64.urlsafe_b64decode(f"{text}=="))
+    if topic_id_text(topic_id) != text or topic_id.int == 0:
+        raise ValueError(text)
+    return topic_id
 
 
 def _damaged(

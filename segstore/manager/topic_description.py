@@ -1,0 +1,105 @@
+"""A topic as it is: its id, its partitions, each setting and where that comes from.
+
+Source: [CFG-50, CFG-52], DESIGN D16.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from segstore.config.topic_keys import TOPIC_KEYS
+from segstore.config.topic_properties import values_of
+from segstore.log.files.profile import Profile
+
+if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Iterator, Mapping
+
+    from segstore.config.config_key import ConfigValue
+
+DELETING_KEYS: Final = frozenset({"cleanup.policy", "retention.ms", "retention.bytes"})
+"""In the safe profile they have no default: who deletes asks for it."""
+
+
+class SettingSource(Enum):
+    """Where the value of a setting comes from."""
+
+    TOPIC = "topic"
+    """The topic was given it."""
+    DIRECTORY = "directory"
+    """The directory was opened with it."""
+    DEFAULT = "default"
+    """Kafka's default."""
+    NOT_SET = "not set"
+    """Nothing: the safe profile has no default that deletes records."""
+
+
+class TopicSetting(NamedTuple):
+    """A setting of a topic.
+
+    Attributes
+    ----------
+    name : str
+        Kafka's key.
+    value : bool, int, float, str, tuple of str or None
+        None where it is not set.
+    source : SettingSource
+        Where the value comes from.
+    documentation : str
+        What it does.
+    """
+
+    name: str
+    value: ConfigValue
+    source: SettingSource
+    documentation: str
+
+
+class TopicDescription(NamedTuple):
+    """A topic as it is.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    topic_id : uuid.UUID or None
+        Its id; None where no file says it.
+    partitions : tuple of int
+        The numbers of its partitions, ascending.
+    settings : tuple of TopicSetting
+        All of them, by name.
+    """
+
+    name: str
+    topic_id: uuid.UUID | None
+    partitions: tuple[int, ...]
+    settings: tuple[TopicSetting, ...]
+
+
+def settings_of(
+    properties: Mapping[str, str], directory: Mapping[str, ConfigValue], profile: Profile
+) -> Iterator[TopicSetting]:
+    """Yield each setting of a topic.
+
+    Parameters
+    ----------
+    properties : mapping of str to str
+        What the topic was given.
+    directory : mapping
+        What the directory was opened with, where that is not Kafka's default.
+    profile : Profile
+        In the safe one nothing deletes by default.
+    """
+    values = values_of(properties)
+    for name, key in TOPIC_KEYS.items():
+        if name in properties:
+            value, source = values[name], SettingSource.TOPIC
+        elif name in directory:
+            value, source = directory[name], SettingSource.DIRECTORY
+        elif name in DELETING_KEYS and profile is Profile.SAFE:
+            value, source = None, SettingSource.NOT_SET
+        else:
+            value, source = key.default, SettingSource.DEFAULT
+        if not key.is_internal or source is SettingSource.TOPIC:
+            yield TopicSetting(name, value, source, key.documentation)

@@ -1,0 +1,126 @@
+"""Settings of topics: given, changed and taken back; kept in ``topics.json``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import segstore
+from segstore.config.topic_keys import TOPIC_KEYS
+from segstore.errors import (
+    ArgumentTypeError,
+    CorruptCheckpointError,
+    IllegalArgumentError,
+    InvalidConfigurationError,
+    LogReadOnlyError,
+    UnknownTopicOrPartitionError,
+)
+from segstore.log.files.topics_file import TOPICS_FILE
+from segstore.manager.topic_description import DELETING_KEYS, SettingSource
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WEEK_MS = 7 * 24 * 3600 * 1000
+
+
+def setting(manager, topic: str, name: str):
+    found = {one.name: one for one in manager.describe_topic(topic).settings}
+    return found[name].value, found[name].source
+
+
+def test_a_topic_keeps_what_it_was_given(tmp_path: Path):
+    """[CFG-50] The settings outlive the process, and each log of the topic goes by them."""
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("orders", 2, config={"retention.ms": WEEK_MS, "segment.bytes": "2097152"})
+        assert logs.log("orders", 1).config.segment_bytes == 2097152
+    with segstore.open_dir(tmp_path) as logs:
+        assert logs.log("orders", 0).config.retention_ms == WEEK_MS
+        assert setting(logs, "orders", "retention.ms") == (WEEK_MS, SettingSource.TOPIC)
+    with segstore.open_dir(tmp_path, read_only=True) as logs:
+        assert setting(logs, "orders", "segment.bytes") == (2097152, SettingSource.TOPIC)
+        with pytest.raises(LogReadOnlyError):
+            logs.alter_topic("orders", {"retention.ms": 1})
+
+
+def test_a_change_reaches_logs_that_are_open(tmp_path: Path):
+    """[CFG-54] The others stay as they are; None takes one back."""
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("orders", config={"retention.ms": WEEK_MS, "max.message.bytes": 1000})
+        log = logs.log("orders", 0)
+        logs.alter_topic("orders", {"retention.bytes": 10_000, "max.message.bytes": None})
+        assert (log.config.retention_bytes, log.config.retention_ms) == (10_000, WEEK_MS)
+        assert log.config.max_message_bytes == TOPIC_KEYS["max.message.bytes"].default
+        log.append([(None, bytes(2000))])
+
+
+def test_nothing_deletes_by_default(tmp_path: Path):
+    """[RTN-2] DESIGN D16: in the safe profile these are not set, and shown so."""
+    with segstore.open_dir(tmp_path, segment_ms=1000) as logs:
+        logs.create_topic("orders")
+        for name in DELETING_KEYS:
+            assert setting(logs, "orders", name) == (None, SettingSource.NOT_SET)
+        assert setting(logs, "orders", "segment.ms") == (1000, SettingSource.DIRECTORY)
+        assert setting(logs, "orders", "preallocate") == (False, SettingSource.DEFAULT)
+    with segstore.open_dir(tmp_path, recovery="kafka") as logs:
+        assert setting(logs, "orders", "retention.ms") == (WEEK_MS, SettingSource.DEFAULT)
+
+
+def test_a_topic_of_a_broker_is_given_settings(tmp_path: Path):
+    """[MGR-95] ``topics.json`` names it from then on, with the id of its partitions."""
+    with segstore.open(tmp_path / "orders-0"), segstore.open(tmp_path / "orders-1"):
+        pass
+    with segstore.open_dir(tmp_path) as logs:
+        described = logs.alter_topic("orders", {"cleanup.policy": "compact"})
+        assert described.partitions == (0, 1)
+        assert logs.log("orders", 1).config.cleanup_policy == "compact"
+    with segstore.open_dir(tmp_path) as logs:
+        assert logs.describe_topic("orders").topic_id is None
+        assert setting(logs, "orders", "cleanup.policy") == (("compact",), SettingSource.TOPIC)
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        ({"retention": 5}, InvalidConfigurationError),
+        ({"min.compaction.lag.ms": 6, "max.compaction.lag.ms": 5}, InvalidConfigurationError),
+        ({"remote.storage.enable": True}, IllegalArgumentError),
+        ({"segment.bytes": 14}, IllegalArgumentError),
+        ({"preallocate": "yes"}, IllegalArgumentError),
+        ({"retention.ms": [1]}, ArgumentTypeError),
+        ({5: "retention.ms"}, ArgumentTypeError),
+        ([("retention.ms", 1)], ArgumentTypeError),
+    ],
+)
+def test_what_cannot_be_is_refused_and_changes_nothing(tmp_path: Path, config, error):
+    """[CFG-37, CFG-38, CFG-39, CFG-42]"""
+    with segstore.open_dir(tmp_path) as logs:
+        with pytest.raises(error):
+            logs.create_topic("orders", config=config)
+        assert logs.topics() == {}
+        logs.create_topic("orders")
+        before = (tmp_path / TOPICS_FILE).read_bytes()
+        with pytest.raises(error):
+            logs.alter_topic("orders", config)
+        assert (tmp_path / TOPICS_FILE).read_bytes() == before
+
+
+def test_no_such_topic(tmp_path: Path):
+    with segstore.open_dir(tmp_path) as logs:
+        for call in (lambda: logs.alter_topic("a", {}), lambda: logs.describe_topic("a")):
+            with pytest.raises(UnknownTopicOrPartitionError, match="create_topic"):
+                call()
+
+
+def test_a_damaged_file_is_never_guessed(tmp_path: Path):
+    """[DUR-11] A change is refused; logs open, and nobody says what their settings are."""
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("orders", config={"retention.ms": 1})
+    file = tmp_path / TOPICS_FILE
+    file.write_bytes(file.read_bytes().replace(b'"retention.ms":"1"', b'"retention.ms":"2"'))
+    with segstore.open_dir(tmp_path) as logs:
+        logs.log("orders", 0).append([(None, b"a")])
+        for call in (lambda: logs.alter_topic("orders", {}), lambda: logs.describe_topic("orders")):
+            with pytest.raises(CorruptCheckpointError, match="checksum"):
+                call()
