@@ -145,13 +145,13 @@ def partitions_of(path: str) -> list[tuple[str, int, str]]:
 
     try:
         with closing(Directory(path)) as directory:
-            names, hidden = read_with_topics(directory, look)
+            names, unfinished = read_with_topics(directory, look)
     except (LogNotFoundError, FileNotFoundError) as error:
         raise _no_directory(path) from error
     except (NotALogError, NotADirectoryError) as error:
         raise NotALogError("this is a file, not a directory of logs", file=path) from error
-    found = [(*parse_directory_name(name), name) for name in names]
-    return [one for one in found if one[0] not in hidden]
+    found = [(parse_directory_name(name), name) for name in names]
+    return [(*partition, name) for partition, name in found if not unfinished.hides(partition)]
 
 
 def unlisted_directories(path: str) -> list[str]:

@@ -34,14 +34,16 @@ class LogAccess:
         The process that opened the log.
     is_closed : bool
         True also until a log that is written is complete: an open that fails warns of nothing.
+    is_renamed_for_deletion : bool
+        The partition was deleted, and its directory is there until the delay is over.
     """
 
     __slots__ = (
         "_checkpoint_store",
         "_failure_mark",
         "_failures",
-        "_is_renamed_for_deletion",
         "is_closed",
+        "is_renamed_for_deletion",
         "process_id",
     )
 
@@ -53,7 +55,7 @@ class LogAccess:
     ) -> None:
         self.process_id = process_id()
         self.is_closed = failure_mark is not None
-        self._is_renamed_for_deletion = False
+        self.is_renamed_for_deletion = False
         self._checkpoint_store = checkpoint_store
         self._failure_mark = failure_mark
         self._failures = failures
@@ -84,7 +86,9 @@ class LogAccess:
         """Raise when the log was closed, or belongs to another process."""
         self.require_same_process()
         if self.is_closed:
-            raise ClosedError(f"the log {self._checkpoint_store.topic_partition} is closed")
+            name = self._checkpoint_store.topic_partition
+            end = "was deleted: it is" if self.is_renamed_for_deletion else "is"
+            raise ClosedError(f"the log {name} {end} closed")
 
     def require_writable(self) -> None:
         """Raise when the log takes no changes.
@@ -119,12 +123,12 @@ class LogAccess:
 
     def note_rename(self, *, for_deletion: bool) -> None:
         """A directory that was renamed for deletion takes no records from then on [REN-1]."""
-        self._is_renamed_for_deletion = for_deletion
+        self.is_renamed_for_deletion = for_deletion
 
     def require_not_doomed(self) -> None:
         """Raise when the directory was renamed for deletion."""
-        if self._is_renamed_for_deletion:
+        if self.is_renamed_for_deletion:
             raise IllegalStateError(
-                "the log was renamed for deletion: it takes no changes",
+                "the partition was deleted: its log takes no changes",
                 file=self._checkpoint_store.directory.path,
             )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Unpack
 
 from segstore.arguments import callback, flag, instance, path_text
 from segstore.config.log_config import LogConfig, LogSettings, refuse_unknown
+from segstore.config.topic_config import given_keys
 from segstore.errors import IllegalArgumentError
 from segstore.log.durability import Durability
 from segstore.log.files.partition_directory import parse_directory_name
@@ -33,6 +34,8 @@ class OpenOptions(NamedTuple):
     profile: Profile = Profile.SAFE
     read_only: bool = False
     config: LogConfig = _DEFAULTS
+    given: frozenset[str] = frozenset()
+    """The keys of *config* that the caller has set."""
     progress: Callable[[str, int, int], None] | None = None
     allow_network_fs: bool = False
     replicated: bool = False
@@ -114,6 +117,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
             found=f"read_only={read_only}, recovery={recovery!r}",
             expected="read_only=False, recovery='safe'",
         )
+    given = given_keys(config, settings)
     config = (config or _DEFAULTS).with_changes(**settings)
     if remote_offset_reader is not None:
         _check_remote_storage(remote_offset_reader, config, read_only=read_only)
@@ -122,6 +126,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
         profile=profile,
         read_only=read_only,
         config=config,
+        given=given,
         progress=progress,
         allow_network_fs=allow_network_fs,
         replicated=profile is Profile.KAFKA if replicated is None else replicated,

@@ -1716,8 +1716,9 @@ class UnifiedLog(Log):
         SegstoreError
             A step failed: what was synced is durable, and the next open recovers the rest [DUR-24].
         """
+        is_deleted = self._access.is_renamed_for_deletion  # nothing is written of it [MGR-52]
         with self._failure_mark.poisoned_by(*IO_ERRORS):
-            self._closing.end(self._close_cleanly)
+            self._closing.end(None if is_deleted else self._close_cleanly)
 
     def _close_cleanly(self) -> None:
         self._access.require_not_failed()

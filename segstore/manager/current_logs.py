@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, cast
+
+from segstore.log.files.partition_directory import delete_directory_name, directory_name
+from segstore.log.files.stale_partition_state import remove_stale_state
+from segstore.log.log_environment import LogEnvironment
+from segstore.log.log_opener import open_partition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from segstore._core import Directory
+    from segstore.config.log_config import LogConfig
+    from segstore.log.log_dir_failure_channel import LogDirFailureChannel
+    from segstore.log.open_options import OpenOptions
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.owned_log_directory import OwnedLogDirectory
+    from segstore.types import TopicPartition
 
 
 class CurrentLogs:
-    """Guarded by the manager's mutex, where nothing else is said.
+    """Opens each log at its first use. Guarded by the manager's mutex, if nothing else is said.
 
     Parameters
     ----------
+    directory : Directory
+        The log directory.
+    options : OpenOptions
+        Those of the manager, for every log.
+    failures : LogDirFailureChannel
+        Shared by all logs.
     owned : OwnedLogDirectory or None
         Hears of the names of logs that were renamed or closed; None for a reader.
+    config_of : callable
+        Returns the settings of a topic's logs.
 
     Attributes
     ----------
@@ -23,8 +44,19 @@ class CurrentLogs:
         By the name of the directory.
     """
 
-    def __init__(self, owned: OwnedLogDirectory | None) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        options: OpenOptions,
+        failures: LogDirFailureChannel,
+        owned: OwnedLogDirectory | None,
+        config_of: Callable[[str], LogConfig],
+    ) -> None:
+        self._directory = directory
+        self._options = options
+        self._failures = failures
         self._owned = owned
+        self._config_of = config_of
         self.by_name: dict[str, UnifiedLog] = {}
         self._closing: list[UnifiedLog] = []  # not over yet: closed, or of a directory that is gone
         self._may_have_new_names = False
@@ -42,9 +74,97 @@ class CurrentLogs:
             return None
         return log
 
-    def add(self, name: str, log: UnifiedLog) -> None:
-        """Know a log that was opened."""
-        self.by_name[name] = log
+    def find_in_place(self, topic_partition: TopicPartition) -> UnifiedLog | None:
+        """Return the open log of a partition, unless another directory has its name now."""
+        name = directory_name(topic_partition)
+        log = self.find(name)
+        if log is not None and not log._is_in_place():  # noqa: SLF001 - asked by its manager
+            self.forget(name)  # its user keeps it; `close` closes it too
+            return None
+        return log
+
+    def find_or_open(self, topic_partition: TopicPartition) -> UnifiedLog:
+        """Return the open log of a partition; open it, and make it, where there is none."""
+        name = directory_name(topic_partition)
+        log = self.find(name)
+        if log is None:
+            log = self._open(topic_partition)
+            self.by_name[name] = log
+        return log
+
+    def _open(self, topic_partition: TopicPartition) -> UnifiedLog:
+        # a log that only reads refuses what it does not have: whoever asks for one asked to write
+        log_dir = self._directory.path
+        path = os.path.join(log_dir, directory_name(topic_partition))  # noqa: PTH118 - the directory's own spelling
+        options = self._options._replace(
+            config=self._config_of(topic_partition.topic),
+            state_dir=self._state_dir_of(topic_partition),
+        )
+        log_environment = LogEnvironment(
+            failures=self._failures,
+            checkpoints_above=None if self._owned is None else self._owned.checkpoints,
+            on_new_name=self.note_rename,
+        )
+        if self._owned is None:  # to be read only: nothing is to be ended
+            return cast("UnifiedLog", open_partition(path, options, log_environment))
+        was_clean = self._owned.was_clean(topic_partition)
+        log_environment = log_environment._replace(parent_was_clean=was_clean)
+        if self._failures.has_offline_log_dir(log_dir):  # to be read, as those that are open
+            options = options._replace(read_only=True, remote_offset_reader=None)
+            return cast("UnifiedLog", open_partition(path, options, log_environment))
+        log_environment = log_environment._replace(parent_is_locked=True)
+        with self._failures.guard(log_dir):
+            log = cast("UnifiedLog", open_partition(path, options, log_environment))
+        self._owned.note_opened(topic_partition)
+        return log
+
+    def _state_dir_of(self, topic_partition: TopicPartition) -> str | None:
+        """Return where a partition keeps its state: each has a directory of its own there."""
+        state_dir = self._options.state_dir
+        if state_dir is None:
+            return None
+        return os.path.join(state_dir, directory_name(topic_partition))  # noqa: PTH118 - as above
+
+    def forget_state_of(self, gone: Sequence[TopicPartition]) -> None:
+        """Remove what is known of partitions that are deleted, or whose directories are gone.
+
+        It goes before the new name, or before a directory of that name is made [DUR-121]. What a
+        log has in a directory for its state has the log's lock: the log is closed.
+        """
+        if self._options.state_dir is not None:
+            self.close_all_quietly(gone)
+        if self._owned is not None:
+            self._owned.checkpoints.forget(gone)
+        for topic_partition in gone:
+            state_dir = self._state_dir_of(topic_partition)
+            if state_dir is not None:
+                remove_stale_state(state_dir, topic_partition, self._directory.environment)
+
+    def rename_for_deletion(self, topic_partition: TopicPartition) -> str:
+        """Give the directory of a partition a name that ends in ``-delete``; return it [MGR-63].
+
+        Its log stays open, and takes no changes. The caller has removed what is known of the
+        partition, and syncs the log directory.
+        """
+        new_name = delete_directory_name(topic_partition)
+        log = self.find_in_place(topic_partition)
+        if log is None:
+            self._directory.rename(directory_name(topic_partition), new_name)
+        else:
+            log.rename_dir(new_name, reinitialize=False)
+        return new_name
+
+    def close_quietly(self, name: str) -> None:
+        """End the log of the directory *name*, if one is open, without a write."""
+        log = self.find(name)
+        if log is not None:
+            log.close_quietly()
+            self.forget(name)
+
+    def close_all_quietly(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """End the logs of partitions, without a write."""
+        for topic_partition in topic_partitions:
+            self.close_quietly(directory_name(topic_partition))
 
     def forget(self, name: str) -> None:
         """Know a log by its name no more; where it is not over, its end is waited for."""

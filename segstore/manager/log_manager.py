@@ -8,41 +8,30 @@ Retention, compaction and schedules are not here.
 from __future__ import annotations
 
 import os
-from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import segstore._core as _core
 from segstore._core import AppendLock, Directory
 from segstore.arguments import integer, path_text, refuse_pickle
-from segstore.config.log_config import LogConfig
-from segstore.config.topic_properties import check_change, default_values, properties_of
 from segstore.errors import (
     ClosedError,
     ForkedHandleError,
-    IllegalArgumentError,
-    LogNotFoundError,
     LogReadOnlyError,
     UnknownTopicOrPartitionError,
 )
-from segstore.log.files.checkpoints import UNREADABLE_TO_READERS, read_topic_id
 from segstore.log.files.clean_shutdown_file_handler import NO_BROKER_EPOCH
-from segstore.log.files.partition_directory import check_topic, directory_name
+from segstore.log.files.partition_directory import directory_name
 from segstore.log.files.partition_lock import hint_at_read_only
-from segstore.log.files.stale_partition_state import remove_stale_state
-from segstore.log.files.topics_file import TopicEntry, TopicState, read_topics
+from segstore.log.files.profile import Profile
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
-from segstore.log.log_environment import LogEnvironment
-from segstore.log.log_opener import open_partition
 from segstore.log.open_options import OpenKeywords, open_options
 from segstore.log.shutdown import Shutdown, suppress_repeated_error
 from segstore.manager.current_logs import CurrentLogs
+from segstore.manager.deleted_partitions import DeletedPartitions
 from segstore.manager.owned_log_directory import OwnedLogDirectory
-from segstore.manager.partition_directories import (
-    UNREADABLE_TOPICS,
-    check_no_gap,
-    refuse_partition_directory,
-)
-from segstore.manager.partition_listing import PartitionListing
+from segstore.manager.partition_directories import check_no_gap, refuse_partition_directory
+from segstore.manager.partition_listing import PartitionListing, numbers_in
 from segstore.manager.partition_records import (
     StickyPartitioner,
     arrow_batches,
@@ -54,28 +43,25 @@ from segstore.manager.partition_records import (
     split_records,
 )
 from segstore.manager.pending_closes import PendingCloses
-from segstore.manager.topic_description import TopicDescription, settings_of
+from segstore.manager.topic_changes import TopicChanges
 from segstore.manager.topic_directories import make_log_directory
 from segstore.manager.topic_registry import TopicRegistry
+from segstore.manager.topic_settings import TopicSettings
 from segstore.record_rows import refuse_counted_rows
-from segstore.records.compression import require_codec
-from segstore.records.record_builder import codec_of
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    import uuid
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from typing import NoReturn, TypeAlias, Unpack
 
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.partition_listing import Listed
+    from segstore.manager.topic_description import TopicDescription
     from segstore.records.record_builder import Records
     from segstore.types import LogAppendInfo
 
     TopicValue: TypeAlias = str | int | float | bool
     """A setting of a topic; a text is read as Kafka's tools read it."""
-
-MAX_PARTITIONS_OF_A_TOPIC: Final = 100_000
 
 
 def open_dir(
@@ -137,7 +123,8 @@ class LogManager:
             make_log_directory(self._options.state_dir).close()
         self._directory = Directory(full_path) if read_only else make_log_directory(full_path)
         self._listing = PartitionListing(self._directory)
-        self._registry: TopicRegistry | None = None
+        self._changes: TopicChanges | None = None
+        self._deleted: DeletedPartitions | None = None
         try:
             refuse_partition_directory(self._directory)
             if not read_only:
@@ -146,9 +133,12 @@ class LogManager:
         except BaseException:
             self._release()
             raise
-        self._logs = CurrentLogs(self._owned)
+        self._settings = TopicSettings(self._directory, self._listing, self._options)
+        self._logs = CurrentLogs(
+            self._directory, self._options, self._failures, self._owned, self._settings.config_of
+        )
         if self._owned is not None:
-            self._reconcile_topics(self._owned)
+            self._own_topics()
 
     @property
     def path(self) -> str:
@@ -211,34 +201,29 @@ class LogManager:
         CorruptCheckpointError, UnsupportedFormatError
             ``topics.json`` is damaged, or of a later version; nothing was created.
         """
-        self._check_writable()
-        check_topic(name)
-        partitions = integer("partitions", partitions)
-        if not 1 <= partitions <= MAX_PARTITIONS_OF_A_TOPIC:
-            raise IllegalArgumentError(
-                f"a topic cannot have {partitions} partitions",
-                found=str(partitions),
-                expected=f"1 to {MAX_PARTITIONS_OF_A_TOPIC}",
-            )
-        given = properties_of({} if config is None else config)
-        properties = {key: text for key, text in given.items() if text is not None}
-        self._check_settings(properties, {})
-        with self._mutex:
-            self._check_usable()  # while we waited
-            if self._registry is not None:
-                with self._failures.guard(self.path):
-                    self._registry.create(name, partitions, properties)
-        return [TopicPartition(name, number) for number in range(partitions)]
+        with self._changing_topics() as changes:
+            return changes.create(name, partitions, config)
 
-    def alter_topic(self, name: str, config: Mapping[str, TopicValue | None]) -> TopicDescription:
-        """Give a topic other settings, durably; logs that are open go by them at once.
+    def alter_topic(
+        self,
+        name: str,
+        config: Mapping[str, TopicValue | None] | None = None,
+        *,
+        partitions: int | None = None,
+    ) -> TopicDescription:
+        """Give a topic other settings or more partitions, durably: all of it, or nothing.
+
+        Logs that are open go by the settings at once. With more partitions, keys belong to other
+        partitions than before.
 
         Parameters
         ----------
         name : str
             A topic of the directory, made by whomever.
-        config : mapping
+        config : mapping or None
             Settings in Kafka's keys; None takes one back. Others stay as they are.
+        partitions : int or None
+            How many there are to be; at least as many as there are.
 
         Returns
         -------
@@ -250,32 +235,56 @@ class LogManager:
         UnknownTopicOrPartitionError
             There is no such topic.
         InvalidConfigurationError, IllegalArgumentError
-            A setting is unknown, contradicts another, or has a wrong value; nothing changed
-            [CFG-37…CFG-46].
+            A setting is unknown, contradicts another, or has a wrong value; or the topic has more
+            partitions. Nothing changed [CFG-37…CFG-46].
+        IllegalStateError
+            A partition below the last is missing, so none can be added.
         CorruptCheckpointError, UnsupportedFormatError
             ``topics.json`` is damaged, or of a later version; nothing changed.
         """
-        self._check_writable()
-        given = properties_of(config)
-        with self._mutex:
-            self._check_usable()  # while we waited
-            numbers = self._partitions_of(name)
-            registry = cast("TopicRegistry", self._registry)
-            entry = registry.entry_of(name)
-            if entry is None:
-                topic_id = self._topic_id_of(name, numbers)
-                entry = TopicEntry(topic_id, numbers[-1] + 1, TopicState.LIVE)
-            changed = {**entry.config, **given}
-            properties = {key: text for key, text in changed.items() if text is not None}
-            self._check_settings(properties, entry.config)
-            with self._failures.guard(self.path):
-                registry.alter(name, entry._replace(config=properties))
-            log_config = self._options.config.with_properties(properties)
-            for number in numbers:
-                log = self._logs.find(directory_name(TopicPartition(name, number)))
-                if log is not None and not log.closed:
-                    log.update_config(log_config)
+        with self._changing_topics() as changes:
+            changes.alter(name, config, partitions)
         return self.describe_topic(name)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with all its records: all of it, or nothing.
+
+        The directories get names that end in ``-delete``, and are removed after
+        ``file_delete_delay_ms``, or by `close`. Until then, an open log of the topic can be read; a
+        change of it is an `IllegalStateError`. A topic made again with the name has another id.
+
+        After a call that fails or a crash, ``topics.json`` decides. If it says that the topic is
+        being deleted, no reader lists the topic, and the next open for writing deletes it.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            There is no such topic.
+        InconsistentTopicIdError
+            The partitions are of several topics: nothing was deleted.
+        CorruptCheckpointError, UnsupportedFormatError
+            ``topics.json`` is damaged, or of a later version; nothing was deleted.
+
+        Source: [MGR-63, MGR-66, DUR-121]; Kafka ``LogManager.asyncDelete``.
+        """
+        with self._changing_topics() as changes:
+            changes.delete(name)
+
+    def delete_partition(self, topic: str, partition: int) -> None:
+        """Delete one partition with its records, as a broker does when the partition moves away.
+
+        The others stay, and so do the settings. `append` by key needs all partitions of a topic.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            There is no such partition.
+
+        Source: [MGR-63]; Kafka ``LogManager.asyncDelete``.
+        """
+        partition = integer("partition", partition)
+        with self._changing_topics() as changes:
+            changes.delete_partition(topic, partition)
 
     def describe_topic(self, name: str) -> TopicDescription:
         """Return a topic's id, its partitions, and each setting with where it comes from.
@@ -288,85 +297,29 @@ class LogManager:
             ``topics.json`` is damaged, or of a later version.
         """
         self._check_usable()
-        numbers = self._partitions_of(name)
-        entry = read_topics(self._directory).get(name)
-        topic_id = None if entry is None else entry.topic_id
-        if topic_id is None:
-            topic_id = self._topic_id_of(name, numbers)
-        options = self._options
-        defaults, opened = LogConfig().to_values(), options.config.to_values()
-        directory = {key: value for key, value in opened.items() if value != defaults[key]}
-        properties = {} if entry is None else entry.config
-        settings = tuple(settings_of(properties, directory, options.profile))
-        return TopicDescription(name, topic_id, tuple(numbers), settings)
+        return self._settings.describe(name)
 
-    def _partitions_of(self, topic: str) -> Sequence[int]:
-        numbers = self._listing.current().topics.get(topic)
-        if numbers is None:
-            raise UnknownTopicOrPartitionError(
-                f"no topic {topic!r} here: create_topic makes it",
-                file=self.path,
-                found="no such topic",
-            )
-        return numbers
+    @contextmanager
+    def _changing_topics(self) -> Iterator[TopicChanges]:
+        self._check_writable()
+        with self._mutex:
+            self._check_usable()  # while we waited
+            with self._failures.guard(self.path):
+                yield cast("TopicChanges", self._changes)
 
-    def _topic_id_of(self, topic: str, numbers: Sequence[int]) -> uuid.UUID | None:
-        """Return the id that the partitions have; None where none has one that can be read."""
-        for number in numbers:
-            path = f"{self.path}/{directory_name(TopicPartition(topic, number))}"
-            with suppress(LogNotFoundError, *UNREADABLE_TO_READERS):
-                with closing(Directory(path, self._directory.environment)) as directory:
-                    found = read_topic_id(directory)
-                if found is not None:
-                    return found
-        return None
-
-    def _check_settings(self, properties: Mapping[str, str], existing: Mapping[str, str]) -> None:
-        """Check what a topic is to be given: by Kafka's rules, and that a log here takes it."""
-        options = self._options
-        defaults = {**default_values(), **options.config.to_values()}
-        is_on = options.remote_offset_reader is not None
-        check_change(properties, existing, defaults, is_tiered_system_on=is_on)
-        require_codec(codec_of(options.config.with_properties(properties)))
-
-    def _config_of(self, topic: str) -> LogConfig:
-        """Return what the logs of a topic go by."""
-        try:
-            entry = read_topics(self._directory).get(topic)
-        except UNREADABLE_TOPICS:  # told by who lists the directory, and nothing is deleted then
-            entry = None
-        config = self._options.config
-        return config if entry is None else config.with_properties(entry.config)
-
-    def _reconcile_topics(self, owned: OwnedLogDirectory) -> None:
-        """Finish or undo what was left of a topic's making."""
-        self._registry = TopicRegistry(
-            self._directory,
-            lambda gone: self._forget(owned, gone),
-            self._find_or_open,
-            self._close_logs,
-        )
+    def _own_topics(self) -> None:
+        """Finish or undo what was left of changes of topics, and take changes from now on."""
+        logs, delay_ms = self._logs, self._options.config.file_delete_delay_ms
+        deleted = self._deleted = DeletedPartitions(self._directory, delay_ms, logs.close_quietly)
+        registry = TopicRegistry(self._directory, logs, deleted)
+        self._changes = TopicChanges(self._directory, self._settings, registry, logs)
         try:
             with self._mutex, self._failures.guard(self.path):
-                self._registry.reconcile()
+                deleted.find_left()
+                registry.reconcile()
         except BaseException:
             self.close()
             raise
-
-    def _forget(self, owned: OwnedLogDirectory, gone: Sequence[TopicPartition]) -> None:
-        owned.checkpoints.forget(gone)
-        for topic_partition in gone:
-            state_dir = self._state_dir_of(topic_partition)
-            if state_dir is not None:
-                remove_stale_state(state_dir, topic_partition, self._directory.environment)
-
-    def _close_logs(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        for topic_partition in topic_partitions:
-            name = directory_name(topic_partition)
-            log = self._logs.find(name)
-            if log is not None:
-                log.close_quietly()
-                self._logs.forget(name)
 
     # ---- logs ------------------------------------------------------------------------------------
 
@@ -385,64 +338,21 @@ class LogManager:
         name = directory_name(topic_partition)
         with self._mutex:
             self._check_usable()  # while we waited
-            log = self._logs.find(name)
-            if log is not None and not log._is_in_place():  # noqa: SLF001 - asked by its manager
-                self._logs.forget(name)  # its user keeps it; `close` closes it too
-                log = None
+            log = self._logs.find_in_place(topic_partition)
             if log is None:
                 if not self._directory.exists(name):
                     raise self._unknown(topic_partition, "no such directory")
                 # after the look at the directory: topics.json names a topic before that is made
-                if topic in self._listing.current().hidden:
-                    raise self._unknown(topic_partition, "a topic whose creation is not finished")
-                log = self._find_or_open(topic_partition)
+                if self._listing.current().unfinished.hides(topic_partition):
+                    found = "one whose creation or deletion is not finished"
+                    raise self._unknown(topic_partition, found)
+                log = self._logs.find_or_open(topic_partition)
             return log
 
     def _unknown(self, topic_partition: TopicPartition, found: str) -> UnknownTopicOrPartitionError:
         return UnknownTopicOrPartitionError(
             f"no partition {topic_partition} here", file=self.path, found=found
         )
-
-    def _find_or_open(self, topic_partition: TopicPartition) -> UnifiedLog:
-        name = directory_name(topic_partition)
-        log = self._logs.find(name)
-        if log is None:
-            log = self._open(topic_partition)
-            self._logs.add(name, log)
-        return log
-
-    def _open(self, topic_partition: TopicPartition) -> UnifiedLog:
-        # a log that only reads refuses what it does not have: whoever asks for one asked to write
-        name = directory_name(topic_partition)
-        path = os.path.join(self.path, name)  # noqa: PTH118 - the directory's own spelling
-        options = self._options._replace(
-            config=self._config_of(topic_partition.topic),
-            state_dir=self._state_dir_of(topic_partition),
-        )
-        log_environment = LogEnvironment(
-            failures=self._failures,
-            checkpoints_above=None if self._owned is None else self._owned.checkpoints,
-            on_new_name=self._logs.note_rename,
-        )
-        if self._owned is None:  # to be read only: nothing is to be ended
-            return cast("UnifiedLog", open_partition(path, options, log_environment))
-        was_clean = self._owned.was_clean(topic_partition)
-        log_environment = log_environment._replace(parent_was_clean=was_clean)
-        if self._failures.has_offline_log_dir(self.path):  # to be read, as those that are open
-            options = options._replace(read_only=True, remote_offset_reader=None)
-            return cast("UnifiedLog", open_partition(path, options, log_environment))
-        log_environment = log_environment._replace(parent_is_locked=True)
-        with self._failures.guard(self.path):
-            log = cast("UnifiedLog", open_partition(path, options, log_environment))
-        self._owned.note_opened(topic_partition)
-        return log
-
-    def _state_dir_of(self, topic_partition: TopicPartition) -> str | None:
-        """Return where a partition keeps its state: each has a directory of its own there."""
-        state_dir = self._options.state_dir
-        if state_dir is None:
-            return None
-        return os.path.join(state_dir, directory_name(topic_partition))  # noqa: PTH118 - as above
 
     # ---- append ----------------------------------------------------------------------------------
 
@@ -516,13 +426,7 @@ class LogManager:
             known = self._partitioners.get(topic)
             if known is not None and known[0] is listed:
                 return known[1]
-            numbers = listed.topics.get(topic)
-            if numbers is None:
-                raise UnknownTopicOrPartitionError(
-                    f"no topic {topic!r} here: create_topic makes it",
-                    file=self.path,
-                    found="no such topic",
-                )
+            numbers = numbers_in(listed, topic, self.path)
             check_no_gap(self._directory, topic, numbers)
             if known is None or known[1].partitions_count != len(numbers):
                 known = listed, StickyPartitioner(len(numbers))
@@ -581,6 +485,8 @@ class LogManager:
                 if pending.errors or self._failures.has_offline_log_dir(self.path):
                     self._owned.unmark()
                 if not pending.errors:
+                    if self._deleted is not None and self._options.profile is Profile.SAFE:
+                        self._deleted.delete_at_close()
                     self._failures.check(self.path)  # those opened behind it are well
                     self._logs.note_new_names()
                     self._owned.mark_clean(broker_epoch)

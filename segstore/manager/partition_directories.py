@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from segstore._core import Directory
 from segstore.errors import (
@@ -30,6 +30,7 @@ from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from segstore.log.files.topics_file import TopicEntry
 
@@ -53,17 +54,37 @@ def list_topic_partitions(directory: Directory) -> list[TopicPartition]:
     A topic that is being made, or removed, by `LogManager` or Spark's sink is not there yet, or no
     more. Where ``topics.json`` cannot be read, all directories count, with a warning.
     """
-    found, hidden = read_with_topics(directory, lambda: list_partition_directories(directory))
-    return [one for one in found if one.topic not in hidden] if hidden else found
+    found, unfinished = read_with_topics(directory, lambda: list_partition_directories(directory))
+    return [one for one in found if not unfinished.hides(one)]
 
 
-def read_with_topics(directory: Directory, look: Callable[[], _T]) -> tuple[_T, set[str]]:
-    """Return what *look* finds in a log directory, and the topics that do not count in it.
+class Unfinished(NamedTuple):
+    """What does not count in a log directory: its making or removal is not finished.
 
-    These are the topics whose making or removal is not finished. A topic of which *look* may have
-    seen a part only is one of them: how many partitions there are decides where a key belongs. So
-    ``topics.json`` must be the same file before and after the look, or the look is repeated. After
-    some looks, topics count that the file has as the same finished ones before and after the last.
+    Attributes
+    ----------
+    topics : set of str
+        Topics of which no partition counts.
+    added : mapping of str to range
+        The partitions that are being added to a topic.
+    """
+
+    topics: AbstractSet[str]
+    added: Mapping[str, range]
+
+    def hides(self, topic_partition: TopicPartition) -> bool:
+        """Whether a partition does not count."""
+        topic, partition = topic_partition
+        return topic in self.topics or partition in self.added.get(topic, ())
+
+
+def read_with_topics(directory: Directory, look: Callable[[], _T]) -> tuple[_T, Unfinished]:
+    """Return what *look* finds in a log directory, and what does not count in it.
+
+    A topic of which *look* may have seen a part only does not count: how many partitions there are
+    decides where a key belongs. So ``topics.json`` must be the same file before and after the look,
+    or the look is repeated. After some looks, topics count that the file has as the same finished
+    ones before and after the last.
 
     Parameters
     ----------
@@ -81,7 +102,8 @@ def read_with_topics(directory: Directory, look: Callable[[], _T]) -> tuple[_T, 
             return found, _unfinished(topics)
     later = _topics(directory)
     changed = {name for name in topics.keys() | later if topics.get(name) != later.get(name)}
-    return found, changed | _unfinished(topics)
+    topics_left_out, added = _unfinished(topics)
+    return found, Unfinished(changed | topics_left_out, added)
 
 
 def _topics(directory: Directory) -> Mapping[str, TopicEntry]:
@@ -93,8 +115,11 @@ def _topics(directory: Directory) -> Mapping[str, TopicEntry]:
         return {}
 
 
-def _unfinished(topics: Mapping[str, TopicEntry]) -> set[str]:
-    return {name for name, entry in topics.items() if entry.state is not TopicState.LIVE}
+def _unfinished(topics: Mapping[str, TopicEntry]) -> Unfinished:
+    return Unfinished(
+        {name for name, entry in topics.items() if entry.state is not TopicState.LIVE},
+        {name: entry.new_partitions for name, entry in topics.items() if entry.adding},
+    )
 
 
 def _signature(directory: Directory) -> tuple[int, int, int] | None:

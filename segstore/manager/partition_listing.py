@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from segstore.errors import UnknownTopicOrPartitionError
 from segstore.log.files.parsed_file import SETTLED_NS
 from segstore.manager.partition_directories import partition_of, read_with_topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
     from segstore._core import Directory
+    from segstore.manager.partition_directories import Unfinished
     from segstore.types import TopicPartition
 
 
@@ -24,13 +25,29 @@ class Listed(NamedTuple):
         Sorted.
     topics : mapping of str to sequence of int
         The partitions of each topic, ascending.
-    hidden : set of str
-        Topics that are left out: their making or removal is not finished.
+    unfinished : Unfinished
+        What is left out: its making or removal is not finished.
     """
 
     partitions: Sequence[TopicPartition]
     topics: Mapping[str, Sequence[int]]
-    hidden: AbstractSet[str]
+    unfinished: Unfinished
+
+
+def numbers_in(listed: Listed, topic: str, log_dir: str) -> Sequence[int]:
+    """Return the partitions of a topic, ascending.
+
+    Raises
+    ------
+    UnknownTopicOrPartitionError
+        There is no such topic.
+    """
+    numbers = listed.topics.get(topic)
+    if numbers is None:
+        raise UnknownTopicOrPartitionError(
+            f"no topic {topic!r} here: create_topic makes it", file=log_dir, found="no such topic"
+        )
+    return numbers
 
 
 class PartitionListing:
@@ -53,7 +70,7 @@ class PartitionListing:
         self._known: dict[str, TopicPartition] = {}  # by the names of the directories
 
     def current(self) -> Listed:
-        """Return what is there now, but for topics whose making or removal is not finished."""
+        """Return what is there now, but for what is not finished."""
         directory = self._directory
         info = directory.own_info()
         signature, last = (info.inode, info.changed_ns), self._last
@@ -68,13 +85,13 @@ class PartitionListing:
 
     def _listed(self) -> Listed:
         """List the directory; what was a partition's directory before is not looked at again."""
-        self._known, hidden = read_with_topics(self._directory, self._partitions_by_name)
+        self._known, unfinished = read_with_topics(self._directory, self._partitions_by_name)
         now = self._known.values()
-        partitions = sorted(one for one in now if one.topic not in hidden)
+        partitions = sorted(one for one in now if not unfinished.hides(one))
         topics: dict[str, list[int]] = {}
         for topic, number in partitions:
             topics.setdefault(topic, []).append(number)
-        return Listed(partitions, topics, hidden)
+        return Listed(partitions, topics, unfinished)
 
     def _partitions_by_name(self) -> dict[str, TopicPartition]:
         directory, known = self._directory, self._known

@@ -6,8 +6,9 @@ Source: [CFG-50, CFG-52], DESIGN D16.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from segstore.config.topic_config import NOT_DELETING
 from segstore.config.topic_keys import TOPIC_KEYS
 from segstore.config.topic_properties import values_of
 from segstore.log.files.profile import Profile
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from segstore.config.config_key import ConfigValue
-
-DELETING_KEYS: Final = frozenset({"cleanup.policy", "retention.ms", "retention.bytes"})
-"""In the safe profile they have no default: who deletes asks for it."""
 
 
 class SettingSource(Enum):
@@ -87,7 +85,7 @@ def settings_of(
     properties : mapping of str to str
         What the topic was given.
     directory : mapping
-        What the directory was opened with, where that is not Kafka's default.
+        What the directory was opened with, where the caller has set it.
     profile : Profile
         In the safe one nothing deletes by default.
     """
@@ -97,7 +95,7 @@ def settings_of(
             value, source = values[name], SettingSource.TOPIC
         elif name in directory:
             value, source = directory[name], SettingSource.DIRECTORY
-        elif name in DELETING_KEYS and profile is Profile.SAFE:
+        elif name in NOT_DELETING and profile is Profile.SAFE:
             value, source = None, SettingSource.NOT_SET
         else:
             value, source = key.default, SettingSource.DEFAULT

@@ -20,7 +20,12 @@ from segstore.errors import (
 from segstore.log.files.parent_directory_sync import sync_parent_directories
 from segstore.log.files.partition_path import make_directory
 from segstore.log.log_opener import open_partition
-from segstore.manager import log_manager, partition_directories, topic_directories
+from segstore.manager import (
+    current_logs,
+    log_manager,
+    partition_directories,
+    topic_directories,
+)
 from segstore.manager.log_manager import LogManager
 from tests.crash.barrier_scene import new_disk
 from tests.crash.crash_script import START_MS
@@ -48,7 +53,7 @@ def living_on(disk: SimulatedDisk) -> contextlib.AbstractContextManager[None]:
         partition_directories: (Directory,),
         topic_directories: (make_directory, sync_parent_directories),
     }
-    return directories_on(disk, calls, (log_manager, open_partition))
+    return directories_on(disk, calls, (current_logs, open_partition))
 
 
 class Managed:

@@ -30,7 +30,7 @@ from segstore.log.flusher import Flusher
 from segstore.log.local.segment import Segment
 from segstore.log.shutdown import Shutdown, suppress_repeated_error
 from segstore.log.unified_log import UnifiedLog
-from segstore.manager import log_manager
+from segstore.manager import current_logs
 from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.log_manager import LogManager
 from segstore.manager.owned_log_directory import OwnedLogDirectory
@@ -429,7 +429,7 @@ def test_while_a_log_is_opened_nothing_is_closed(manager, tmp_path, monkeypatch)
     """[DUR-65] It was open for writing behind that, and the directory was anybody's."""
     manager.close()
     manager = segstore.open_dir(tmp_path / "logs", durability="none")
-    real = log_manager.open_partition
+    real = current_logs.open_partition
 
     def opened(*args):
         log = real(*args)
@@ -437,7 +437,7 @@ def test_while_a_log_is_opened_nothing_is_closed(manager, tmp_path, monkeypatch)
             manager.close()  # as by a handler
         return log
 
-    monkeypatch.setattr(log_manager, "open_partition", opened)
+    monkeypatch.setattr(current_logs, "open_partition", opened)
     log = manager.log("t", 0)
     assert not manager.closed
     with pytest.raises(LogLockedError):

@@ -45,7 +45,12 @@ from segstore.log.files.topics_file import (
 )
 from segstore.log.findings.finding import Action, FindingCode
 from segstore.log.unified_log import UnifiedLog
-from segstore.manager import log_manager, partition_directories, partition_listing, topic_registry
+from segstore.manager import (
+    current_logs,
+    partition_directories,
+    partition_listing,
+    topic_registry,
+)
 from segstore.manager.partition_directories import partitions_with_logs
 from segstore.manager.partition_listing import PartitionListing
 from segstore.manager.topic_registry import TopicRegistry
@@ -387,7 +392,7 @@ ID_OF_THE_NEW_TOPIC = uuid.UUID(int=5)
 
 def fail_at(monkeypatch, count: int, error: BaseException) -> None:
     """Let the open of the log number *count* fail."""
-    real, calls = log_manager.open_partition, []
+    real, calls = current_logs.open_partition, []
 
     def open_one(*arguments):
         calls.append(arguments)
@@ -395,7 +400,7 @@ def fail_at(monkeypatch, count: int, error: BaseException) -> None:
             raise error
         return real(*arguments)
 
-    monkeypatch.setattr(log_manager, "open_partition", open_one)
+    monkeypatch.setattr(current_logs, "open_partition", open_one)
 
 
 @pytest.mark.parametrize(
@@ -572,7 +577,7 @@ def test_topics_of_others_need_no_file(tmp_path):
         (lambda data: data[:-5], CorruptCheckpointError),
         (lambda data: data.replace(b'"partitions":1', b'"partitions":2'), CorruptCheckpointError),
         (lambda _: b"", CorruptCheckpointError),
-        (lambda _: format_topics({}).replace(b"0", b"1", 1), CorruptCheckpointError),
+        (lambda _: format_topics({}).replace(b"1", b"2", 1), CorruptCheckpointError),
     ],
 )
 def test_a_damaged_file_is_told_and_never_guessed(tmp_path, damage, error, caplog):
@@ -596,12 +601,13 @@ def test_the_text_of_the_file():
     text = format_topics({"a.b": TopicEntry(ID_OF_THE_NEW_TOPIC, 3, TopicState.LIVE)})
 
     assert text == (
-        b'{"version":0,"topics":[\n'
-        b'{"name":"a.b","id":"AAAAAAAAAAAAAAAAAAAABQ","partitions":3,"state":"live"}\n'
-        b'],"crc32c":2927806347}\n'
+        b'{"version":1,"topics":[\n'
+        b'{"name":"a.b","id":"AAAAAAAAAAAAAAAAAAAABQ","partitions":3,"adding":0,"state":"live",'
+        b'"config":{}}\n'
+        b'],"crc32c":3006690531}\n'
     )
     assert parse_topics(text) == {"a.b": TopicEntry(ID_OF_THE_NEW_TOPIC, 3, TopicState.LIVE)}
-    later = text.partition(b"]")[0].replace(b"0", b"1", 1)
+    later = text.partition(b"]")[0].replace(b"1", b"2", 1)
     with pytest.raises(UnsupportedFormatError, match="later segstore"):
         parse_topics(later + b'],"crc32c":%d}\n' % crc32c(later))
 

@@ -48,7 +48,7 @@ from segstore.log.log_dir_failure_channel import IO_ERRORS, LogDirFailureChannel
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.manager import log_manager
+from segstore.manager import current_logs
 from segstore.manager.topic_registry import TopicRegistry
 from segstore.records.compression import codec_table
 from tests.crash.barrier_scene import new_disk, open_log
@@ -301,14 +301,14 @@ def manager(tmp_path):
 
 
 def let_opens_fail(monkeypatch, error: SegstoreError) -> None:
-    real = log_manager.open_partition
+    real = current_logs.open_partition
 
     def open_one(path, *arguments):
         if path.endswith("topic-1"):
             raise error
         return real(path, *arguments)
 
-    monkeypatch.setattr(log_manager, "open_partition", open_one)
+    monkeypatch.setattr(current_logs, "open_partition", open_one)
 
 
 @pytest.mark.parametrize("error", [FsyncFailedError("cannot sync"), ReadIOError("cannot read")])

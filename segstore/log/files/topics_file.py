@@ -2,10 +2,10 @@
 
 Source: DESIGN D16; docs/formats.md has every byte.
 
-The file is the intent of a creation: a topic is written down as *creating* before its first
-directory is made, and as *live* when the last log is there. What it says is never guessed from a
-damaged file. Topics that a broker, or an earlier version, has made are in it once they were given
-settings.
+The file is the intent of a change. A topic is *creating* before its first directory is made, and
+*live* when the last log is there. It is *deleting* before the first directory gets another name,
+and not in the file after the last one. What it says is never guessed from a damaged file. Topics
+that a broker, or an earlier version, has made are in it once they were given settings.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LAST_LINE = re.compile(rb'\],"crc32c":(0|[1-9][0-9]{0,9})\}\n')
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
 _KEYS: Final = {
     0: {"name", "id", "partitions", "state"},
-    1: {"name", "id", "partitions", "state", "config"},
+    1: {"name", "id", "partitions", "adding", "state", "config"},
 }
 """What a topic has, by the version of the file; version 0 has no settings."""
 
@@ -62,10 +62,19 @@ class TopicEntry(NamedTuple):
     topic_id: uuid.UUID | None
     """None of a topic of a broker whose partitions have none."""
     partitions: int
-    """The topic was made with the partitions 0 to this number less one."""
+    """The topic has the partitions 0 to this number less one."""
     state: TopicState
     config: Mapping[str, str] = MappingProxyType({})
     """What the topic was given, in Kafka's keys, as text."""
+    adding: int = 0
+    """So many partitions of a live topic are being made, from the number *partitions* on."""
+
+    @property
+    def new_partitions(self) -> range:
+        """The numbers of those that are being made."""
+        if self.state is TopicState.CREATING:
+            return range(self.partitions)
+        return range(self.partitions, self.partitions + self.adding)
 
 
 def format_topics(topics: Mapping[str, TopicEntry]) -> bytes:
@@ -81,6 +90,7 @@ def _line(name: str, entry: TopicEntry) -> str:
         "name": name,
         "id": topic_id,
         "partitions": entry.partitions,
+        "adding": entry.adding,
         "state": entry.state.value,
         "config": dict(sorted(entry.config.items())),
     }
@@ -127,9 +137,12 @@ def parse_topics(data: bytes) -> dict[str, TopicEntry]:
 
 def _entry(topic: dict[str, Any], keys: set[str]) -> TopicEntry:
     name, topic_id, partitions = topic["name"], topic["id"], topic["partitions"]
-    if topic.keys() != keys or type(partitions) is not int:
+    adding, state = topic.get("adding", 0), TopicState(topic["state"])
+    if topic.keys() != keys or type(partitions) is not int or type(adding) is not int:
         raise ValueError(topic)
-    if not 1 <= partitions <= MAX_PARTITION:
+    if partitions < 1 or adding < 0 or partitions + adding > MAX_PARTITION:
+        raise ValueError(topic)
+    if adding and state is not TopicState.LIVE:
         raise ValueError(topic)
     try:
         check_topic(name)
@@ -139,7 +152,7 @@ def _entry(topic: dict[str, Any], keys: set[str]) -> TopicEntry:
     if not all(isinstance(text, str) for text in (*config, *config.values())):
         raise ValueError(topic)
     parsed_id = None if topic_id is None and "config" in keys else _topic_id(topic_id)
-    return TopicEntry(parsed_id, partitions, TopicState(topic["state"]), MappingProxyType(config))
+    return TopicEntry(parsed_id, partitions, state, MappingProxyType(config), adding)
 
 
 def _topic_id(text: str) -> uuid.UUID:

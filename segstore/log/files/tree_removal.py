@@ -18,11 +18,12 @@ def remove_trees(parent: Directory, names: Iterable[str]) -> None:
     A crash leaves any part of them: what makes them invisible comes before. A ``.lock`` goes last.
     """
     for name in names:
-        _remove_tree(parent, name)
+        remove_tree(parent, name)
     parent.sync(Barrier.REMOVED_DIRECTORY)
 
 
-def _remove_tree(parent: Directory, name: str) -> None:
+def remove_tree(parent: Directory, name: str) -> None:
+    """Remove one of them, and leave the sync of the names to the caller."""
     waiting = [name]
     emptied: list[str] = []
     while waiting:

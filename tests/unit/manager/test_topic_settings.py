@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import segstore
+from segstore.config.topic_config import NOT_DELETING
 from segstore.config.topic_keys import TOPIC_KEYS
 from segstore.errors import (
     ArgumentTypeError,
@@ -17,7 +18,7 @@ from segstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from segstore.log.files.topics_file import TOPICS_FILE
-from segstore.manager.topic_description import DELETING_KEYS, SettingSource
+from segstore.manager.topic_description import SettingSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +60,7 @@ def test_nothing_deletes_by_default(tmp_path: Path):
     """[RTN-2] DESIGN D16: in the safe profile these are not set, and shown so."""
     with segstore.open_dir(tmp_path, segment_ms=1000) as logs:
         logs.create_topic("orders")
-        for name in DELETING_KEYS:
+        for name in NOT_DELETING:
             assert setting(logs, "orders", name) == (None, SettingSource.NOT_SET)
         assert setting(logs, "orders", "segment.ms") == (1000, SettingSource.DIRECTORY)
         assert setting(logs, "orders", "preallocate") == (False, SettingSource.DEFAULT)
