@@ -304,6 +304,38 @@ def made_topic() -> Scene:
     return Scene(disk, check)
 
 
+def deleted_topic() -> Scene:
+    """A topic is there with its records, or not at all; when the call has returned it is not.
+
+    The crash points begin with the call. No log is open: one that is syncs its own new name.
+    """
+    disk = new_disk()
+    with living_on(disk):
+        manager = LogManager(LOGS, durability="sync", segment_ms=None)
+        manager.create_topic("topic", 2)
+        for number in range(2):
+            manager.append("topic", [(None, b"v")], partition=number)
+        manager.close()
+        begun = disk.effects
+        manager = LogManager(LOGS, durability="sync", segment_ms=None)
+        manager.delete_topic("topic")
+        ended = disk.effects
+    abandon(manager)
+
+    def check(crash: Crash) -> None:
+        if crash.effects < begun:
+            return
+        with living_on(crash.image(disk)):
+            found = LogManager(LOGS, segment_ms=None)
+            topics = found.topics()
+            ends = [found.log(*one).log_end_offset for one in found.partitions()]
+            abandon(found)
+            assert (topics, ends) in (({}, []), ({"topic": [0, 1]}, [1, 1]))
+            assert not topics or crash.effects < ended
+
+    return Scene(disk, check)
+
+
 def abandon(manager: LogManager) -> None:
     for log in manager._logs.by_name.values():
         log.close_quietly()

@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from segstore._core import Directory
-from segstore.errors import AlreadyExistsError
+from segstore.errors import AlreadyExistsError, SegstoreError
+from segstore.log.files.checkpoints import PARTITION_METADATA
 from segstore.log.files.topics_file import (
     TOPICS_FILE,
     TopicState,
@@ -15,6 +16,7 @@ from segstore.log.files.topics_file import (
     read_topics,
 )
 from segstore.log.files.tree_removal import remove_trees
+from segstore.number_limits import MAX_LONG
 from tests.crash.barrier_scene import new_disk
 from tests.crash.crash_model import Found
 from tests.crash.crash_script import Settings, make_log_directory
@@ -23,16 +25,18 @@ from tests.crash.failing_scenarios_of_managers import (
     ELSEWHERE,
     LOGS,
     Managed,
+    found_in,
     going_on,
     living_on,
 )
-from tests.crash.failing_trial import Trial, opening
+from tests.crash.failing_trial import CLOSED, GOES_ON, Trial, opening
 from tests.kits.directory_kit import RECOVERY_POINT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import SimulatedDisk
+    from segstore.manager.log_manager import LogManager
 
 LINES_OF_OTHERS = 300
 """That many make a checkpoint which is kept parsed."""
@@ -99,6 +103,87 @@ def settling(fill: Callable[[Managed], None], then: Callable[[Managed], None]) -
     return Trial(managed.disk, partial(then, managed), managed.check)
 
 
+# ---- topics that are deleted, or get partitions --------------------------------------------------
+
+
+def check_deleted(managed: Managed, made: list[tuple[int, bytes]]) -> str:
+    """Look at the images: the topic is there with the records that were *made*, or none is."""
+    outcome = GOES_ON
+    with living_on(managed.disk):
+        for manager in managed.open:
+            if not manager.closed:
+                outcome = CLOSED
+                for log in manager._logs.by_name.values():
+                    log.close_quietly()
+                with suppress(SegstoreError):
+                    manager.close()
+    for fate in ("killed", "lost", "seed"):
+        image = managed.disk.crash_image(fate=fate)
+        with living_on(image):
+            manager = managed.manager()
+            assert sorted(found_in(manager)) in (sorted(made), [])
+            assert manager.topics().get("topic", [0, 1]) in ([0, 1], [0, 1, 2, 3])
+            manager._deleted.delete_due(MAX_LONG)
+            manager.close()
+        names = Directory(LOGS, image).names()
+        assert not [name for name in names if name.endswith("-delete")]
+    return outcome
+
+
+def changing(act: Callable[[LogManager], None], **settings: object) -> Trial:
+    """A topic without an id in one of its partitions, whose logs are open, is changed."""
+    first = Managed(new_disk(), **settings)
+    first.begin()
+    with closing(Directory(f"{LOGS}/topic-0", first.disk)) as directory:
+        directory.unlink(PARTITION_METADATA)
+    managed = Managed(first.disk.crash_image(fate="kept"), **settings)
+
+    def run() -> None:
+        with living_on(managed.disk):
+            manager = managed.manager()
+            manager.log("topic", 1)
+            act(manager)
+            manager.close()
+
+    return Trial(managed.disk, run, lambda _: check_deleted(managed, first.acknowledged))
+
+
+def delete(manager: LogManager) -> None:
+    manager.delete_topic("topic")
+
+
+def delete_and_create(manager: LogManager) -> None:
+    manager.delete_topic("topic")
+    manager._deleted.delete_due(MAX_LONG)
+    manager.create_topic("topic", 2)
+
+
+def add_partitions(manager: LogManager) -> None:
+    manager.alter_topic("topic", {"retention.ms": 5}, partitions=4)
+    manager.describe_topic("topic")
+
+
+def deleting_where_it_was(state: TopicState, adding: int = 0) -> Trial:
+    """A process was killed in the middle: the next open for writing does the rest."""
+    first = Managed(new_disk())
+    first.begin()
+    with closing(Directory(LOGS, first.disk)) as directory:
+        made = read_topics(directory)["topic"]._replace(state=state, adding=adding)
+    content = format_topics({"topic": made})
+    image = changed(first.disk, TOPICS_FILE, lambda _: content, LOGS).crash_image(fate="kept")
+    with closing(Directory(LOGS, image)) as directory:
+        if adding:
+            directory.make_directory("topic-2")
+        directory.make_directory("other-0.0123456789abcdef0123456789abcdef-delete")
+    managed = Managed(image.crash_image(fate="kept"))
+
+    def run() -> None:
+        with living_on(managed.disk):
+            managed.manager().close()
+
+    return Trial(managed.disk, run, lambda _: check_deleted(managed, first.acknowledged))
+
+
 TOPIC_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "a partition of a name that has lines above": lambda: making_a_partition(["topic 0 7"]),
     "a partition below a large checkpoint": lambda: making_a_partition(
@@ -111,4 +196,12 @@ TOPIC_SCENARIOS: dict[str, Callable[[], Trial]] = {
     ),
     "a topic half made": lambda: settling(create_an_empty_one, create_again),
     "a topic half made that was used": lambda: settling(Managed.begin, Managed.go_on),
+    "a topic that is deleted": lambda: changing(delete),
+    "a topic that is deleted, with state elsewhere": lambda: changing(delete, **ELSEWHERE),
+    "a topic that is deleted and made again": lambda: changing(delete_and_create),
+    "a topic that gets partitions": lambda: changing(add_partitions),
+    "a topic half deleted": lambda: deleting_where_it_was(TopicState.DELETING),
+    "a topic that got a part of its new partitions": lambda: deleting_where_it_was(
+        TopicState.LIVE, 1
+    ),
 }

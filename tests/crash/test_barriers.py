@@ -11,6 +11,7 @@ import pytest
 from segstore._core import BARRIERS, Barrier, DataFile, Directory, FileBarrier, SimulatedDisk
 from segstore.errors import ArgumentTypeError
 from tests.crash.barrier_scenes import SCENES
+from tests.crash.barrier_scenes_of_directories import deleted_topic
 from tests.crash.crash_check import Crash
 
 NAMES = [text.name for text in BARRIERS]
@@ -46,6 +47,17 @@ def test_with_all_of_them_every_promise_is_kept(barrier: str):
     for effects in range(min(scene.syncs(barrier)), scene.disk.effects + 1):
         scene.check(Crash(effects, "lost"))
         scene.check(Crash(effects, "seed", effects))
+
+
+def test_the_deletion_of_a_topic_needs_its_barrier():
+    """[DUR-110, MGR-63] A crash leaves the topic whole or not at all, unless it is taken out."""
+    scene = deleted_topic()
+    for effects in range(scene.disk.effects + 1):
+        for seed in range(5):
+            scene.check(Crash(effects, "seed", seed))
+        scene.check(Crash(effects, "lost"))
+        scene.check(Crash(effects, "killed"))
+    assert scene.is_missed("DOOMED_DIRECTORY")
 
 
 def test_no_sync_goes_without_a_name():
