@@ -43,6 +43,8 @@ class LogEnvironment(NamedTuple):
         The log directory's, of the caller who holds its ``.lock``; None = the log's own view.
     on_new_name : callable or None
         Called when `rename_dir` has given the directory another name.
+    has_settings : bool
+        The settings are those of the topic; else the log looks into ``topics.json``.
     """
 
     parent_is_locked: bool = False
@@ -55,6 +57,7 @@ class LogEnvironment(NamedTuple):
     failures: LogDirFailureChannel | None = None
     checkpoints_above: LogDirectoryCheckpoints | None = None
     on_new_name: Callable[[], None] | None = None
+    has_settings: bool = False
 
 
 STANDALONE = LogEnvironment()

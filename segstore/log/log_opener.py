@@ -48,6 +48,7 @@ from segstore.log.recovery.producer_recovery import recover_producers
 from segstore.log.recovery.recovery_report import RecoveryReport
 from segstore.log.recovery.view import LogView
 from segstore.log.remote_tier import is_remote_log_enabled
+from segstore.log.settings_above import config_above
 from segstore.log.unified_log import Log, UnifiedLog
 from segstore.number_limits import MAX_INT
 from segstore.records.compression import codec_table, require_codec
@@ -69,9 +70,8 @@ def open_partition(
     """Do what `open` does, for who opens a log on behalf of others."""
     began = _core.monotonic_ns()
     full_path = absolute_path(path_text("path", path))
-    config, read_only = options.config, options.read_only
-    if not read_only:
-        require_codec(codec_of(config))
+    read_only = options.read_only
+    _require_codec(options)
     environment = log_environment.environment
     open_handles, topic_partition = _open_directories(full_path, options, log_environment)
     directory = open_handles.directory
@@ -94,6 +94,8 @@ def open_partition(
                     environment,
                     parent_is_locked=log_environment.parent_is_locked,
                 )
+        options = _with_settings(options, parent, topic_partition.topic, log_environment, report)
+        config = options.config
         # loading removes the clean marker; a broker has loaded a log when it looks at its topic
         topic_id = None if is_kafka else _topic_id(directory, options, report)
         codecs = _codecs_for(options)
@@ -252,6 +254,27 @@ def _forget_older(
         remove_stale_checkpoints(path, topic_partition, environment)
     if options.state_dir is not None:
         remove_stale_state(options.state_dir, topic_partition, environment)
+
+
+def _with_settings(
+    options: OpenOptions,
+    parent: _core.Directory | None,
+    topic: str,
+    log_environment: LogEnvironment,
+    report: RecoveryReport,
+) -> OpenOptions:
+    """Return the options with what the topic was given [DUR-128]."""
+    if parent is None or log_environment.has_settings:
+        return options
+    options = options._replace(config=config_above(options, parent, topic, report.warnings))
+    _require_codec(options)
+    return options
+
+
+def _require_codec(options: OpenOptions) -> None:
+    """Raise where the codec of appends is missing, and there may be appends."""
+    if not options.read_only:
+        require_codec(codec_of(options.config))
 
 
 def _has_heap_indexes(

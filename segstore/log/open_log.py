@@ -64,7 +64,8 @@ def open(  # noqa: PLR0913 - the front door
     read_only : bool
         Take no lock and change nothing; another process may write the log.
     config : LogConfig or None
-        Kafka's topic settings.
+        Kafka's topic settings. What is not set here, nor by a keyword, is as the topic was given it
+        in ``topics.json`` of the directory above.
     progress : callable or None
         Called with a phase, the work done and the work to do, during recovery.
     allow_network_fs : bool

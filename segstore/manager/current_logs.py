@@ -104,6 +104,7 @@ class CurrentLogs:
             failures=self._failures,
             checkpoints_above=None if self._owned is None else self._owned.checkpoints,
             on_new_name=self.note_rename,
+            has_settings=True,
         )
         if self._owned is None:  # to be read only: nothing is to be ended
             return cast("UnifiedLog", open_partition(path, options, log_environment))

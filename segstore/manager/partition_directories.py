@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from segstore._core import Directory
 from segstore.errors import (
-    CorruptCheckpointError,
     IllegalStateError,
-    LimitExceededError,
     LogNotFoundError,
     NotALogError,
-    UnsupportedFormatError,
 )
 from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
 from segstore.log.files.partition_directory import (
@@ -25,7 +22,12 @@ from segstore.log.files.partition_directory import (
     parse_directory_name,
     segment_files,
 )
-from segstore.log.files.topics_file import TOPICS_FILE, TopicState, read_topics
+from segstore.log.files.topics_file import (
+    TOPICS_FILE,
+    UNREADABLE_TOPICS,
+    TopicState,
+    read_topics,
+)
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -37,14 +39,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 MOST_LOOKS: Final = 5
-UNREADABLE_TOPICS: Final = (
-    CorruptCheckpointError,
-    UnsupportedFormatError,
-    NotALogError,
-    LimitExceededError,
-)
-"""What says of ``topics.json`` that it cannot be used; other errors are of the disk."""
-
 _log = logging.getLogger(__name__)
 
 

@@ -34,13 +34,13 @@ from segstore.log.files.partition_metadata_file import PartitionMetadataFile, to
 from segstore.log.files.partition_path import is_of_an_empty_log
 from segstore.log.files.topics_file import (
     TOPICS_FILE,
+    UNREADABLE_TOPICS,
     TopicEntry,
     TopicState,
     format_topics,
     read_topics,
 )
 from segstore.log.files.tree_removal import remove_trees
-from segstore.manager.partition_directories import UNREADABLE_TOPICS
 from segstore.manager.topic_directories import new_topic_id
 from segstore.types import TopicPartition
 

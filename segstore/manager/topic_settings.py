@@ -15,8 +15,7 @@ from segstore.errors import LogNotFoundError
 from segstore.log.files.checkpoints import UNREADABLE_TO_READERS, read_topic_id
 from segstore.log.files.partition_directory import directory_name
 from segstore.log.files.profile import Profile
-from segstore.log.files.topics_file import read_topics
-from segstore.manager.partition_directories import UNREADABLE_TOPICS
+from segstore.log.files.topics_file import UNREADABLE_TOPICS, read_topics
 from segstore.manager.partition_listing import numbers_in
 from segstore.manager.topic_description import TopicDescription, settings_of
 from segstore.records.compression import require_codec

@@ -19,7 +19,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore._core import crc32c
-from segstore.errors import CorruptCheckpointError, InvalidTopicError, UnsupportedFormatError
+from segstore.errors import (
+    CorruptCheckpointError,
+    InvalidTopicError,
+    LimitExceededError,
+    NotALogError,
+    UnsupportedFormatError,
+)
 from segstore.log.files.checkpoints import MAX_CHECKPOINT_BYTES
 from segstore.log.files.parsed_file import read_parsed
 from segstore.log.files.partition_directory import MAX_PARTITION, check_topic
@@ -32,6 +38,14 @@ if TYPE_CHECKING:
 
 TOPICS_FILE: Final = "topics.json"
 VERSION: Final = 1
+UNREADABLE_TOPICS: Final = (
+    CorruptCheckpointError,
+    UnsupportedFormatError,
+    NotALogError,
+    LimitExceededError,
+)
+"""What says of ``topics.json`` that it cannot be used; other errors are of the disk."""
+
 WAY_OUT: Final = (
     "reads and appends use the directories that exist. Look for topics with too few partitions,"
     " then move the file away: after that topics can be made again"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import segstore
+from segstore.config.log_config import LogConfig
 from segstore.config.topic_config import NOT_DELETING
 from segstore.config.topic_keys import TOPIC_KEYS
 from segstore.errors import (
@@ -125,3 +126,60 @@ def test_a_damaged_file_is_never_guessed(tmp_path: Path):
         for call in (lambda: logs.alter_topic("orders", {}), lambda: logs.describe_topic("orders")):
             with pytest.raises(CorruptCheckpointError, match="checksum"):
                 call()
+
+
+# ---- a log that is opened alone ------------------------------------------------------------------
+
+
+def test_a_log_that_is_opened_alone_has_the_settings_of_its_topic(tmp_path: Path):
+    """[CFG-50, DUR-128] What its caller sets comes first."""
+    given = {"retention.ms": WEEK_MS, "segment.bytes": 2097152, "flush.messages": 7}
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("orders", config=given)
+    path = tmp_path / "orders-0"
+    with segstore.open(path, durability="none") as log:
+        assert (log.config.retention_ms, log.config.segment_bytes) == (WEEK_MS, 2097152)
+        assert log.config.retention_bytes == -1
+        assert log.durability.messages == 7
+    with segstore.open(path, segment_bytes=3_000_000, config=LogConfig(retention_ms=9)) as log:
+        assert (log.config.retention_ms, log.config.segment_bytes) == (9, 3_000_000)
+        assert log.config.flush_messages == 7
+    with segstore.open(path, read_only=True) as log:
+        assert log.config.retention_ms == WEEK_MS
+
+
+def test_a_log_of_a_topic_that_has_no_limit_deletes_nothing(tmp_path: Path):
+    """[DUR-128, RTN-2] DESIGN D16: no default deletes, also where a log is opened alone."""
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("orders")
+        assert logs.log("orders", 0).config.retention_ms is None
+    with segstore.open(tmp_path / "orders-0") as log:
+        log.append([(1, None, b"of 1970")])
+        log.roll()
+        assert log.config.retention_ms is None
+        assert log.delete_old_segments() == []
+    with segstore.open(tmp_path / "orders-0", recovery="kafka") as log:
+        assert log.config.retention_ms == WEEK_MS
+
+
+def test_a_damaged_file_is_a_warning_and_deletes_nothing(tmp_path: Path):
+    """[DUR-128] Appends and reads go on; what the caller sets counts."""
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("orders", config={"retention.ms": 1})
+    (tmp_path / TOPICS_FILE).write_bytes(b"?")
+    with segstore.open(tmp_path / "orders-0") as log:
+        assert "the settings of topic 'orders' are unknown" in log.report.warnings[0]
+        assert log.config.retention_ms is None
+        log.append([(None, b"a")])
+    with segstore.open(tmp_path / "orders-0", retention_ms=5) as log:
+        assert log.config.retention_ms == 5
+    with segstore.open(tmp_path / "orders-0", read_only=True) as log:
+        assert "are unknown" in log.report.warnings[0]
+
+
+def test_what_the_directory_is_opened_with_counts_also_where_it_is_the_default(tmp_path: Path):
+    """[CFG-52] ``open_dir(retention_ms=a week)`` keeps a week."""
+    with segstore.open_dir(tmp_path, retention_ms=WEEK_MS) as logs:
+        logs.create_topic("orders")
+        assert setting(logs, "orders", "retention.ms") == (WEEK_MS, SettingSource.DIRECTORY)
+        assert logs.log("orders", 0).config.retention_ms == WEEK_MS
