@@ -34,9 +34,10 @@ def config_above(
         Gets a line for a file that cannot be read.
     """
     config, given = options.config, options.given
+    unreadable = UNREADABLE_TO_READERS if options.read_only else UNREADABLE_TOPICS
     try:
         entry = read_topics(log_directory).get(topic)
-    except UNREADABLE_TO_READERS if options.read_only else UNREADABLE_TOPICS as error:
+    except unreadable as error:
         warnings.append(f"the settings of topic {topic!r} are unknown: {error}")
         properties = {}
     else:
