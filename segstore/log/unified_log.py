@@ -63,6 +63,7 @@ from segstore.log.producers.producer_append_info import UNKNOWN_TRANSACTION_VERS
 from segstore.log.producers.verification_state_entry import VerificationGuard
 from segstore.log.remote_tier import NOTHING_UPLOADED
 from segstore.log.retention import Retention
+from segstore.log.retention_planner import RetentionPlanner
 from segstore.log.scan import check_range, skips_damage, timestamp_bounds
 from segstore.log.shutdown import suppress_repeated_error
 from segstore.log.topic_identity import TopicIdentity
@@ -170,6 +171,7 @@ class Log:
         self._published = parts.local_log.published
         self._remote = parts.remote
         self._reader = LogReader(parts, durable_end)
+        self._retention_planner = RetentionPlanner(parts)
 
     # ---- state -----------------------------------------------------------------------------------
 
@@ -287,6 +289,24 @@ class Log:
         callback("listener", listener)
         with self._append_lock:
             self._offsets.listen(listener)
+
+    # ---- retention -------------------------------------------------------------------------------
+
+    def plan_retention(self, config: LogConfig | None = None) -> RetentionPlan:
+        """Return what retention would delete now, and what keeps the rest; nothing changes.
+
+        Parameters
+        ----------
+        config : LogConfig or None
+            Settings to go by; None = those in force.
+
+        Source: [RTN-2…RTN-15].
+        """
+        self._access.require_open()
+        if config is not None:
+            instance("config", config, LogConfig, "a LogConfig")
+        with self._append_lock:
+            return self._retention_planner.plan(self.config if config is None else config)
 
     @property
     def retention_size_in_percent(self) -> int:
@@ -956,7 +976,7 @@ class UnifiedLog(Log):
             failure_mark,
             lane_switch,
         )
-        self._retention = Retention(writer, checkpoint_store, parts.remote)
+        self._retention = Retention(writer, checkpoint_store, parts.remote, self._retention_planner)
         self._truncation = Truncation(writer, checkpoint_store, parts.remote)
         parts.remote.use_config(config, local_log, offsets, flusher)
         self._appender = Appender(writer, append_lock, self._topic_identity, config, durability)
@@ -1238,14 +1258,6 @@ class UnifiedLog(Log):
             if self.profile is Profile.SAFE:  # also what an earlier call could not take
                 self._retention.delete_below_log_start()
             return self.log_start_offset
-
-    def plan_retention(self) -> RetentionPlan:
-        """Return what `delete_old_segments` would delete now, and what keeps the rest.
-
-        Nothing changes.
-        """
-        with self._changing:
-            return self._retention.plan()
 
     def delete_old_segments(self) -> list[DeletedSegment]:
         """Delete the segments that retention does not keep; returns them, oldest first [RET-1].

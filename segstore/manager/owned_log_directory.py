@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from segstore._core import FileBarrier
-from segstore.errors import LogLockedError, SegstoreError
+from segstore.errors import DiskFullError, LogLockedError, SegstoreError
 from segstore.log.files.checkpoints import (
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
@@ -77,7 +77,10 @@ class OwnedLogDirectory:
             for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
                 if not directory.exists(name):
                     content = format_offset_checkpoint({})
-                    directory.write_file_atomically(name, content, FileBarrier.SHARED_CHECKPOINT)
+                    with suppress(DiskFullError):  # who is to make room must get in [DUR-30]
+                        directory.write_file_atomically(
+                            name, content, FileBarrier.SHARED_CHECKPOINT
+                        )
         except BaseException:
             self.release()
             raise

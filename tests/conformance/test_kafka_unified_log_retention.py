@@ -286,7 +286,7 @@ def test_deletable_segments_are_walked_in_order(replica, clock):
         asked.append((segment.base_offset, following.base_offset if following else None))
         return True
 
-    chosen = log._retention._nothing_chosen()
+    chosen = log._retention_planner.nothing_chosen()
     chosen.take_while(RetentionLimit.RETENTION_MS, goes)
     assert asked == [*((n, n + 1) for n in range(9)), (9, None)]
     assert [one.base_offset for one in chosen.segments] == [*range(9)]
@@ -298,7 +298,7 @@ def test_the_predicate_is_not_asked_above_the_high_watermark(replica, clock):
     write(log, 15, clock.now)
     log.update_high_watermark(9)
     asked = []
-    chosen = log._retention._nothing_chosen()
+    chosen = log._retention_planner.nothing_chosen()
     chosen.take_while(
         RetentionLimit.RETENTION_MS, lambda one, _: asked.append(one.base_offset) or True
     )
