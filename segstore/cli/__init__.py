@@ -42,6 +42,8 @@ COMMANDS = {
     "tail": "print the last records, follow with -f",
     "dump": "print log, index and state files as kafka-dump-log does",
     "ls": "list topics and partitions",
+    "topics": "create, alter, describe, delete and list topics",
+    "retain": "delete what retention does not keep, or show it",
     "inspect": "show segments, indexes, codecs, checkpoints",
     "verify": "check every batch, index and checkpoint",
     "scrub": "check the sealed segments from the disk itself, slowly",

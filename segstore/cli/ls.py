@@ -14,18 +14,20 @@ from segstore.cli.partition_paths import (
     is_partition,
     unlisted_directories,
 )
+from segstore.cli.policy_text import UNKNOWN, policy_text, stored_properties
 from segstore.cli.shown_times import shown_times
 from segstore.cli.transaction_text import transaction_fields, transaction_text
 from segstore.errors import SegstoreError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from segstore.log.unified_log import Log
 
 COLUMNS = (
     *("TOPIC", "PARTITION", "START", "END", "OFFSETS", "FIRST", "LAST", "BYTES", "SEGMENTS"),
-    *("STABLE", "HELD-BY"),
+    *("STABLE", "HELD-BY", "POLICY"),
 )
 
 
@@ -50,6 +52,8 @@ class PartitionSummary:
     """None where it cannot be read."""
     open_transactions: list[dict[str, Any]]
     """Ascending by their first offsets; The fields of `OpenTransaction`, and whether it hangs."""
+    policy: str
+    """What deletes records of the topic, by its own settings."""
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +64,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         "after END marks a log with damage or missing records; stderr has the details. Not all "
         "records are read: `segstore verify` does that. STABLE is the last "
         "stable offset, where committed reads end. HELD-BY is the producer id of the open "
-        "transaction that holds it there; stderr lists the transactions that hang."
+        "transaction that holds it there; stderr lists the transactions that hang. "
+        "POLICY is what deletes records: the topic's limits of time and size, compact, or keep."
     )
     parser.add_argument("path", metavar="DIR", help="a log directory, or one partition's")
     add_as_argument(parser)
@@ -74,13 +79,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     summaries = []
     code = 0
+    policies = _Policies()
     for path in all_partitions(arguments.path, arguments.as_):
         topic = (arguments.as_ or Path(path).absolute().name).rpartition("-")[0]
         if arguments.topic not in {None, topic}:
             continue
         try:
             with segstore.open(path, read_only=True, as_=arguments.as_) as log:
-                summaries.append(summarise(log, path))
+                summaries.append(summarise(log, path, policies.of(log)))
             say_warnings(log)
             for one in summaries[-1].open_transactions:
                 if one["is_hanging"]:
@@ -106,7 +112,23 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def summarise(log: Log, path: str) -> PartitionSummary:
+class _Policies:
+    """What deletes records, by topic; each log directory is looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Mapping[str, Mapping[str, str]] | None] = {}
+
+    def of(self, log: Log) -> str:
+        """Return the words for a log."""
+        log_dir = str(Path(log.path).parent)
+        if log_dir not in self._known:
+            self._known[log_dir] = stored_properties(log_dir)
+        properties = self._known[log_dir]
+        topic = log.topic_partition.topic
+        return UNKNOWN if properties is None else policy_text(properties.get(topic, {}))
+
+
+def summarise(log: Log, path: str, policy: str) -> PartitionSummary:
     """Look up what a line of the list says; reads a batch or two."""
     topic, partition = log.topic_partition
     segments = log.segments()
@@ -130,6 +152,7 @@ def summarise(log: Log, path: str) -> PartitionSummary:
         damage=damage,
         last_stable_offset=stable,
         open_transactions=transactions,
+        policy=policy,
     )
 
 
@@ -151,4 +174,5 @@ def _row(summary: PartitionSummary) -> tuple[str, ...]:
         str(summary.segments),
         "-" if summary.last_stable_offset is None else str(summary.last_stable_offset),
         str(next((one["producer_id"] for one in summary.open_transactions), "-")),
+        summary.policy,
     )

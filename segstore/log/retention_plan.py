@@ -86,7 +86,7 @@ class HoldingSegment(NamedTuple):
         The first offset that it may have.
     size_bytes : int
         Of its ``.log``.
-    largest_timestamp : int or None
+    largest_timestamp, has_timestamp : int or None, bool
         As of a `DeletedSegment`.
     reason : HoldingReason
         Why it stays.
@@ -95,6 +95,7 @@ class HoldingSegment(NamedTuple):
     base_offset: int
     size_bytes: int
     largest_timestamp: int | None
+    has_timestamp: bool
     reason: HoldingReason
 
 

@@ -201,8 +201,9 @@ class ChosenSegments:
     def holding(self) -> HoldingSegment | None:
         """Return the first that stays."""
         for segment in self.rest()[:1]:
-            time, _ = _largest_time(segment)
-            return HoldingSegment(segment.base_offset, segment.size_bytes, time, self._reason)
+            time, has_time = _largest_time(segment)
+            base, size = segment.base_offset, segment.size_bytes
+            return HoldingSegment(base, size, time, has_time, self._reason)
         return None
 
     def take_while(self, limit: RetentionLimit, goes: _Goes) -> None:

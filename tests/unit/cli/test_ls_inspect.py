@@ -70,7 +70,7 @@ def test_ls_of_an_empty_log(tmp_path: Path, run):
     """No record, no time."""
     segstore.open(tmp_path / "a-0", durability="none").close()
 
-    assert " ".join(run("ls", tmp_path).splitlines()[1].split()) == "a 0 0 0 0 - - 0 B 1 0 -"
+    assert " ".join(run("ls", tmp_path).splitlines()[1].split()) == "a 0 0 0 0 - - 0 B 1 0 - keep"
 
 
 def test_ls_writes_nothing(packed: Path, tmp_path: Path, run):
