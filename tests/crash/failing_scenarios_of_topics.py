@@ -152,6 +152,21 @@ def delete(manager: LogManager) -> None:
     manager.delete_topic("topic")
 
 
+def describe_one_of_others(manager: LogManager) -> None:
+    """No file names its topic; its partitions have the id, or one of them."""
+    manager._directory.unlink(TOPICS_FILE)
+    manager._changes._registry._topics = None
+    manager.describe_topic("topic")
+    manager.alter_topic("topic", {"retention.ms": 5})
+    manager.delete_topic("topic")
+
+
+def delete_what_another_removes(manager: LogManager) -> None:
+    manager.delete_topic("topic")
+    remove_trees(manager._directory, [*manager._deleted.waiting][:1])
+    manager._deleted.delete_due(MAX_LONG)
+
+
 def delete_and_create(manager: LogManager) -> None:
     manager.delete_topic("topic")
     manager._deleted.delete_due(MAX_LONG)
@@ -199,6 +214,8 @@ TOPIC_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "a topic that is deleted": lambda: changing(delete),
     "a topic that is deleted, with state elsewhere": lambda: changing(delete, **ELSEWHERE),
     "a topic that is deleted and made again": lambda: changing(delete_and_create),
+    "a topic that is deleted, and no file names it": lambda: changing(describe_one_of_others),
+    "a topic that is deleted, and its directories": lambda: changing(delete_what_another_removes),
     "a topic that gets partitions": lambda: changing(add_partitions),
     "a topic half deleted": lambda: deleting_where_it_was(TopicState.DELETING),
     "a topic that got a part of its new partitions": lambda: deleting_where_it_was(

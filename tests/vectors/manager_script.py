@@ -1,0 +1,487 @@
+"""Scripts over a whole `LogManager`, run with one manager for each log directory.
+
+What is not built yet ends a script, by name: see `NotYetError`. Until then, results, errors, logs,
+settings and the files of the partitions are compared. The checkpoints of the log directories are
+given to each start as Kafka left them, since no task writes them yet.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import re
+import shutil
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+from unittest import mock
+
+import pytest
+
+import segstore
+from segstore.config.log_config import LogConfig
+from segstore.errors import IllegalStateError, LogLockedError
+from segstore.log.files.partition_directory import (
+    directory_name,
+    has_unique_id,
+    is_partition_directory_name,
+    parse_directory_name,
+)
+from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.log.files.topics_file import TopicEntry, TopicState
+from segstore.log.log_opener import open_partition
+from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
+from segstore.manager import current_logs
+from segstore.number_limits import MAX_LONG
+from segstore.types import TopicPartition
+from tests.kits.directory_files import content
+from tests.kits.mock_time import MockTime
+from tests.vectors.log_script import describe_append
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from segstore import LogManager, UnifiedLog
+    from segstore.log.log_environment import LogEnvironment
+    from segstore.log.open_options import OpenOptions
+    from tests.vectors.vector_files import Case
+
+CHECKPOINT_FILES: Final = (
+    "recovery-point-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+    ".kafka_cleanshutdown",
+)
+TASKS: Final = {
+    "kafka-log-retention": "retain",
+    "kafka-delete-logs": "delete_logs",
+}
+"""Tasks that a script does by what there is for them; others only write checkpoints."""
+PASSED_OVER: Final = {
+    "abort_and_pause_cleaning",
+    "abort_cleaning",
+    "checkpoint_log_recovery_offsets",
+    "checkpoint_log_start_offsets",
+    "is_log_dir_online",
+    "maybe_update_preferred_log_dir",
+    "next_log_dirs",
+    "resume_cleaning",
+    "update_cordoned_log_dirs",
+}
+"""Where Kafka puts a log is taken from its answer; there is no cleaner, and no checkpoint task."""
+_NUMBERED = re.compile(r"\.<\d+>-(delete|stray|future)")
+_RANDOM = re.compile(r"\.[0-9a-f]{32}-(delete|stray|future)")
+
+
+class NotYetError(Exception):
+    """What a script needs next, and is not there."""
+
+
+class PassedOverError(Exception):
+    """An operation that changes nothing which is compared; it does not count as compared."""
+
+
+class ManagerScript:
+    """Managers that are driven by the operations of one case."""
+
+    def __init__(self, case: Case, root: Path) -> None:
+        config = case["config"]
+        self.root = root
+        self.dirs: list[str] = config["log_dirs"]
+        self.defaults: dict[str, str] = dict(config["default_log_config"])
+        self.topic_configs: dict[str, dict[str, str]] = dict(config["topic_configs"])
+        self.time = MockTime(config["time"])
+        self.producer_config = ProducerStateManagerConfig(
+            config["producer_id_expiration_ms"], config["transaction_verification"]
+        )
+        self.max_transaction_timeout_ms = config["max_transaction_timeout_ms"]
+        self.managers: dict[str, LogManager] = {}
+        self.logs: dict[TopicPartition, UnifiedLog] = {}
+        self.checkpoints: dict[str, str | None] = {}
+        self.queued: dict[str, int] = {}
+        for name in self.dirs:
+            (root / name).mkdir(parents=True, exist_ok=True)
+        for name, entry in case["input_files"].items():
+            path = root / name
+            if name.endswith("/"):
+                path.mkdir(parents=True, exist_ok=True)
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content(entry))
+
+    def do(self, operation: Case) -> Any:
+        """Do one operation, and what is due; returns its result as the vectors have it."""
+        if operation["op"] in PASSED_OVER:
+            raise PassedOverError
+        method = getattr(self, f"do_{operation['op']}", None)
+        if method is None:
+            raise NotYetError(operation["op"])
+        if operation.get("future"):
+            raise NotYetError("future logs")
+        if operation.get("reported_offline"):
+            raise NotYetError("offline directories")
+        try:
+            return method(operation)
+        finally:
+            self.time.run_due()
+
+    # ---- life ------------------------------------------------------------------------------------
+
+    def do_start(self, operation: Case) -> None:
+        if operation["stray"]:
+            raise NotYetError("stray directories")
+        if operation["initial_offline_dirs"]:
+            raise NotYetError("offline directories")
+        if "error" in operation:
+            raise NotYetError("a start that Kafka refuses")
+        self._give_checkpoints()
+        for name in self.dirs:
+            if any(has_unique_id(path.name) for path in (self.root / name).iterdir()):
+                raise NotYetError("directories that are deleted, stray or moved, at a start")
+        with self._opening():
+            for name in self.dirs:
+                self.managers[name] = self._open(name)
+                for path in sorted((self.root / name).iterdir()):
+                    if path.is_dir() and is_partition_directory_name(path.name):
+                        partition = parse_directory_name(path.name)
+                        is_known = partition.topic in operation["topics"]
+                        self._open_log(
+                            name, partition, self._given(operation, partition, is_known=is_known)
+                        )
+
+    def _give_checkpoints(self) -> None:
+        for name, text in self.checkpoints.items():
+            path = self.root / name
+            if text is None:
+                path.unlink(missing_ok=True)
+            elif path.is_file() or not path.exists():
+                path.write_text(f"{text}\n" if text and "{" not in text else text)
+
+    def _open(self, name: str) -> LogManager:
+        return segstore.open_dir(
+            self.root / name,
+            recovery="kafka",
+            durability="none",
+            config=LogConfig.from_properties(self.defaults),
+            producer_config=self.producer_config,
+        )
+
+    @contextlib.contextmanager
+    def _opening(self) -> Iterator[None]:
+        """Let logs have the clock and the tasks of the script."""
+
+        def open_there(
+            path: str, options: OpenOptions, log_environment: LogEnvironment
+        ) -> UnifiedLog:
+            there = log_environment._replace(
+                environment=self.time.environment,
+                background=self.time.scheduler,
+                max_transaction_timeout_ms=self.max_transaction_timeout_ms,
+            )
+            return open_partition(path, options, there)  # type: ignore[return-value]
+
+        with mock.patch.object(current_logs, "open_partition", open_there):
+            yield
+
+    def _given(
+        self, operation: Case, partition: TopicPartition, *, is_known: bool = True
+    ) -> dict[str, str]:
+        """Return what a topic was given; of some, only the log's settings say so."""
+        config = operation.get("log_configs", {}).get(str(partition), {})
+        if not is_known:
+            return {}
+        given = dict(self.topic_configs.get(partition.topic, {}))
+        for key in config.get("overridden", ()):
+            if key not in given and key not in config:
+                raise NotYetError("settings that the script does not tell")
+            value = given.get(key, config.get(key))
+            given[key] = ",".join(value) if isinstance(value, list) else str(value)
+        return given
+
+    def _open_log(
+        self, log_dir: str, partition: TopicPartition, properties: dict[str, str]
+    ) -> UnifiedLog:
+        manager = self.managers[log_dir]
+        registry = manager._changes._registry  # type: ignore[union-attr]
+        registry.alter(partition.topic, TopicEntry(None, 1, TopicState.LIVE, properties))
+        log = self.logs[partition] = manager._logs.find_or_open(partition)
+        flusher = log._flusher
+        sync_if_due = flusher.sync_if_due
+
+        def run_due_first(offset: int, generation: int) -> None:
+            self.time.run_due()
+            sync_if_due(offset, generation)
+
+        flusher.sync_if_due = run_due_first  # type: ignore[method-assign]
+        return log
+
+    def do_shutdown(self, operation: Case) -> None:
+        if "error" in operation:
+            raise NotYetError("offline directories")
+        for log in self.logs.values():
+            log.flush(force_active_segment=True)  # [MGR-50] as the shutdown of a broker does
+        for manager in self.managers.values():
+            manager.close(operation["broker_epoch"])
+        self._end()
+
+    def do_crash(self, _: Case) -> None:
+        for manager in self.managers.values():
+            for log in manager._logs.by_name.values():
+                log.close_quietly()
+            manager._release()
+        self._end()
+
+    def _end(self) -> None:
+        self.managers.clear()
+        self.logs.clear()
+        self.time = MockTime(self.time.now_ms)
+
+    def let_go(self) -> None:
+        """End a case in its middle."""
+        with contextlib.suppress(Exception):
+            self.do_crash({})
+
+    # ---- topics ----------------------------------------------------------------------------------
+
+    def do_get_or_create_log(self, operation: Case) -> Case:
+        partition = _partition(operation)
+        if partition in self.logs:
+            log = self.logs[partition]
+            log_dir = log.path.rpartition("/")[0].rpartition("/")[2]
+            topic_id = _uuid(operation["topic_id"])
+            if topic_id is not None and log.topic_id is not None:
+                log.assign_topic_id(topic_id)
+            return {"dir": f"{log_dir}/{directory_name(partition)}"}
+        if "error" in operation:
+            raise NotYetError("directories for new logs")
+        placed = operation["result"]["dir"]  # where Kafka has put it
+        log_dir = placed.partition("/")[0]
+        if (self.root / placed).exists():
+            raise NotYetError("a directory that appears while the manager runs")
+        with self._opening():
+            log = self._open_log(log_dir, partition, self._given(operation, partition))
+        topic_id = _uuid(operation["topic_id"])
+        if topic_id is not None:
+            log.assign_topic_id(topic_id)
+        return {"dir": placed}
+
+    def do_async_delete(self, operation: Case) -> str | None:
+        if operation["stray"]:
+            raise NotYetError("stray directories")
+        partition = _partition(operation)
+        if partition not in self.logs:
+            return None
+        self._delete(partition)
+        return operation["result"]
+
+    def do_async_delete_many(self, operation: Case) -> None:
+        if operation.get("result") and operation["result"].get("errors"):
+            raise NotYetError("offline directories")
+        if operation["stray"]:
+            raise NotYetError("stray directories")
+        for topic, number in operation["partitions"]:
+            if TopicPartition(topic, number) in self.logs:
+                self._delete(TopicPartition(topic, number))
+
+    def _delete(self, partition: TopicPartition) -> None:
+        log = self.logs.pop(partition)
+        log_dir = log.path.rpartition("/")[0].rpartition("/")[2]
+        self.managers[log_dir].delete_partition(*partition)
+
+    def do_update_topic_config(self, operation: Case) -> None:
+        topic = operation["topic"]
+        self.topic_configs[topic] = operation["config"]
+        for manager in self.managers.values():
+            if topic in manager.topics():
+                given = {one.name for one in manager.describe_topic(topic).settings}
+                taken_back = dict.fromkeys(given - operation["config"].keys())
+                manager.alter_topic(topic, {**taken_back, **operation["config"]})
+
+    def do_store_topic_config(self, operation: Case) -> None:
+        self.topic_configs[operation["topic"]] = operation["config"]
+
+    # ---- logs ------------------------------------------------------------------------------------
+
+    def log_of(self, operation: Case) -> UnifiedLog:
+        partition = _partition(operation)
+        if partition not in self.logs:
+            raise NotYetError("a log that is not registered")
+        return self.logs[partition]
+
+    def do_append_as_leader(self, operation: Case) -> Case:
+        records = base64.b64decode(operation["records"])
+        log = self.log_of(operation)
+        return describe_append(log.append_as_leader(records, operation["leader_epoch"]))
+
+    def do_append_as_follower(self, operation: Case) -> Case:
+        records = base64.b64decode(operation["records"])
+        log = self.log_of(operation)
+        return describe_append(log.append_as_follower(records, operation["leader_epoch"]))
+
+    def do_update_high_watermark(self, operation: Case) -> int:
+        return self.log_of(operation).update_high_watermark(operation["offset"])
+
+    def do_roll(self, operation: Case) -> int:
+        return self.log_of(operation).roll().base_offset
+
+    def do_flush(self, operation: Case) -> None:
+        force = operation.get("force_active_segment", False)
+        self.log_of(operation).flush(force_active_segment=force)
+
+    def do_maybe_increment_log_start_offset(self, operation: Case) -> bool:
+        return self.log_of(operation).maybe_increment_log_start_offset(operation["offset"])
+
+    def do_truncate_to(self, operation: Case) -> None:
+        for name, offset in operation["offsets"].items():
+            log = self.logs.get(parse_directory_name(name))
+            if log is not None:
+                log.truncate_to(offset)
+
+    def do_truncate_fully_and_start_at(self, operation: Case) -> None:
+        log_start = operation.get("log_start_offset")
+        self.log_of(operation).truncate_fully_and_start_at(operation["offset"], log_start)
+
+    # ---- time ------------------------------------------------------------------------------------
+
+    def do_advance_time(self, operation: Case) -> int:
+        if operation.get("task_errors"):
+            raise NotYetError("tasks that fail")
+        tasks = operation.get("tasks_run", {})
+        configs = [log.config for log in self.logs.values()]
+        if "kafka-log-flusher" in tasks and any(one.flush_ms != MAX_LONG for one in configs):
+            raise NotYetError("the flusher task")
+        self.time.sleep(operation["ms"])
+        for task, method in TASKS.items():
+            if task in tasks:
+                getattr(self, method)()
+        return self.time.now_ms
+
+    def retain(self) -> None:
+        """[RTN-1] Once for each log that is not compacted."""
+        for log in self.logs.values():
+            if "compact" not in log.config.cleanup_policies:
+                log.delete_old_segments()
+
+    def delete_logs(self) -> None:
+        """[MGR-66] By the clock of the script."""
+        for manager in self.managers.values():
+            deleted = manager._deleted
+            assert deleted is not None
+            deleted._waiting = {name: self.deleted_at(name) for name in deleted.waiting}
+            deleted.delete_due(self.time.now_ms)
+
+    def deleted_at(self, name: str) -> int:
+        """Return when Kafka has queued a directory of that partition."""
+        plain = _RANDOM.sub("", name)
+        return self.queued[plain]
+
+    def note_queue(self, queue: list[list[Any]]) -> None:
+        """Know when Kafka has queued each directory; a later one of the same name counts."""
+        for path, at in queue:
+            self.queued[_NUMBERED.sub("", path).rpartition("/")[2]] = at
+
+    # ---- the disk --------------------------------------------------------------------------------
+
+    def do_note(self, _: Case) -> None:
+        """Read by people."""
+
+    def do_write_file(self, operation: Case) -> None:
+        path = self.root / operation["path"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(base64.b64decode(operation["data"]))
+
+    def do_truncate_file(self, operation: Case) -> None:
+        with (self.root / operation["path"]).open("r+b") as file:
+            file.truncate(operation["size"])
+
+    def do_rename(self, operation: Case) -> None:
+        self._require_no_number(operation)
+        (self.root / operation["from"]).rename(self.root / operation["to"])
+
+    def do_copy(self, operation: Case) -> None:
+        self._require_no_number(operation)
+        source, target = self.root / operation["from"], self.root / operation["to"]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target)
+        else:
+            shutil.copy(source, target)
+
+    @staticmethod
+    def _require_no_number(operation: Case) -> None:
+        if "<" in operation["from"] or "<" in operation["to"]:
+            raise NotYetError("directories that are deleted, stray or moved, by their names")
+
+    def do_second_manager(self, operation: Case) -> None:
+        del operation
+        for name in self.dirs:
+            with pytest.raises(LogLockedError):
+                self._open(name)
+        raise IllegalStateError("as a second manager does")
+
+    def do_clean(self, operation: Case) -> None:
+        if "error" in operation or operation["result"]["logs_cleaned"]:
+            raise NotYetError("compaction")
+        raise PassedOverError
+
+    def do_make_dir(self, operation: Case) -> None:
+        (self.root / operation["path"]).mkdir(parents=True, exist_ok=True)
+
+    def do_remove(self, operation: Case) -> None:
+        path = self.root / operation["path"]
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+        self.checkpoints.pop(operation["path"], None)
+
+    # ---- what can be seen ------------------------------------------------------------------------
+
+    def describe_logs(self) -> Case:
+        """Return what is known of each log, as the vectors have it."""
+        found = {}
+        for partition, log in self.logs.items():
+            log_dir, _, name = log.path.rpartition("/")
+            found[str(partition)] = {
+                "dir": f"{log_dir.rpartition('/')[2]}/{name}",
+                "topic_id": None if log.topic_id is None else topic_id_text(log.topic_id),
+                "log_start_offset": log.log_start_offset,
+                "log_end_offset": log.log_end_offset,
+                "high_watermark": log.high_watermark,
+                "recovery_point": log.recovery_point,
+                "segments": [[one.base_offset, one.size_bytes] for one in log.segments()],
+            }
+        return found
+
+    def describe_files(self) -> dict[str, int]:
+        """Return the sizes of the files of live partitions, and of those that are deleted."""
+        found = {}
+        for name in self.dirs:
+            for path in sorted((self.root / name).glob("*/*")):
+                if path.is_file() and path.name != ".lock":
+                    found[str(path.relative_to(self.root))] = path.stat().st_size
+        return without_random_names(found)
+
+
+def without_random_names(sizes: dict[str, int]) -> dict[str, int]:
+    """Leave out the random part of names; of two directories with one name the sizes add up."""
+    found: dict[str, int] = {}
+    for name, size in sizes.items():
+        plain = _RANDOM.sub(r"-\1", _NUMBERED.sub(r"-\1", name))
+        found[plain] = found.get(plain, 0) + size
+    return found
+
+
+def description_of(operation: Case) -> str:
+    """Return an operation in a line, for an error."""
+    hidden = {"records", "files", "logs", "checkpoints", "data", "log_configs"}
+    return json.dumps({key: value for key, value in operation.items() if key not in hidden})
+
+
+def _partition(operation: Case) -> TopicPartition:
+    return TopicPartition(operation["topic"], operation["partition"])
+
+
+def _uuid(text: str | None) -> uuid.UUID | None:
+    return None if text is None else uuid.UUID(bytes=base64.urlsafe_b64decode(f"{text}=="))

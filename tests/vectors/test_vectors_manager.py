@@ -1,0 +1,165 @@
+"""Scripts of managers: each operation is compared, up to the first that needs what is not built."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from segstore.errors import SegstoreError
+from tests.vectors.conftest import TALLY
+from tests.vectors.kafka_errors import expected_classes
+from tests.vectors.manager_script import (
+    ManagerScript,
+    NotYetError,
+    PassedOverError,
+    description_of,
+    without_random_names,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pytest
+
+    from tests.vectors.vector_files import Case, Cases
+
+ENDS = {"shutdown", "crash"}
+
+
+class Expected:
+    """What Kafka shows after each operation: only the changes are in the vectors."""
+
+    def __init__(self, case: Case) -> None:
+        self.logs: dict[str, Case] = {}
+        self.configs: dict[str, Case] = {}
+        self.sizes = {
+            name: entry["size"]
+            for name, entry in case["input_files"].items()
+            if not name.endswith("/")
+        }
+
+    def take(self, operation: Case) -> None:
+        for name, size in operation.get("files", {}).items():
+            if size is None:
+                self.sizes.pop(name, None)
+            elif not name.endswith("/"):
+                self.sizes[name] = size
+        for known, key in ((self.logs, "logs"), (self.configs, "log_configs")):
+            for name, described in operation.get(key, {}).items():
+                if described is None:
+                    known.pop(name, None)
+                else:
+                    known[name] = described
+        if operation["op"] in ENDS:
+            self.logs.clear()
+        for name in [*self.configs]:
+            if name not in self.logs:
+                del self.configs[name]
+
+    @property
+    def files(self) -> dict[str, int]:
+        """The sizes of files in directories of log directories."""
+        there = {name: size for name, size in self.sizes.items() if name.count("/") > 1}
+        return without_random_names(there)
+
+
+def run(case: Case, root: Path, done: Counter[str]) -> None:
+    """Run one script; every difference names its operation.
+
+    Raises
+    ------
+    NotYetError
+        From there on nothing can be compared.
+    """
+    script, expected = ManagerScript(case, root), Expected(case)
+    try:
+        for number, operation in enumerate(case["ops"]):
+            if operation.get("depends_on_hash_order"):
+                return
+            script.note_queue(operation.get("waiting_for_deletion", []))
+            expected.take(operation)
+            try:
+                compare(script, operation, expected)
+                script.checkpoints.update(operation.get("checkpoints", {}))
+            except PassedOverError:
+                script.checkpoints.update(operation.get("checkpoints", {}))
+                continue
+            except NotYetError:
+                raise
+            except Exception as error:
+                what = f"operation {number} {description_of(operation)}: {error!r}"
+                raise AssertionError(what) from error
+            done[operation["op"]] += 1
+    finally:
+        script.let_go()
+
+
+def compare(script: ManagerScript, operation: Case, expected: Expected) -> None:
+    error = operation.get("error")
+    try:
+        result = script.do(operation)
+    except SegstoreError as raised:
+        if error is None or not isinstance(raised, expected_classes(error)):
+            raise
+    else:
+        assert error is None, f"Kafka refuses: {error}"
+        compare_fields("result", result, operation.get("result"))
+    compare_fields("logs", script.describe_logs(), expected.logs, all_of_them=True)
+    for name, config in expected.configs.items():
+        values = script.logs[parsed(name)].config.to_values()
+        found = {key: as_ours(values[key]) for key in config.keys() & values.keys()}
+        compare_fields(name, found, {key: as_ours(value) for key, value in config.items()})
+    found_files, files = script.describe_files(), expected.files
+    different = {
+        name: (found_files.get(name), files.get(name))
+        for name in found_files.keys() | files.keys()
+        if found_files.get(name) != files.get(name)
+    }
+    assert not different, f"sizes (found, expected): {different}"
+
+
+def parsed(name: str) -> Any:
+    topic, _, number = name.rpartition("-")
+    return topic, int(number)
+
+
+def as_ours(value: Any) -> Any:
+    return tuple(sorted(value)) if isinstance(value, list | tuple) else value
+
+
+def compare_fields(what: str, found: Any, expected: Any, *, all_of_them: bool = False) -> None:
+    """Compare what our answer has with Kafka's."""
+    if not isinstance(found, dict) or not isinstance(expected, dict):
+        assert found is None or found == expected, f"{what} {found}, expected {expected}"
+        return
+    if all_of_them:
+        assert found.keys() == expected.keys(), f"{what}: {[*found]}, expected {[*expected]}"
+    for key, value in found.items():
+        if isinstance(value, dict):
+            compare_fields(f"{what} {key}", value, expected[key])
+        else:
+            there = f"{what} {key}"
+            assert value == expected[key], f"{there}: {value}, expected {expected[key]}"
+
+
+def test_manager(vectors: Callable[[str], Cases], tmp_path: Path, request: pytest.FixtureRequest):
+    """[MGR-20, MGR-52, MGR-60…MGR-69, MGR-75, MGR-81, MGR-85…MGR-87, MGR-96, RTN-1]"""
+    cases = vectors("manager", "manager, without a difference up to what is not built yet")
+    done: Counter[str] = Counter()
+    there: Counter[str] = Counter({"whole scripts": len(cases)})
+
+    def check(case: Case) -> None:
+        there.update(operation["op"] for operation in case["ops"])
+        try:
+            run(case, tmp_path / case["id"], done)
+            done["whole scripts"] += 1
+        except NotYetError as reason:
+            cases.differs(case, f"not built yet: {reason}")
+
+    try:
+        cases.check(check)
+    finally:
+        for name, count in sorted(there.items()):
+            row = [f"manager, {name}", done[name], count]
+            request.node.user_properties.append((TALLY, row))
