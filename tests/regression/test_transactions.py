@@ -616,7 +616,7 @@ def test_the_commands_name_the_transaction(
 
     assert run("ls", broker_log) == 0
     out, err = capsysbinary.readouterr()
-    assert out.splitlines()[1].split()[-2:] == [b"294", b"1"]
+    assert out.splitlines()[1].split()[-3:] == [b"294", b"1", b"keep"]
     assert b"producer 1 (epoch 0) is open from offset 294 on, since 2025-" in err
     assert run("inspect", "-q", broker_log) == 0
     assert b"last stable offset: 294" in capsysbinary.readouterr().out
