@@ -469,7 +469,7 @@ def test_the_lane_is_closed_by_a_rename_for_deletion(tmp_path):
     log.append(ONE)
     log.append(ONE)
     log.rename_dir(f"t-0.{'0' * 32}-delete", reinitialize=False)
-    with pytest.raises(IllegalStateError, match="deletion"):
+    with pytest.raises(IllegalStateError, match="was deleted"):
         log.append(ONE)
     log.close_quietly()
 
