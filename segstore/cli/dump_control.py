@@ -7,13 +7,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from segstore.cli.decoders.json_text import json_text
-from segstore.cli.decoders.message_reader import MessageError, MessageReader
-from segstore.cli.decoders.message_schema import ZERO_UUID, parse_schemas
-from segstore.cli.decoders.metadata_messages import CONTROL_MESSAGES
 from segstore.errors import InvalidRecordError
+from segstore.records.messages.message_reader import MessageError, MessageReader
+from segstore.records.messages.message_schema import ZERO_UUID, parse_schemas
+from segstore.records.messages.metadata_messages import CONTROL_MESSAGES
 
 if TYPE_CHECKING:
-    from segstore.cli.decoders.message_schema import Schema
+    from segstore.records.messages.message_schema import Schema
 
 KEY_BYTES: Final = 4
 MARKER: Final = struct.Struct(">hi")

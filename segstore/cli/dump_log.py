@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from segstore.cli.batch_file import BatchFile, FileBatch
 from segstore.cli.dump_report import MAX_INT, DumpOptions, Findings, absolute_path
-from segstore.cli.java_text import decode_utf8
 from segstore.cli.output import UsageError, write
 from segstore.errors import SegstoreError
+from segstore.records.utf8_java import decode_utf8
 from segstore.types import DELETE_HORIZON_FLAG, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from segstore.cli.decoders.record_decoder import StringDecoder
 from segstore.cli.dump_control import control_text
 from segstore.cli.dump_log import batch_codec, batch_records, first_line, note_order
 from segstore.cli.dump_report import MAX_INT
-from segstore.cli.java_text import decode_utf8
 from segstore.cli.output import say
+from segstore.records.utf8_java import decode_utf8
 from segstore.types import DELETE_HORIZON_FLAG, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from segstore.cli.decoders.json_text import json_text
-from segstore.cli.java_text import decode_utf8
 from segstore.cli.output import UsageError, write
+from segstore.records.utf8_java import decode_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

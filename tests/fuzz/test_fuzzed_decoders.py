@@ -13,17 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segstore._core import RawRecord
-from segstore.cli.decoders import (
+from segstore.cli.decoders.record_decoder import DECODERS, StringDecoder
+from segstore.errors import InvalidRecordError
+from segstore.records.messages import (
     coordinator_messages,
     group_messages,
     metadata_messages,
     remote_log_messages,
 )
-from segstore.cli.decoders.framed_decoder import FramedMessages
-from segstore.cli.decoders.message_reader import MessageError, MessageReader
-from segstore.cli.decoders.message_schema import parse_schemas
-from segstore.cli.decoders.record_decoder import DECODERS, StringDecoder
-from segstore.errors import InvalidRecordError
+from segstore.records.messages.framed_messages import FramedMessages
+from segstore.records.messages.message_reader import MessageError, MessageReader
+from segstore.records.messages.message_schema import parse_schemas
 from tests.fuzz.mutations import anything_like, outcome
 from tests.interop.message_writer import coordinator_records, framed_values
 

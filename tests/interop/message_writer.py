@@ -8,12 +8,12 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from segstore.cli.decoders.message_schema import LAST_VERSION
+from segstore.records.messages.message_schema import LAST_VERSION
 
 if TYPE_CHECKING:
     from random import Random
 
-    from segstore.cli.decoders.message_schema import Field, Schema
+    from segstore.records.messages.message_schema import Field, Schema
 
 NUMBERS = {
     "int8": ">b",

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import segstore
-from segstore.cli.decoders import (
+from segstore.records.messages import (
     coordinator_messages,
     group_messages,
     metadata_messages,
     remote_log_messages,
 )
-from segstore.cli.decoders.message_schema import NO_VERSIONS, Schema, Versions, parse_schemas
+from segstore.records.messages.message_schema import NO_VERSIONS, Schema, Versions, parse_schemas
 from tests.interop.kafka_classes import dump_with_kafka, kafka_libraries
 from tests.interop.message_writer import coordinator_records, damaged, framed_values
 

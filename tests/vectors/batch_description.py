@@ -7,9 +7,9 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from segstore._core import scan_batches
-from segstore.cli.java_text import decode_utf8
 from segstore.records.control_record import ControlRecordType, parse_control_key
 from segstore.records.memory_records import batches_of
+from segstore.records.utf8_java import decode_utf8
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

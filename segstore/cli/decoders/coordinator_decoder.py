@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segstore.cli.decoders.coordinator_messages import (
+from segstore.cli.decoders.json_text import json_text
+from segstore.errors import InvalidRecordError
+from segstore.records.messages.coordinator_messages import (
     PROTOCOL_MESSAGES,
     SHARE_MESSAGES,
     TRANSACTION_MESSAGES,
 )
-from segstore.cli.decoders.group_messages import GROUP_MESSAGES
-from segstore.cli.decoders.json_text import json_text
-from segstore.cli.decoders.message_reader import MessageError, MessageReader
-from segstore.cli.decoders.message_schema import parse_schemas
-from segstore.errors import InvalidRecordError
+from segstore.records.messages.group_messages import GROUP_MESSAGES
+from segstore.records.messages.message_reader import MessageError, MessageReader
+from segstore.records.messages.message_schema import parse_schemas
 
 if TYPE_CHECKING:
     from segstore._core import RawRecord
-    from segstore.cli.decoders.message_schema import Schema
+    from segstore.records.messages.message_schema import Schema
 
 DELETED = "<DELETE>"
 VERSION = "int16"

@@ -6,6 +6,9 @@ import base64
 import math
 import re
 from typing import Any
+from uuid import UUID
+
+from segstore.log.files.partition_metadata_file import topic_id_text
 
 _SPECIAL = re.compile(r'[\x00-\x1f"\\]')
 _ESCAPES = {
@@ -23,7 +26,7 @@ LARGEST_PLAIN = 1e7
 
 
 def json_text(value: Any) -> str:  # noqa: PLR0911 - one a type
-    """Return a tree of dicts, lists and values as JSON; bytes are base64."""
+    """Return a tree of dicts, lists and values as JSON; bytes and uuids are base64."""
     match value:
         case str():
             return _quoted(value)
@@ -38,6 +41,8 @@ def json_text(value: Any) -> str:  # noqa: PLR0911 - one a type
             return text if math.isfinite(value) else f'"{text}"'
         case bytes():
             return f'"{base64.b64encode(value).decode()}"'
+        case UUID():
+            return f'"{topic_id_text(value)}"'
         case dict():
             return f"{{{','.join(f'{_quoted(name)}:{json_text(v)}' for name, v in value.items())}}}"
         case _:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from segstore.cli.decoders.cluster_metadata_decoder import ClusterMetadataDecoder
 from segstore.cli.decoders.coordinator_decoder import (
     offsets_decoder,
     share_group_state_decoder,
     transaction_log_decoder,
 )
-from segstore.cli.decoders.framed_decoder import ClusterMetadataDecoder
 from segstore.cli.decoders.remote_log_decoder import RemoteLogMetadataDecoder
-from segstore.cli.java_text import decode_utf8
+from segstore.records.utf8_java import decode_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Callable

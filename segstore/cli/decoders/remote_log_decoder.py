@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segstore.cli.decoders.framed_decoder import FramedMessages
-from segstore.cli.decoders.message_reader import MessageError
-from segstore.cli.decoders.remote_log_messages import REMOTE_LOG_MESSAGES
+from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.records.messages.framed_messages import FramedMessages
+from segstore.records.messages.message_reader import MessageError
+from segstore.records.messages.remote_log_messages import REMOTE_LOG_MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +80,7 @@ def _snapshot(fields: dict[str, Any]) -> str:
     if not fields["segmentLeaderEpochs"]:
         raise MessageError("segmentLeaderEpochs can not be null or empty")
     return (
-        f"RemoteLogSegmentMetadataSnapshot{{segmentId={fields['segmentId']}, "
+        f"RemoteLogSegmentMetadataSnapshot{{segmentId={topic_id_text(fields['segmentId'])}, "
         f"startOffset={fields['startOffset']}, endOffset={fields['endOffset']}, "
         f"maxTimestampMs={fields['maxTimestampMs']}, {_end_of_segment(fields)}"
     )
@@ -128,9 +129,10 @@ def _custom_metadata(fields: dict[str, Any]) -> str:
 
 def _segment_id(fields: dict[str, Any]) -> str:
     entry = fields["remoteLogSegmentId"]
-    return f"RemoteLogSegmentId{{topicIdPartition={_topic_partition(entry)}, id={entry['id']}}}"
+    segment_id = topic_id_text(entry["id"])
+    return f"RemoteLogSegmentId{{topicIdPartition={_topic_partition(entry)}, id={segment_id}}}"
 
 
 def _topic_partition(fields: dict[str, Any]) -> str:
     entry = fields["topicIdPartition"]
-    return f"{entry['id']}:{entry['name']}-{entry['partition']}"
+    return f"{topic_id_text(entry['id'])}:{entry['name']}-{entry['partition']}"

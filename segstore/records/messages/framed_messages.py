@@ -5,20 +5,30 @@ Frame version, kind and version as varints, then the message (Kafka ``AbstractAp
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from segstore.cli.decoders.json_text import json_text
-from segstore.cli.decoders.message_reader import MessageError, MessageReader, underflow
-from segstore.cli.decoders.message_schema import parse_schemas
-from segstore.cli.decoders.metadata_messages import METADATA_MESSAGES
+from segstore.records.messages.message_reader import MessageError, MessageReader, underflow
+from segstore.records.messages.message_schema import parse_schemas
 
 if TYPE_CHECKING:
-    from segstore._core import RawRecord
-    from segstore.cli.decoders.message_schema import Schema
+    from segstore.records.messages.message_schema import Schema
 
 FRAME_VERSION = 1
 MAX_SHORT = 32767
+
+
+class UnknownMessageError(MessageError):
+    """The table has no message of this kind."""
+
+    def __init__(self, kind: int) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return (
+            "org.apache.kafka.common.errors.UnsupportedVersionException: "
+            f"Unknown metadata id {self.kind}"
+        )
 
 
 class FramedMessage(NamedTuple):
@@ -40,8 +50,10 @@ class FramedMessages:
 
         Raises
         ------
+        UnknownMessageError
+            The table has no message of that kind.
         MessageError
-            With Kafka's text.
+            Another reason, with Kafka's text.
         """
         if data is None:
             raise underflow()
@@ -61,10 +73,7 @@ class FramedMessages:
         version = _short(reader, "version")
         schema = self._schemas.get(kind)
         if schema is None:
-            raise MessageError(
-                "org.apache.kafka.common.errors.UnsupportedVersionException: "
-                f"Unknown metadata id {kind}"
-            )
+            raise UnknownMessageError(kind)
         try:
             fields = reader.message(schema, version)
         except MessageError as error:
@@ -72,23 +81,6 @@ class FramedMessages:
         if reader.remaining > 0:
             raise MessageError(f"Found {reader.remaining} byte(s) of garbage after {kind}")
         return FramedMessage(schema, version, fields)
-
-
-class ClusterMetadataDecoder:
-    """What Kafka's ``ClusterMetadataLogMessageParser`` prints of ``__cluster_metadata``."""
-
-    def __init__(self) -> None:
-        self._messages = FramedMessages(METADATA_MESSAGES)
-
-    def decode(self, record: RawRecord) -> tuple[str | None, str | None]:
-        """Return no key and the text of the payload."""
-        try:
-            message = self._messages.read(record.value)
-        except MessageError as error:
-            return None, f"Error at {record.offset}, skipping. {error}"
-        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", message.schema.name).upper()
-        tree = {"type": name, "version": message.version, "data": message.fields}
-        return None, json_text(tree)
 
 
 def _short(reader: MessageReader, what: str) -> int:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from typing import Final
+from uuid import UUID
 
 LAST_VERSION: Final = 32767
 PRIMITIVES: Final = frozenset(
@@ -40,7 +41,7 @@ PRIMITIVES: Final = frozenset(
         "uuid",
     }
 )
-ZERO_UUID: Final = "A" * 22
+ZERO_UUID: Final = UUID(int=0)
 _ZEROS: Final = {"bool": False, "string": "", "bytes": b"", "uuid": ZERO_UUID, "float64": 0.0}
 _INDENT: Final = 2
 

@@ -1,4 +1,4 @@
-"""Messages of Kafka's generated formats, read by schema into the tree that Kafka prints as JSON.
+"""Messages of Kafka's generated formats, read by schema into a tree of values.
 
 Both forms, fixed and flexible; bounds are checked before anything is taken [DUR-87, DUR-88]. The
 errors say what Kafka's say, for a dump prints them.
@@ -6,16 +6,16 @@ errors say what Kafka's say, for a dump prints them.
 
 from __future__ import annotations
 
-import base64
 import struct
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
-from segstore.cli.java_text import decode_utf8
+from segstore.records.utf8_java import decode_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segstore.cli.decoders.message_schema import Field, Schema
+    from segstore.records.messages.message_schema import Field, Schema
 
 LOW_BITS = 0x7F
 MAX_STRING_BYTES = 0x7FFF
@@ -111,7 +111,10 @@ class MessageReader:
         return self._data[start : self._position]
 
     def message(self, schema: Schema, version: int) -> dict[str, Any]:
-        """Read the fields of *schema* in this version, in the order of Kafka's JSON."""
+        """Read the fields of *schema* in this version, in the order of Kafka's JSON.
+
+        A tagged field that is not there, or has its default, is left out.
+        """
         self._version = version
         self._last_version = schema.versions.last
         self._flexible = version in schema.flexible
@@ -205,12 +208,7 @@ class MessageReader:
             return None
         return self.array(size)
 
-    def _uuid(self) -> str:
+    def _uuid(self) -> UUID:
         if self.remaining < UUID_BYTES:
             raise underflow()
-        return uuid_text(self.array(UUID_BYTES))
-
-
-def uuid_text(data: bytes) -> str:
-    """Return 16 bytes as Kafka's ``Uuid`` prints them."""
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+        return UUID(bytes=self.array(UUID_BYTES))
