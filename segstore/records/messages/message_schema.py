@@ -93,6 +93,10 @@ class Schema:
     flexible: Versions
     fields: tuple[Field, ...]
 
+    def complete(self, found: dict[str, object]) -> dict[str, object]:
+        """Return *found* with the default of each field that the message left out."""
+        return {field.name: found.get(field.name, field.default) for field in self.fields}
+
 
 @dataclass(slots=True)
 class _Line:
