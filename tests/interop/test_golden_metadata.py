@@ -5,22 +5,32 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
-from segstore.log.files.metadata_image_reader import read_metadata_image
-from tests.interop.kafka_metadata import KafkaMetadata, tree_of
+from segstore.errors import CorruptLogError
+from segstore.log.files.metadata_image_reader import METADATA_LOG, read_metadata_image
+from segstore.log.files.partition_metadata_file import topic_id_text
+from tests.interop.kafka_metadata import EPOCH, TIMESTAMP, KafkaMetadata, tree_of
 from tests.interop.random_metadata import SCHEMAS, RandomMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.interop.conftest import GoldenSummary
+    from tests.interop.random_metadata import Row
+
 ROUNDS = 12
 BATCHES = 40
+MINIMUM: list[Row] = [(12, 0, {"name": "metadata.version", "featureLevel": 30})]
+"""Kafka takes no snapshot without a version."""
+CHANGED_AT_THE_END = {"min.cleanable.dirty.ratio": ""}
+"""Cases of compaction set it to 1 before the stop, so that the cleaner has nothing to do."""
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +39,25 @@ def kafka() -> Iterator[KafkaMetadata]:
         yield process
 
 
+def metadata_log(folder: Path) -> Path:
+    directory = folder / METADATA_LOG
+    directory.mkdir(parents=True)
+    return directory
+
+
+def whole_batches(made: RandomMetadata, count: int) -> list[list[Row]]:
+    """Return at least *count* batches, and those that end the last transaction."""
+    batches = [made.batch() for _ in range(count)]
+    while made.is_in_transaction:
+        batches.append(made.batch())
+    return batches
+
+
 def test_random_records_lead_to_kafkas_image(kafka: KafkaMetadata, tmp_path: Path):
     """All record types in all versions, over several segments; transactions that end both ways."""
     seen: Counter[tuple[int, int]] = Counter()
     for seed in range(ROUNDS):
-        directory = tmp_path / f"log-{seed}" / "__cluster_metadata-0"
-        directory.mkdir(parents=True)
+        directory = metadata_log(tmp_path / f"log-{seed}")
         made, end = RandomMetadata(Random(seed)), 0
         for _ in range(3):
             batches = [made.batch() for _ in range(BATCHES)]
@@ -52,3 +75,89 @@ def test_random_records_lead_to_kafkas_image(kafka: KafkaMetadata, tmp_path: Pat
         for schema in SCHEMAS.values()
         for version in range(schema.versions.first, schema.versions.last + 1)
     }
+
+
+@pytest.mark.parametrize("kraft_version", [0, 1])
+def test_a_snapshot_of_kafka_and_the_log_after_it(
+    kafka: KafkaMetadata, tmp_path: Path, kraft_version: int
+):
+    """[RAFT-46, RAFT-47] Segments before the snapshot may be gone; voters come with version 1."""
+    directory = metadata_log(tmp_path)
+    made = RandomMetadata(Random(kraft_version))
+    voters = (1, 2, 3)[: 3 * kraft_version]
+    end = kafka.append(directory, [MINIMUM, *whole_batches(made, BATCHES)])
+    before = read_metadata_image(directory)
+    snapshot = kafka.take_snapshot(directory, end, kraft_version=kraft_version, voters=voters)
+    (directory / f"{0:020}.log").unlink()
+    alone = read_metadata_image(directory)
+    after = kafka.append(directory, whole_batches(made, BATCHES), segment=end, next_offset=end)
+
+    image = read_metadata_image(directory)
+
+    assert tree_of(alone) == tree_of(before)
+    assert (alone.end_offset, alone.last_epoch, alone.last_timestamp) == (end, EPOCH, TIMESTAMP)
+    assert alone.kraft_version == kraft_version
+    assert tuple(voter.voter_id for voter in alone.voters) == voters
+    assert tree_of(image) == kafka.image(directory, snapshot.name)
+    assert (image.snapshot, image.end_offset) == (snapshot.name, after)
+
+
+def test_the_newest_whole_snapshot_is_taken(kafka: KafkaMetadata, tmp_path: Path):
+    """[RAFT-20] One that lacks its end is passed over: the log after the one before has it all."""
+    directory = metadata_log(tmp_path)
+    made = RandomMetadata(Random(7))
+    middle = kafka.append(directory, [MINIMUM, *whole_batches(made, BATCHES)])
+    first = kafka.take_snapshot(directory, middle)
+    end = kafka.append(directory, whole_batches(made, BATCHES), segment=middle, next_offset=middle)
+    second = kafka.take_snapshot(directory, end)
+    (directory / f"{0:020}.log").unlink()
+    expected = read_metadata_image(directory)
+    whole = second.read_bytes()
+    second.chmod(0o600)
+    sizes = [*range(0, len(whole), 97), len(whole) - 1]
+
+    for size in sizes:
+        second.write_bytes(whole[:size])
+        image = read_metadata_image(directory)
+        assert (image.snapshot, image.incomplete_snapshots) == (first.name, (second.name,))
+        assert tree_of(image) == tree_of(expected)
+    first.unlink()
+    with pytest.raises(CorruptLogError, match=f"lacks the records 0 to.*{second.name}") as caught:
+        read_metadata_image(directory)
+
+    assert expected.snapshot == second.name
+    assert caught.value.missing == (0, middle)
+
+
+def test_images_of_real_brokers_are_kafkas(
+    kafka: KafkaMetadata, golden: Path, golden_summary: GoldenSummary
+):
+    """The metadata logs that the brokers of the golden cases left behind."""
+    logs = [*sorted(golden.glob("*/**/__cluster_metadata-0"))]
+    logs = [one for one in logs if any(one.glob("*.log"))]
+
+    for directory in logs:
+        assert tree_of(read_metadata_image(directory)) == kafka.image(directory), directory
+
+    assert logs
+    golden_summary.add("metadata logs", len(logs), len(logs))
+
+
+def test_an_image_says_what_is_known_of_the_case(golden: Path):
+    """Topics, partitions, ids, settings, and the ids of the node and its directory."""
+    compared = 0
+    for case in sorted(golden.glob("*/cluster_metadata")):
+        described = json.loads((case.parent / "case.json").read_text())
+        image = read_metadata_image(case)
+        for name, topic in described["topics"].items():
+            assert len(image.topics[name].partitions) == topic["partitions"], case
+            config = {**image.topic_config(name), **CHANGED_AT_THE_END}
+            assert config == {**topic.get("configs", {}), **CHANGED_AT_THE_END}, case
+        for file in (case.parent / "data").glob("*/partition.metadata"):
+            topic, _, number = file.parent.name.rpartition("-")
+            if topic in image.topics:
+                topic_id = topic_id_text(image.topics[topic].topic_id)
+                assert file.read_text().endswith(topic_id), file
+                assert int(number) in image.topics[topic].partitions
+                compared += 1
+    assert compared
