@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from segstore.config.log_config import LogConfig
     from segstore.log.check.verify_report import VerifyReport
     from segstore.log.file_records import FileRecords
+    from segstore.log.files.metadata_image import MetadataImage
+    from segstore.log.files.metadata_image_reader import read_metadata_image
     from segstore.log.local.segment import Segment
     from segstore.log.log_offsets import LogOffsetSnapshot
     from segstore.log.log_salvage import salvage
@@ -92,6 +94,7 @@ _HOMES = {
     "MessageSetReader": "segstore.records.message_set_reader",
     "MessageSetReceive": "segstore.records.message_set_receive",
     "MessageSetSend": "segstore.records.message_set_send",
+    "MetadataImage": "segstore.log.files.metadata_image",
     "MultiMessageSetReceive": "segstore.records.message_set_receive",
     "MultiMessageSetSend": "segstore.records.message_set_send",
     "OpenTransaction": "segstore.log.open_transaction",
@@ -113,6 +116,7 @@ _HOMES = {
     "open_dir": "segstore.manager.log_manager",
     "open_segment": "segstore.log.lone_segment",
     "partition_for_key": "segstore.records.partitioner",
+    "read_metadata_image": "segstore.log.files.metadata_image_reader",
     "salvage": "segstore.log.log_salvage",
 }
 
@@ -139,6 +143,7 @@ __all__ = [
     "MessageSetReader",
     "MessageSetReceive",
     "MessageSetSend",
+    "MetadataImage",
     "MultiMessageSetReceive",
     "MultiMessageSetSend",
     "OpenTransaction",
@@ -160,6 +165,7 @@ __all__ = [
     "open_dir",
     "open_segment",
     "partition_for_key",
+    "read_metadata_image",
     "salvage",
 ]
 __all__ += errors.__all__  # with `open`, which a star takes from `gzip`, `io` and `tarfile` too

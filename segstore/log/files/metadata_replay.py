@@ -31,7 +31,11 @@ from segstore.records.kraft_record import (
     SnapshotHeader,
     parse_kraft_record,
 )
-from segstore.records.messages.framed_messages import FramedMessages, UnknownMessageError
+from segstore.records.messages.framed_messages import (
+    FramedMessages,
+    UnknownMessageError,
+    UnknownVersionError,
+)
 from segstore.records.messages.message_reader import MessageError
 from segstore.records.messages.metadata_messages import METADATA_MESSAGES
 
@@ -140,23 +144,25 @@ class MetadataReplay:
             It cannot be read, or contradicts those before it.
         """
         try:
-            message = metadata_messages().read(record.value)
+            message = metadata_messages().read(record.value, known_versions=True)
         except UnknownMessageError as error:
             self.unknown_records[str(error.kind)] += 1
             return
-        except MessageError as error:
+        except UnknownVersionError as error:
+            versions = error.schema.versions
             raise MetadataReplayError(
-                f"a metadata record cannot be read: {error}",
+                f"a {error.schema.name} has a version that is not known: a later Kafka wrote it",
+                f"version {error.version}",
+                f"version {versions.first} to {versions.last}",
+            ) from error
+        except MessageError as error:
+            reason = "" if error.__cause__ is None else f": {error.__cause__}"
+            raise MetadataReplayError(
+                f"a metadata record cannot be read: {error}{reason}",
                 f"{len(record.value or b'')} bytes",
                 "a record that Kafka 4.3.1 writes",
             ) from error
         name, schema = message.schema.name, message.schema
-        if message.version not in schema.versions:
-            raise MetadataReplayError(
-                f"a {name} has a version that is not known: a later Kafka wrote it",
-                f"version {message.version}",
-                f"version {schema.versions.first} to {schema.versions.last}",
-            )
         if name in _TRANSACTIONS:
             self._end_or_begin(name, record.offset)
         elif self.open_transaction_offset is None:

@@ -31,6 +31,17 @@ class UnknownMessageError(MessageError):
         )
 
 
+class UnknownVersionError(MessageError):
+    """The table has the message, and not in this version."""
+
+    def __init__(self, schema: Schema, version: int) -> None:
+        super().__init__(schema, version)
+        self.schema, self.version = schema, version
+
+    def __str__(self) -> str:
+        return f"{self.schema.name} has no version {self.version}"
+
+
 class FramedMessage(NamedTuple):
     """A message, its version and its fields."""
 
@@ -45,13 +56,23 @@ class FramedMessages:
     def __init__(self, table: str) -> None:
         self._schemas = {schema.key: schema for schema in parse_schemas(table).values()}
 
-    def read(self, data: bytes | None) -> FramedMessage:
+    def read(self, data: bytes | None, *, known_versions: bool = False) -> FramedMessage:
         """Read one message, to the last byte.
+
+        Parameters
+        ----------
+        data : bytes or None
+            The value of a record.
+        known_versions : bool
+            Refuse a version that the table does not have; Kafka reads it by the fields that it
+            knows.
 
         Raises
         ------
         UnknownMessageError
             The table has no message of that kind.
+        UnknownVersionError
+            It has one, and not in this version.
         MessageError
             Another reason, with Kafka's text.
         """
@@ -74,6 +95,8 @@ class FramedMessages:
         schema = self._schemas.get(kind)
         if schema is None:
             raise UnknownMessageError(kind)
+        if known_versions and version not in schema.versions:
+            raise UnknownVersionError(schema, version)
         try:
             fields = reader.message(schema, version)
         except MessageError as error:
