@@ -14,6 +14,7 @@ from tests.crash.failing_scenarios_of_doors import DOOR_SCENARIOS
 from tests.crash.failing_scenarios_of_ends import END_SCENARIOS
 from tests.crash.failing_scenarios_of_kafka_profile import KAFKA_SCENARIOS
 from tests.crash.failing_scenarios_of_managers import MANAGER_SCENARIOS
+from tests.crash.failing_scenarios_of_metadata import METADATA_SCENARIOS
 from tests.crash.failing_scenarios_of_missing_records import MISSING_RECORD_SCENARIOS
 from tests.crash.failing_scenarios_of_opens import OPEN_SCENARIOS
 from tests.crash.failing_scenarios_of_paths import PATH_SCENARIOS
@@ -106,6 +107,7 @@ SCENARIOS: dict[str, Callable[[], Trial]] = {
     **RARE_OPEN_SCENARIOS,
     **RARE_TURN_SCENARIOS,
     **TOPIC_SCENARIOS,
+    **METADATA_SCENARIOS,
     **MISSING_RECORD_SCENARIOS,
     **CHECK_SCENARIOS,
     **WAY_ON_SCENARIOS,

@@ -90,6 +90,10 @@ class KafkaMetadata:
             broker["directories"].sort()
         return image
 
+    def meta_properties(self, directory: Path) -> str:
+        """Return what the file of a log directory says; an AssertionError where Kafka refuses."""
+        return str(self._ask("properties", directory)["properties"])
+
     def _ask(self, do: str, directory: Path, **request: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None

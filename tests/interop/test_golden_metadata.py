@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from segstore.errors import CorruptLogError
+from segstore.errors import CorruptCheckpointError, CorruptLogError
+from segstore.log.files.meta_properties import parse_meta_properties
 from segstore.log.files.metadata_image_reader import METADATA_LOG, read_metadata_image
 from segstore.log.files.partition_metadata_file import topic_id_text
+from tests.fuzz.mutations import outcome
 from tests.interop.kafka_metadata import EPOCH, TIMESTAMP, KafkaMetadata, tree_of
 from tests.interop.random_metadata import SCHEMAS, RandomMetadata
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from segstore.log.files.meta_properties import MetaProperties
     from tests.interop.conftest import GoldenSummary
     from tests.interop.random_metadata import Row
 
@@ -29,6 +32,7 @@ ROUNDS = 12
 BATCHES = 40
 MINIMUM: list[Row] = [(12, 0, {"name": "metadata.version", "featureLevel": 30})]
 """Kafka takes no snapshot without a version."""
+DIRECTORY_ID = "iVFYOAYh_RjKhLKvF1gyUw"
 CHANGED_AT_THE_END = {"min.cleanable.dirty.ratio": ""}
 """Cases of compaction set it to 1 before the stop, so that the cleaner has nothing to do."""
 
@@ -161,3 +165,62 @@ def test_an_image_says_what_is_known_of_the_case(golden: Path):
                 assert int(number) in image.topics[topic].partitions
                 compared += 1
     assert compared
+
+
+def kafkas_text(found: MetaProperties) -> str:
+    """Return ``MetaProperties.toString``."""
+    parts = [f"version={found.version}"]
+    parts += [] if found.cluster_id is None else [f"clusterId={found.cluster_id}"]
+    parts += [] if found.node_id is None else [f"nodeId={found.node_id}"]
+    directory_id = found.directory_id
+    parts += [] if directory_id is None else [f"directoryId={topic_id_text(directory_id)}"]
+    return f"MetaProperties({', '.join(parts)})"
+
+
+def random_properties(random: Random) -> bytes:
+    keys = ["version", "cluster.id", "node.id", "broker.id", "directory.id", "# c", "\\u0061", ""]
+    values = [
+        "0",
+        "1",
+        "1",
+        "-1",
+        " 2 ",
+        "a\\",
+        "\\ b\\u00e9\\t",
+        "iVFYOAYh_RjKhLKvF1gyUw",
+        "\xe9",
+        "",
+    ]
+    ends = ["\n", "\n", "\r\n", "\r", "\\\n", "\\\r\n \t", ""]
+    text = "".join(
+        random.choice(keys) + random.choice(["=", ":", " ", " = "]) + random.choice(values) + end
+        for end in random.choices(ends, k=random.randrange(8))
+    )
+    return text.encode("latin-1")
+
+
+def test_meta_properties_are_read_as_kafka_reads_them(
+    kafka: KafkaMetadata, golden: Path, tmp_path: Path
+):
+    """[MGR-9, format.md 15.3] Those of brokers, and files with every freedom of Java's format."""
+    files = sorted(golden.glob("*/data/meta.properties"))
+    for file in files:
+        found = parse_meta_properties(file.read_bytes())
+        assert kafkas_text(found) == kafka.meta_properties(file.parent)
+        beside = file.parents[1] / "cluster_metadata"
+        image = read_metadata_image(beside if beside.is_dir() else file.parent)
+        assert found.node_id is not None
+        assert found.directory_id in image.brokers[found.node_id].directories
+    random, outcomes = Random(15), Counter[bool]()
+    for _ in range(600):
+        (tmp_path / "meta.properties").write_bytes(random_properties(random))
+        ours, error = outcome(
+            lambda: kafkas_text(parse_meta_properties((tmp_path / "meta.properties").read_bytes())),
+            CorruptCheckpointError,
+        )
+        kafkas, refusal = outcome(lambda: kafka.meta_properties(tmp_path), AssertionError)
+        assert (ours, error is None) == (kafkas, refusal is None), (ours, kafkas, error, refusal)
+        outcomes[error is None] += 1
+
+    assert files
+    assert min(outcomes[True], outcomes[False]) > 50

@@ -50,6 +50,8 @@ import org.apache.kafka.metadata.PartitionRegistration;
 import org.apache.kafka.metadata.SupportedConfigChecker;
 import org.apache.kafka.metadata.VersionRange;
 import org.apache.kafka.metadata.authorizer.StandardAcl;
+import org.apache.kafka.metadata.properties.MetaProperties;
+import org.apache.kafka.metadata.properties.PropertiesUtils;
 import org.apache.kafka.raft.Batch;
 import org.apache.kafka.raft.Endpoints;
 import org.apache.kafka.raft.LeaderAndEpoch;
@@ -69,6 +71,7 @@ import org.apache.kafka.snapshot.RecordsSnapshotWriter;
  * <p>All have the directory, and the name of the snapshot to begin with, or null. batches: those to append to the segment
  * that begins with "segment", each with epoch, timestamp and records [type, version, JSON of the message]. snapshot: one
  * of what the directory says, with offset, epoch, timestamp, kraft_version, voters and batch_bytes. show: the image.
+ * properties: what its meta.properties says.
  */
 public class ImageOfMetadata {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -85,6 +88,8 @@ public class ImageOfMetadata {
                 switch (request.get("do").asText()) {
                     case "batches" -> answer.put("next_offset", writeBatches(directory, request));
                     case "snapshot" -> writeSnapshot(directory, request);
+                    case "properties" -> answer.put("properties", new MetaProperties.Builder(
+                        PropertiesUtils.readPropertiesFile(directory + "/meta.properties")).build().toString());
                     default -> answer.set("image", describe(load(directory, request.get("snapshot"))));
                 }
             } catch (Exception | AssertionError error) {
