@@ -45,6 +45,7 @@ COMMANDS = {
     "topics": "create, alter, describe, delete and list topics",
     "retain": "delete what retention does not keep, or show it",
     "inspect": "show segments, indexes, codecs, checkpoints",
+    "metadata": "show topics, settings and brokers of a metadata log",
     "verify": "check every batch, index and checkpoint",
     "scrub": "check the sealed segments from the disk itself, slowly",
     "recover": "repair what a crash left, report what was done",

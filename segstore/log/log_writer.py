@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from segstore.log.flusher import LogFlusher
     from segstore.log.lane_switch import LaneSwitch
     from segstore.log.local.segment import Segment
+    from segstore.log.log_metadata import LogMetadata
     from segstore.log.log_parts import LogParts
-    from segstore.log.metadata import LogMetadata
     from segstore.log.producer_expiration import ProducerExpiration
     from segstore.log.producers.producer_analysis import AppendRequest, ProducerAnalysis
     from segstore.log.producers.producer_state_entry import BatchMetadata

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from segstore.log.local.checksum_sidecars import ChecksumSidecars
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
-    from segstore.log.metadata import LogMetadata
+    from segstore.log.log_metadata import LogMetadata
 
 
 class SidecarsReport(NamedTuple):

@@ -52,9 +52,9 @@ from segstore.log.local.local_log import out_of_range
 from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index_check import check_indexes, rebuild_wrong_indexes
 from segstore.log.log_dir_failure_channel import IO_ERRORS
+from segstore.log.log_metadata import LogMetadata
 from segstore.log.log_reader import LogReader
 from segstore.log.log_writer import LogWriter
-from segstore.log.metadata import LogMetadata
 from segstore.log.open_transaction import no_open_transaction
 from segstore.log.producer_expiration import ProducerExpiration
 from segstore.log.producers import active_producers, transaction_verification
