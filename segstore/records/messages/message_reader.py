@@ -7,13 +7,14 @@ errors say what Kafka's say, for a dump prints them.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from segstore.records.utf8_java import decode_utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from segstore.records.messages.message_schema import Field, Schema
 
@@ -32,6 +33,8 @@ _NUMBERS = {
     "int64": struct.Struct(">q"),
     "float64": struct.Struct(">d"),
 }
+_SIZES = {**{kind: layout.size for kind, layout in _NUMBERS.items()}, "uuid": UUID_BYTES}
+"""Of elements that all have the same size."""
 
 
 class MessageError(Exception):
@@ -51,7 +54,7 @@ def signed(value: int) -> int:
 class MessageReader:
     """Fields out of *data*, one after the other."""
 
-    __slots__ = ("_data", "_flexible", "_last_version", "_position", "_readers", "_version")
+    __slots__ = ("_data", "_flexible", "_last_version", "_position", "_version")
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -59,12 +62,6 @@ class MessageReader:
         self._version = 0
         self._last_version = 0
         self._flexible = False
-        self._readers: dict[str, Callable[[Field], Any]] = {
-            "string": self._string,
-            "bytes": self._bytes,
-            "uuid": lambda _: self._uuid(),
-            "bool": lambda _: self.number("int8") != 0,
-        }
 
     @property
     def remaining(self) -> int:
@@ -74,15 +71,20 @@ class MessageReader:
     def number(self, kind: str) -> int:
         """Read a big-endian number."""
         layout = _NUMBERS[kind]
-        if self.remaining < layout.size:
-            raise underflow()
         start = self._position
-        self._position += layout.size
+        end = start + layout.size
+        if end > len(self._data):
+            raise underflow()
+        self._position = end
         value: int = layout.unpack_from(self._data, start)[0]
         return value
 
     def unsigned_varint(self) -> int:
         """Read a varint of at most 5 bytes, as a Java ``int``: above 2^31 it is negative."""
+        start = self._position
+        if start < len(self._data) and self._data[start] <= LOW_BITS:  # most have one byte
+            self._position = start + 1
+            return self._data[start]
         value = 0
         for shift in range(0, VARINT_BITS + 1, 7):
             byte = self.number("int8") & 0xFF
@@ -99,16 +101,17 @@ class MessageReader:
 
     def array(self, size: int) -> bytes:
         """Read *size* bytes."""
-        if size > self.remaining:
+        start = self._position
+        end = start + size
+        if end > len(self._data):
             raise MessageError(
                 f"Error reading byte array of {size} byte(s): "
                 f"only {self.remaining} byte(s) available"
             )
         if size < 0:
             raise MessageError(str(size))
-        start = self._position
-        self._position += size
-        return self._data[start : self._position]
+        self._position = end
+        return self._data[start:end]
 
     def message(self, schema: Schema, version: int) -> dict[str, Any]:
         """Read the fields of *schema* in this version, in the order of Kafka's JSON.
@@ -122,9 +125,7 @@ class MessageReader:
 
     def _structure(self, fields: tuple[Field, ...]) -> dict[str, Any]:
         found = {
-            field.name: self._field(field)
-            for field in fields
-            if field.tag is None and self._version in field.versions
+            field.name: read(self, field) for field, read in _plain_fields(fields, self._version)
         }
         if not self._flexible:
             return found
@@ -139,9 +140,12 @@ class MessageReader:
 
     def _tagged(self, fields: tuple[Field, ...]) -> dict[str, Any]:
         """Read the tagged fields; what equals its default is left out, as in Kafka's JSON."""
-        by_tag = {field.tag: field for field in fields if field.tag is not None}
         found: dict[str, Any] = {}
-        for _ in range(self.unsigned_varint()):
+        count = self.unsigned_varint()
+        if count == 0:
+            return found
+        by_tag = {field.tag: field for field in fields if field.tag is not None}
+        for _ in range(count):
             tag = self.unsigned_varint()
             size = self.unsigned_varint()
             field = by_tag.get(tag)
@@ -150,40 +154,56 @@ class MessageReader:
                 continue
             if self._version not in field.versions:
                 raise MessageError(f"Tag {tag} is not valid for version {self._version}")
-            found[field.name] = self._field(field)
+            found[field.name] = _reader_of(field)(self, field)
             if found[field.name] == field.default:
                 del found[field.name]
         return found
 
-    def _field(self, field: Field) -> Any:
-        if not field.is_array:
-            if field.fields is not None and field.is_nullable and not self._is_there(field):
-                return None
-            return self._value(field)
+    def _structure_or_null(self, field: Field) -> Any:
+        return self._value(field) if self._is_there(field) else None
+
+    def _array(self, field: Field) -> list[Any] | None:
         count = self.unsigned_varint() - 1 if self._flexible else self.number("int32")
+        if count == 0:
+            return []
         count = signed(count)
         if count < 0:
-            return self._null(field)
+            self._null(field)
+            return None
         if count > self.remaining:  # an element takes a byte at least
             raise MessageError(
                 f"Tried to allocate a collection of size {count}, "
                 f"but there are only {self.remaining} bytes remaining."
             )
+        size = _SIZES.get(field.kind)
+        if size is not None and count * size <= self.remaining:
+            return self._fixed(field.kind, count, size)
         return [self._value(field) for _ in range(count)]
+
+    def _fixed(self, kind: str, count: int, size: int) -> list[Any]:
+        """Read elements of *size* bytes at once; they are known to be there."""
+        start = self._position
+        self._position = end = start + count * size
+        if kind == "uuid":
+            return [_uuid_of(self._data[at : at + size]) for at in range(start, end, size)]
+        return [one for (one,) in _NUMBERS[kind].iter_unpack(self._data[start:end])]
 
     def _is_there(self, field: Field) -> bool:
         """Read the mark in front of a nullable structure."""
         return self.number("int8") >= 0 if field.tag is None else self.unsigned_varint() > 0
 
     def _value(self, field: Field) -> Any:
-        if field.fields is not None:
-            if (
-                self._version > self._last_version
-            ):  # of the message itself Kafka does not look at it
-                raise MessageError(f"Can't read version {self._version} of {field.kind}")
-            return self._structure(field.fields)
-        reader = self._readers.get(field.kind)
-        return self.number(field.kind) if reader is None else reader(field)
+        if field.fields is None:
+            return _READERS.get(field.kind, MessageReader._number)(self, field)
+        if self._version > self._last_version:  # of the message itself Kafka does not look at it
+            raise MessageError(f"Can't read version {self._version} of {field.kind}")
+        return self._structure(field.fields)
+
+    def _number(self, field: Field) -> int:
+        return self.number(field.kind)
+
+    def _bool(self, _: Field) -> bool:
+        return self.number("int8") != 0
 
     @staticmethod
     def _null(field: Field) -> None:
@@ -208,7 +228,42 @@ class MessageReader:
             return None
         return self.array(size)
 
-    def _uuid(self) -> UUID:
+    def _uuid(self, _: Field) -> UUID:
         if self.remaining < UUID_BYTES:
             raise underflow()
-        return UUID(bytes=self.array(UUID_BYTES))
+        return _uuid_of(self.array(UUID_BYTES))
+
+
+_READERS: Final[Mapping[str, Callable[[MessageReader, Field], Any]]] = {
+    "string": MessageReader._string,  # noqa: SLF001 - its own table
+    "bytes": MessageReader._bytes,  # noqa: SLF001
+    "uuid": MessageReader._uuid,  # noqa: SLF001
+    "bool": MessageReader._bool,  # noqa: SLF001
+}
+"""How a value is read that is no number."""
+
+
+def _reader_of(field: Field) -> Callable[[MessageReader, Field], Any]:
+    if field.is_array:
+        return MessageReader._array  # noqa: SLF001
+    if field.fields is None:
+        return _READERS.get(field.kind, MessageReader._number)  # noqa: SLF001
+    return MessageReader._structure_or_null if field.is_nullable else MessageReader._value  # noqa: SLF001
+
+
+@lru_cache(1024)
+def _plain_fields(
+    fields: tuple[Field, ...], version: int
+) -> list[tuple[Field, Callable[[MessageReader, Field], Any]]]:
+    """Return the fields of a version that have no tag, and how each is read."""
+    return [
+        (field, _reader_of(field))
+        for field in fields
+        if field.tag is None and version in field.versions
+    ]
+
+
+@lru_cache(4096)
+def _uuid_of(data: bytes) -> UUID:
+    """Return the id in 16 bytes; most records name one of few topics and directories."""
+    return UUID(bytes=data)

@@ -69,9 +69,9 @@ ALL_VERSIONS: Final = Versions(-32768, LAST_VERSION)
 NO_VERSIONS: Final = Versions(1, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """One field; ``fields`` is None for a primitive."""
+    """One field; ``fields`` is None for a primitive. It is equal to itself alone."""
 
     name: str
     kind: str
