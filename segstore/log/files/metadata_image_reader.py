@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from segstore.log.files.metadata_log_files import MetadataBatch
 
 METADATA_LOG: Final = f"{CLUSTER_METADATA_TOPIC}-0"
+ATTEMPTS: Final = 3
 
 
 def read_metadata_image(
@@ -56,41 +57,48 @@ def read_metadata_image(
     Source: [RAFT-23, RAFT-47, RAFT-48, format.md 6.4]; Kafka ``MetadataLoader``, ``MetadataDelta``.
     """
     with closing(_metadata_log(os.fspath(path), environment)) as directory:
-        files = MetadataLogFiles(directory)
-        replay = MetadataReplay()
-        end_offset, last_epoch = 0, -1
-        for batch in files.snapshot_batches():
-            _replay(batch, replay, 0)
-        if files.snapshot is not None:
-            last_epoch, end_offset = files.snapshot
-        for batch in files.batches():
-            _replay(batch, replay, end_offset)
-            end_offset, last_epoch = batch.last_offset + 1, batch.epoch
-            replay.last_timestamp = batch.timestamp
-        return MetadataImage(
-            path=directory.path,
-            end_offset=end_offset,
-            last_epoch=last_epoch,
-            last_timestamp=replay.last_timestamp,
-            snapshot=None if files.snapshot is None else files.snapshot.name,
-            incomplete_snapshots=files.incomplete_snapshots,
-            torn_bytes=files.torn_bytes,
-            open_transaction_offset=replay.open_transaction_offset,
-            unknown_records=MappingProxyType(dict(replay.unknown_records)),
-            kraft_version=replay.kraft_version,
-            voters=replay.voters,
-            metadata_version=replay.metadata_version,
-            features=MappingProxyType(replay.features),
-            brokers=MappingProxyType(replay.brokers),
-            controllers=MappingProxyType(replay.controllers),
-            topics=MappingProxyType(replay.topics()),
-            configs=_frozen_twice(replay.configs),
-            client_quotas=_frozen_twice(replay.client_quotas),
-            next_producer_id=replay.next_producer_id,
-            access_control_entries=MappingProxyType(replay.access_control_entries),
-            scram_iterations=MappingProxyType(replay.scram_iterations),
-            delegation_tokens=MappingProxyType(replay.delegation_tokens),
-        )
+        for _ in range(ATTEMPTS - 1):
+            with suppress(LogNotFoundError):  # a broker has deleted what a newer snapshot replaces
+                return _image_of(directory)
+        return _image_of(directory)
+
+
+def _image_of(directory: Directory) -> MetadataImage:
+    files = MetadataLogFiles(directory)
+    replay = MetadataReplay()
+    end_offset, last_epoch = 0, -1
+    for batch in files.snapshot_batches():
+        _replay(batch, replay, 0)
+    if files.snapshot is not None:
+        last_epoch, end_offset = files.snapshot
+    for batch in files.batches():
+        _replay(batch, replay, end_offset)
+        end_offset, last_epoch = batch.last_offset + 1, batch.epoch
+        replay.last_timestamp = batch.timestamp
+    return MetadataImage(
+        path=directory.path,
+        end_offset=end_offset,
+        last_epoch=last_epoch,
+        last_timestamp=replay.last_timestamp,
+        snapshot=None if files.snapshot is None else files.snapshot.name,
+        incomplete_snapshots=files.incomplete_snapshots,
+        torn_bytes=files.torn_bytes,
+        open_transaction_offset=replay.open_transaction_offset,
+        unknown_records=MappingProxyType(dict(replay.unknown_records)),
+        kraft_version=replay.kraft_version,
+        voters=replay.voters,
+        metadata_version=replay.metadata_version,
+        features=MappingProxyType(replay.features),
+        brokers=MappingProxyType(replay.brokers),
+        controllers=MappingProxyType(replay.controllers),
+        topics=MappingProxyType(replay.topics()),
+        configs=_frozen_twice(replay.configs),
+        client_quotas=_frozen_twice(replay.client_quotas),
+        next_producer_id=replay.next_producer_id,
+        access_control_entries=MappingProxyType(replay.access_control_entries),
+        scram_iterations=MappingProxyType(replay.scram_iterations),
+        delegation_tokens=MappingProxyType(replay.delegation_tokens),
+    )
 
 
 def _metadata_log(path: str, environment: Environment | None) -> Directory:
@@ -98,7 +106,7 @@ def _metadata_log(path: str, environment: Environment | None) -> Directory:
     with closing(Directory(path, environment)) as directory:
         if directory.exists(METADATA_LOG):
             path = os.path.join(path, METADATA_LOG)  # noqa: PTH118 - as the user wrote it
-        elif not directory.has_segments() and not snapshot_ids(directory):
+        elif not directory.has_segments() and not snapshot_ids(directory.names()):
             raise LogNotFoundError(
                 "there is no metadata log of a KRaft cluster",
                 file=path,

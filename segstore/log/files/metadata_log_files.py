@@ -10,7 +10,13 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore._core import check_batch, first_batch_size, iterate_raw_records, scan_batches
+from segstore._core import (
+    SegmentListing,
+    check_batch,
+    first_batch_size,
+    iterate_raw_records,
+    scan_batches,
+)
 from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.files.partition_directory import file_name
 from segstore.records.compression import codec_table
@@ -18,7 +24,7 @@ from segstore.records.control_record import ControlRecordType, parse_control_key
 from segstore.types import CONTROL_FLAG, CURRENT_MAGIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from segstore._core import Directory, RawRecord
 
@@ -76,12 +82,12 @@ class MetadataBatch(NamedTuple):
             ) from error
 
 
-def snapshot_ids(directory: Directory) -> list[SnapshotId]:
-    """Return the finished snapshots, the newest first [RAFT-21, RAFT-22].
+def snapshot_ids(names: Iterable[str]) -> list[SnapshotId]:
+    """Return the finished snapshots among *names*, the newest first [RAFT-21, RAFT-22].
 
     Those that are being written or deleted have other names.
     """
-    found = filter(None, map(_SNAPSHOT_NAME.fullmatch, directory.names()))
+    found = filter(None, map(_SNAPSHOT_NAME.fullmatch, names))
     return sorted((SnapshotId(int(one[2]), int(one[1])) for one in found), reverse=True)
 
 
@@ -232,7 +238,8 @@ class MetadataLogFiles:
     Parameters
     ----------
     directory : Directory
-        ``__cluster_metadata-0``.
+        ``__cluster_metadata-0``. Its names are listed once: a broker that takes a snapshot
+        deletes older files, and each listing has what belongs together.
 
     Attributes
     ----------
@@ -254,7 +261,9 @@ class MetadataLogFiles:
         self.snapshot: SnapshotId | None = None
         incomplete = []
         self._directory = directory
-        for one in snapshot_ids(directory):
+        names = directory.names()
+        self._bases = SegmentListing(names).base_offsets("log").tolist()
+        for one in snapshot_ids(names):
             if is_whole_snapshot(MetadataFile(directory, one.name)):
                 self.snapshot = one
                 break
@@ -285,7 +294,7 @@ class MetadataLogFiles:
         yield from (batch for batch in self._log_batches(start) if batch.last_offset >= start)
 
     def _log_batches(self, start: int) -> Iterator[MetadataBatch]:
-        bases = self._directory.segment_listing().base_offsets("log").tolist()
+        bases = self._bases
         if not bases:
             return
         if bases[0] > start:

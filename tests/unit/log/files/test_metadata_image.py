@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 import segstore
 import segstore._core as segstore_core
 from segstore.errors import CorruptLogError, LogNotFoundError, SegstoreError
+from segstore.log.files import metadata_log_files
 from segstore.log.files.metadata_image import ConfigResource, ConfigResourceType
 from segstore.log.files.metadata_image_reader import read_metadata_image
+from segstore.log.files.metadata_log_files import MetadataFile, is_whole_snapshot
 from segstore.records.kraft_record import KRaftVersion, LeaderChange
 from segstore.records.messages.message_reader import MessageError
 from tests.fuzz.mutations import outcome
@@ -183,6 +185,19 @@ def test_a_removed_topic_leaves_no_settings(tmp_path: Path):
     assert (image.topics, image.configs) == ({}, {})
 
 
+def test_a_removed_credential_takes_no_other_one(tmp_path: Path):
+    """In one batch; Kafka's image may lose the one that was added."""
+    credential = {"mechanism": 1}
+    records = [
+        metadata_record("UserScramCredentialRecord", name="a", iterations=1, **credential),
+        metadata_record("RemoveUserScramCredentialRecord", name="a", **credential),
+        metadata_record("UserScramCredentialRecord", name="b", iterations=2, **credential),
+    ]
+    write_metadata_log(tmp_path, {0: metadata_batch(0, records)})
+
+    assert read_metadata_image(tmp_path).scram_iterations == {("b", 1): 2}
+
+
 def test_batches_may_be_larger_than_what_is_read_at_once(tmp_path: Path):
     """The reader takes a file in pieces of 1 MiB."""
     long = [
@@ -283,6 +298,47 @@ def test_a_changed_byte_of_a_snapshot_is_an_error_or_changes_nothing(tmp_path: P
         else:
             assert str(file) in str(error) or "incomplete" in str(error)
             assert says_what_it_found(error)
+
+
+def test_files_that_a_broker_deletes_meanwhile_are_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It took a newer snapshot: the older one and the segments before it go."""
+    directory = write_metadata_log(tmp_path, {0: FIRST + SECOND, 5: THIRD})
+    old = write_snapshot(directory, 3, snapshot_bytes([topic_records()]))
+    expected = read_metadata_image(tmp_path)
+    taken = snapshot_bytes([topic_records(), CLICKS])
+
+    def broker(file: MetadataFile) -> bool:
+        if old.exists():
+            write_snapshot(directory, 5, taken)
+            old.unlink()
+            (directory / f"{0:020}.log").unlink()
+        return is_whole_snapshot(file)
+
+    monkeypatch.setattr(metadata_log_files, "is_whole_snapshot", broker)
+    image = read_metadata_image(tmp_path)
+
+    assert expected.snapshot == old.name
+    assert image == replace(expected, snapshot=f"{5:020}-{EPOCH:010}.checkpoint")
+
+
+def test_the_third_attempt_to_find_the_files_is_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Names without files are an error in the end."""
+    write_snapshot(write_metadata_log(tmp_path, {0: LOG}), 3, snapshot_bytes([topic_records()]))
+    attempts = []
+
+    def gone(file: MetadataFile) -> bool:
+        attempts.append(file.name)
+        raise LogNotFoundError("there is no such file", file=file.path)
+
+    monkeypatch.setattr(metadata_log_files, "is_whole_snapshot", gone)
+
+    with pytest.raises(LogNotFoundError):
+        read_metadata_image(tmp_path)
+    assert len(attempts) == 3
 
 
 # ---- damaged logs --------------------------------------------------------------------------------
