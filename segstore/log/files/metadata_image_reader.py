@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import Directory
+from segstore.arguments import path_text
 from segstore.errors import CorruptLogError, LogNotFoundError, SegstoreError
 from segstore.log.files.metadata_image import MetadataImage
 from segstore.log.files.metadata_log_files import MetadataLogFiles, snapshot_ids
@@ -48,6 +49,8 @@ def read_metadata_image(
 
     Raises
     ------
+    ArgumentTypeError, IllegalArgumentError
+        *path* is no path.
     LogNotFoundError
         There is no metadata log.
     CorruptLogError
@@ -56,7 +59,7 @@ def read_metadata_image(
 
     Source: [RAFT-23, RAFT-47, RAFT-48, format.md 6.4]; Kafka ``MetadataLoader``, ``MetadataDelta``.
     """
-    with closing(_metadata_log(os.fspath(path), environment)) as directory:
+    with closing(_metadata_log(path_text("path", path), environment)) as directory:
         for _ in range(ATTEMPTS - 1):
             with suppress(LogNotFoundError):  # a broker has deleted what a newer snapshot replaces
                 return _image_of(directory)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import FrozenInstanceError, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 import segstore
 import segstore._core as segstore_core
-from segstore.errors import CorruptLogError, LogNotFoundError, SegstoreError
+from segstore.errors import ArgumentTypeError, CorruptLogError, LogNotFoundError, SegstoreError
 from segstore.log.files import metadata_log_files
 from segstore.log.files.metadata_image import ConfigResource, ConfigResourceType
 from segstore.log.files.metadata_image_reader import read_metadata_image
@@ -124,6 +125,14 @@ def test_what_is_no_metadata_log_is_said_to_be_none(tmp_path: Path):
         read_metadata_image(tmp_path)
     with pytest.raises(LogNotFoundError):
         read_metadata_image(tmp_path / "missing")
+
+
+def test_what_is_no_path_is_an_error_of_the_argument(tmp_path: Path):
+    wrong: Any = 5
+    with pytest.raises(ArgumentTypeError, match="path must be a path"):
+        read_metadata_image(wrong)
+    with pytest.raises(LogNotFoundError, match="no metadata log"):
+        segstore.read_metadata_image(os.fsencode(tmp_path))
 
 
 def test_an_empty_log_says_nothing(tmp_path: Path):
