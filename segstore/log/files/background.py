@@ -118,7 +118,7 @@ def _run_tasks(tasks: _Queue) -> None:
         tasks.keeps = None
 
 
-def _start(thread: threading.Thread) -> None:
+def start_thread(thread: threading.Thread) -> None:
     """Start it, and let out what a signal handler raises meanwhile.
 
     `Thread.start` waits on a condition. Struck in the midst of that, CPython lets a lock go twice,
@@ -166,7 +166,7 @@ class BackgroundWorker:
             thread = threading.Thread(
                 target=_run_tasks, args=(tasks,), name=self._name, daemon=True
             )
-            _start(thread)
+            start_thread(thread)
             self._thread = thread
 
     def repeat(
