@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
     from segstore.log.log_parts import LogParts
+    from segstore.log.log_watcher import LogWatcher
     from segstore.types import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -72,7 +73,9 @@ class Flusher:
         failure_mark: FailureMark,
         *,
         log_start_offset: int,
+        watcher: LogWatcher,
     ) -> None:
+        self._watcher = watcher
         self._local_log = local_log
         self._published = local_log.published
         self._append_lock = append_lock
@@ -389,6 +392,7 @@ class Flusher:
         self.sync_names(names_version)
         with self._directory_sync.lock:
             self._recovery_point.raise_to(min(offset, self._published.durable_offset))
+        self._watcher.note_checkpoint()
 
     def lower_recovery_point(self, offset: int) -> None:
         """Lower durable offset and checkpoint to *offset*, before a truncation.
@@ -452,4 +456,5 @@ def new_flusher(parts: LogParts, durability: Durability, failure_mark: FailureMa
         point,
         failure_mark,
         log_start_offset=parts.loaded.log_start_offset,
+        watcher=parts.log_environment.watcher,
     )

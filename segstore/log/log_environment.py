@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.log.files.background import BackgroundWorker
+from segstore.log.log_watcher import UNWATCHED
 from segstore.log.producers.producer_state_manager import DEFAULT_MAX_TRANSACTION_TIMEOUT_MS
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
     from segstore.log.files.stored_state import StoredState
     from segstore.log.log_dir_failure_channel import LogDirFailureChannel
+    from segstore.log.log_watcher import LogWatcher
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 
 
@@ -45,6 +47,8 @@ class LogEnvironment(NamedTuple):
         Called when `rename_dir` has given the directory another name.
     has_settings : bool
         The settings are those of the topic; else the log looks into ``topics.json``.
+    watcher : LogWatcher
+        Told when the log may need a look.
     """
 
     parent_is_locked: bool = False
@@ -58,6 +62,7 @@ class LogEnvironment(NamedTuple):
     checkpoints_above: LogDirectoryCheckpoints | None = None
     on_new_name: Callable[[], None] | None = None
     has_settings: bool = False
+    watcher: LogWatcher = UNWATCHED
 
 
 STANDALONE = LogEnvironment()

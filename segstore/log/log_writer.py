@@ -42,7 +42,8 @@ class LogWriter:
 
     Attributes
     ----------
-    access, local_log, offsets, producers, metadata, flusher, failure_mark, lane_switch, codecs
+    access, local_log, offsets, producers, metadata, flusher, failure_mark, lane_switch, codecs,
+    watcher
         What a change moves: `Appender`, `Retention` and `Truncation` have them from here.
     profile : Profile
         Whether a broker's way is followed.
@@ -69,6 +70,7 @@ class LogWriter:
         self.failure_mark = failure_mark
         self.lane_switch = lane_switch
         self.codecs = parts.codecs
+        self.watcher = parts.log_environment.watcher
         self.profile = parts.options.profile
 
     # ---- before ----------------------------------------------------------------------------------
@@ -150,6 +152,8 @@ class LogWriter:
                 return analysis.duplicate
             if analysis.begins_transaction:
                 offsets.note_transactional_append(local_log.log_end)
+        if local_log.segments.active_segment.size_bytes == 0:
+            self.watcher.note_segments()  # the lane writes to no empty segment
         before = local_log.log_end.message_offset
         ends_in_vain = analysis is not None and analysis.updates.has_aborted
         try:
@@ -262,6 +266,7 @@ class LogWriter:
         """Write down the producers that a recovery of the new segment begins with [ROL-1]."""
         local_log = self.local_log
         active = local_log.segments.active_segment
+        self.watcher.note_segments()
         self.producers.update_map_end_offset(active.base_offset)
         try:
             self.producers.take_snapshot(sync=False)

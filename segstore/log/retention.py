@@ -56,14 +56,22 @@ class Retention:
         self._checkpoint_store = checkpoint_store
         self._remote = remote
 
-    def delete_old_segments(self) -> list[DeletedSegment]:
-        """Delete what lies below the log start, and what the settings keep no longer [RET-1]."""
+    def delete_old_segments(self, deleted: list[DeletedSegment], now_ms: int | None = None) -> None:
+        """Delete what lies below the log start, and what the settings keep no longer [RET-1].
+
+        Parameters
+        ----------
+        deleted : list of DeletedSegment
+            Gets what was deleted, also where an error ends the run.
+        now_ms : int or None
+            The time by which segments are old; None = the wall clock, where that is believed.
+        """
         self._log.begin_deletion()
-        deleted: list[DeletedSegment] = []
         chosen = self._planner.nothing_chosen()
+        config = self._log.local_log.config
         try:
             with self._log.failure_mark.poisoned_by(FsyncFailedError):
-                for limit, goes in self._planner.limits(chosen, self._log.local_log.config):
+                for limit, goes in self._planner.limits(chosen, config, now_ms):
                     chosen.take_while(limit, goes)
                     if chosen.rolls_active:
                         self._log.roll()
@@ -76,7 +84,37 @@ class Retention:
             raise error
         for segment in chosen.undecided:
             _raise_undecided(segment)
-        return deleted
+
+    def next_look_ms(self, now_ms: int) -> int | None:
+        """Return when a run may delete something, if nothing is told to the watcher before.
+
+        It may be too early, never too late: the oldest segment decides, and appends make its latest
+        record later. *now_ms* = at each run. None = never. Source: [RTN-5, RTN-11, RTN-12].
+        """
+        config, segments = self._log.local_log.config, self._log.local_log.segments
+        if self._remote.tier is not None:
+            return now_ms  # uploads are not told
+        oldest, active = segments.first_segment, segments.active_segment
+        if "delete" not in config.cleanup_policies or (oldest is active and not active.size_bytes):
+            return None
+        if 0 <= config.retention_bytes <= self._largest_rest():
+            return now_ms
+        if config.retention_ms is None or config.retention_ms < 0:
+            return None
+        recorded = oldest.largest_record_timestamp()
+        if recorded < 0 and oldest is active:
+            return now_ms  # an append may have an older time than the file
+        latest = oldest.modified_ms() if recorded < 0 else recorded
+        return latest + config.retention_ms + 1
+
+    def _largest_rest(self) -> int:
+        """Return how large the log can be, before the next roll, without its oldest segment."""
+        log = self._log.local_log
+        oldest, active = log.segments.first_segment, log.segments.active_segment
+        if oldest is active:
+            return 0
+        sealed_bytes = log.segments.size_in_bytes - active.size_bytes
+        return sealed_bytes - oldest.size_bytes + max(active.size_bytes, log.config.roll_bytes)
 
     def delete_below_log_start(self) -> None:
         """Delete the segments that end at or below the log start; the active one stays [RET-5]."""
@@ -110,6 +148,8 @@ class Retention:
             self._remote.tier.raise_local_log_start(offset)  # also where the log start stays
         if offset <= offsets.log_start_offset:
             return False
+        self._log.watcher.note_segments()
+        self._log.watcher.note_checkpoint()
         self._log.begin_deletion()
         metadata.begin_change()
         with self._log.failure_mark.poisoned_by(FsyncFailedError):

@@ -68,9 +68,12 @@ class RetentionPlanner:
         return tier is not None and tier.copies
 
     def limits(
-        self, chosen: ChosenSegments, config: LogConfig
+        self, chosen: ChosenSegments, config: LogConfig, now_ms: int | None = None
     ) -> Iterator[tuple[RetentionLimit, _Goes]]:
-        """Yield what decides: log start, then size, then time, each of what the one before left."""
+        """Yield what decides: log start, then size, then time, each of what the one before left.
+
+        *now_ms* is the time by which segments are old; None = the wall clock, where believed.
+        """
         tier = self._remote.tier
         start = self._offsets.log_start_offset if tier is None else tier.local_log_start_offset
         yield (
@@ -85,9 +88,10 @@ class RetentionPlanner:
         if limit_bytes >= 0:
             yield RetentionLimit.RETENTION_BYTES, _is_surplus(chosen.rest(), gone, limit_bytes)
         limit_ms = config.local_ms if self.is_copied else config.retention_ms
-        now_ms = self._local_log.directory.wall_clock_ms()
+        is_given = now_ms is not None
+        now_ms = self._local_log.directory.wall_clock_ms() if now_ms is None else now_ms
         if limit_ms is not None and limit_ms >= 0:
-            if self._believes_clock(now_ms):
+            if is_given or self._believes_clock(now_ms):
                 yield RetentionLimit.RETENTION_MS, _is_old(chosen, gone, now_ms - limit_ms)
             else:
                 chosen.hold(HoldingReason.CLOCK)

@@ -34,6 +34,7 @@ class Truncation:
 
     def truncate_to(self, offset: int) -> bool:
         """Remove the records from *offset* on; returns whether there were any [TRU-1..TRU-3]."""
+        self._log.watcher.note_segments()
         self._log.begin_change()  # it may finish a deletion
         local_log, metadata = self._log.local_log, self._log.metadata
         log_end_offset = local_log.log_end.message_offset
@@ -122,6 +123,7 @@ class Truncation:
     def _truncate_fully(
         self, offset: int, log_start_offset: int, *, keeps_epochs: bool = False
     ) -> None:
+        self._log.watcher.note_segments()
         self._log.begin_change()
         checkpoint_store = self._checkpoint_store
         metadata, flusher = self._log.metadata, self._log.flusher

@@ -43,7 +43,7 @@ from segstore.log.closing import Closing
 from segstore.log.failure_mark import FailureMark
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.files.copied_log import copy_fingerprint
-from segstore.log.files.partition_directory import parse_directory_name
+from segstore.log.files.partition_directory import directory_name, parse_directory_name
 from segstore.log.files.partition_metadata_file import check_topic_id
 from segstore.log.files.profile import Profile
 from segstore.log.flusher import Flusher, new_flusher
@@ -1276,8 +1276,33 @@ class UnifiedLog(Log):
             Damage may hide the newest record of a segment that otherwise is old enough. The segment
             stays; segments before it are deleted.
         """
+        deleted: list[DeletedSegment] = []
         with self._changing:
-            return self._retention.delete_old_segments()
+            self._retention.delete_old_segments(deleted)
+        return deleted
+
+    def _run_retention(self, deleted: list[DeletedSegment], now_ms: int | None) -> int | None:
+        """As `delete_old_segments`, for the manager; return when it has to look again.
+
+        *deleted* has what was deleted, also where an error ends the run. *now_ms* is the time by
+        which segments are old, None = now. Compacted logs are left to compaction [RTN-1].
+        """
+        with self._changing:
+            if "compact" in self.config.cleanup_policies:
+                return None
+            self._retention.delete_old_segments(deleted, now_ms)
+            now = self._directory.wall_clock_ms() if now_ms is None else now_ms
+            return self._retention.next_look_ms(now)
+
+    def _note_checkpoints(self) -> None:
+        """Give recovery point and log start to the checkpoints of the log directory [MGR-45].
+
+        Under the append lock: a truncation lowers its line there too [DUR-16].
+        """
+        with self._append_lock:
+            is_own_name = self.path.endswith(f"/{directory_name(self.topic_partition)}")
+            if not self.closed and is_own_name and self.profile is Profile.SAFE:
+                self._checkpoint_store.note_offsets(self.log_start_offset, self.recovery_point)
 
     @property
     def retention_size_in_percent(self) -> int:
@@ -1587,6 +1612,7 @@ class UnifiedLog(Log):
             remote.use_config(config, self._local_log, self._offsets, self._flusher)
             self._appender.use_config(config, self.durability)
             self._flusher.use_durability(self.durability)
+            self._writer.watcher.note_segments()
         return old
 
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:

@@ -415,6 +415,11 @@ class CheckpointStore:
         if self._above is not None:
             self._above.note_close(self.topic_partition, log_start_offset, log_end_offset)
 
+    def note_offsets(self, log_start_offset: int, recovery_point: int) -> None:
+        """Let the lines of the log directory say so at its owner's next write [MGR-45, MGR-46]."""
+        if self._above is not None:
+            self._above.note_offsets(self.topic_partition, log_start_offset, recovery_point)
+
     def _says_so(self, home: Directory, name: str, offset: int) -> bool:
         """Whether a checkpoint, always written whole and synced, has these very bytes.
 

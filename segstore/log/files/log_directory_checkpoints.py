@@ -105,10 +105,7 @@ class LogDirectoryCheckpoints:
 
         Where the lines say so already, nothing is written, not even the lock of the merge.
         """
-        offsets = {
-            RECOVERY_POINT_CHECKPOINT: recovery_point,
-            LOG_START_OFFSET_CHECKPOINT: log_start_offset,
-        }
+        offsets = _by_file(log_start_offset, recovery_point)
         differing = [
             name
             for name, offset in offsets.items()
@@ -120,6 +117,11 @@ class LogDirectoryCheckpoints:
             with merge_lock(self._directory):
                 for name in differing:
                     self._merge(name, {topic_partition: offsets[name]})
+
+    def note_offsets(
+        self, topic_partition: TopicPartition, log_start_offset: int, recovery_point: int
+    ) -> None:
+        """Let the lines of an open log wait for a `write`: only an owner of many logs does that."""
 
     def has_lines_of(self, topic_partition: TopicPartition) -> bool:
         """Whether one of the files has a line of a partition."""
@@ -205,19 +207,31 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         self, topic_partition: TopicPartition, log_start_offset: int, recovery_point: int
     ) -> None:
         """See `LogDirectoryCheckpoints`; what is not written here, `write` writes."""
+        offsets = _by_file(log_start_offset, recovery_point)
         with self._mutex:
-            for name, offset in (
-                (RECOVERY_POINT_CHECKPOINT, recovery_point),
-                (LOG_START_OFFSET_CHECKPOINT, log_start_offset),
-            ):
-                offsets = self._lines(name)
-                if offsets is None:
+            for name, offset in offsets.items():
+                if not self._note(name, topic_partition, offset):
                     self._unreadable.setdefault(name, {})[topic_partition] = offset
-                elif offsets.get(topic_partition, 0) != offset:
-                    offsets[topic_partition] = offset
-                    self._changed.add(name)
             if LOG_START_OFFSET_CHECKPOINT in self._changed and not self._gathers:
                 self._put(LOG_START_OFFSET_CHECKPOINT, self._offsets(LOG_START_OFFSET_CHECKPOINT))
+
+    def note_offsets(
+        self, topic_partition: TopicPartition, log_start_offset: int, recovery_point: int
+    ) -> None:
+        """Let the lines of an open log wait for `write`, in files that can be read."""
+        with self._mutex:
+            for name, offset in _by_file(log_start_offset, recovery_point).items():
+                self._note(name, topic_partition, offset)
+
+    def _note(self, name: str, topic_partition: TopicPartition, offset: int) -> bool:
+        """Change a line; False where the file cannot be read."""
+        offsets = self._lines(name)
+        if offsets is None:
+            return False
+        if offsets.get(topic_partition, 0) != offset:
+            offsets[topic_partition] = offset
+            self._changed.add(name)
+        return True
 
     def forget(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """See `LogDirectoryCheckpoints`."""
@@ -228,11 +242,13 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         """From now on let all lines wait for `write`."""
         self._gathers = True
 
-    def write(self) -> None:
-        """Bring the lines of all logs that were closed to stable storage."""
+    def write(self) -> list[str]:
+        """Bring the lines of logs that were closed or noted to stable storage; return the files."""
         with self._mutex:
-            for name in sorted(self._changed):
+            written = sorted(self._changed)
+            for name in written:
                 self._put(name, self._offsets(name))
+            return written
 
     def write_unreadable(self, all_logs: AbstractSet[TopicPartition]) -> None:
         """Write files that cannot be read again, where all logs of the directory were closed.
@@ -276,3 +292,10 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         if isinstance(known, SegstoreError):
             raise copy.copy(known)
         return known
+
+
+def _by_file(log_start_offset: int, recovery_point: int) -> dict[str, int]:
+    return {
+        RECOVERY_POINT_CHECKPOINT: recovery_point,
+        LOG_START_OFFSET_CHECKPOINT: log_start_offset,
+    }

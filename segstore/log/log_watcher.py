@@ -1,0 +1,33 @@
+"""Who is told when a log may need a look: what retention deletes, or a checkpoint, has changed.
+
+The owner of many logs looks at none that has nothing to do. An append to a segment that has records
+makes its latest record later, never older, so it is not told: an entry that comes too early is put
+off. Source: DESIGN D18.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class LogWatcher(Protocol):
+    """Told under the append lock, by any thread: it only notes the log."""
+
+    def note_segments(self) -> None:
+        """Retention may delete something earlier than it said: a roll, a setting, a log start."""
+
+    def note_checkpoint(self) -> None:
+        """The recovery point or the log start is another one."""
+
+
+class Unwatched:
+    """Of a log that has no owner."""
+
+    def note_segments(self) -> None:
+        """Nobody looks."""
+
+    def note_checkpoint(self) -> None:
+        """Nobody looks."""
+
+
+UNWATCHED = Unwatched()

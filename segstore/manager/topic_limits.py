@@ -1,0 +1,46 @@
+"""What a log of a topic goes by, and whether retention may delete anything of it by itself.
+
+In the safe profile deleting is asked for, never a default: a topic that was given no retention.ms
+is kept for ever, and so is one whose settings cannot be read [RTN-2, DUR-128]. DESIGN D16.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore.config.log_config import LogConfig
+from segstore.log.files.profile import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segstore.log.open_options import OpenOptions
+
+_DEFAULTS = LogConfig()
+
+
+def config_of_topic(options: OpenOptions, properties: Mapping[str, str] | None) -> LogConfig:
+    """Return the settings of a topic's logs.
+
+    Parameters
+    ----------
+    options : OpenOptions
+        What the directory was opened with.
+    properties : mapping of str to str, or None
+        What the topic was given; None = it cannot be read.
+    """
+    if properties is None:
+        return options.config.with_changes(retention_ms=None, retention_bytes=-1)
+    config = options.config.with_properties(properties)
+    is_default = options.config.retention_ms == _DEFAULTS.retention_ms
+    if options.profile is Profile.SAFE and is_default and "retention.ms" not in properties:
+        return config.with_changes(retention_ms=None)
+    return config
+
+
+def is_limited(config: LogConfig) -> bool:
+    """Whether retention deletes by size or by age, and is not left to compaction [RTN-1]."""
+    policies = config.cleanup_policies
+    has_age = config.retention_ms is not None and config.retention_ms >= 0
+    has_limit = has_age or config.retention_bytes >= 0
+    return "compact" not in policies and "delete" in policies and has_limit
