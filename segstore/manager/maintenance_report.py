@@ -1,0 +1,101 @@
+"""What a maintenance pass did: values, to be printed. Source: DESIGN D18, [RTN-3, DUR-131]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from segstore.log.retention_plan import DeletedSegment
+    from segstore.types import TopicPartition
+
+
+class SegmentDeletion(NamedTuple):
+    """A segment that retention deleted.
+
+    Attributes
+    ----------
+    topic_partition : TopicPartition
+        Whose it was.
+    segment : DeletedSegment
+        Its limit, size, offsets and largest timestamp.
+    """
+
+    topic_partition: TopicPartition
+    segment: DeletedSegment
+
+    def __str__(self) -> str:
+        return f"{self.topic_partition}: deleted {self.segment}"
+
+
+class FailedTask(NamedTuple):
+    """A task that failed; the others were done.
+
+    Attributes
+    ----------
+    task : str
+        ``retention``, ``checkpoints``, or the name of a log's own task.
+    topic_partition : TopicPartition or None
+        The log that it was for; None = the whole directory.
+    error : Exception
+        What it raised.
+    attempts : int
+        How many times in a row it has failed.
+    retry_ms : int or None
+        When it is tried again, in ms since 1970; None = at its next turn.
+    """
+
+    task: str
+    topic_partition: TopicPartition | None
+    error: Exception
+    attempts: int
+    retry_ms: int | None
+
+    def __str__(self) -> str:
+        where = "" if self.topic_partition is None else f" of {self.topic_partition}"
+        times = "" if self.attempts == 1 else f" {self.attempts} times"
+        return f"{self.task}{where} failed{times}, and is tried again: {self.error}"
+
+
+class MaintenanceReport(NamedTuple):
+    """What one pass did.
+
+    Attributes
+    ----------
+    deleted : tuple of SegmentDeletion
+        The segments that retention deleted, of each log oldest first.
+    checkpoints : tuple of str
+        The checkpoint files of the log directory that were written.
+    tasks : int
+        How many tasks of logs were run: timed syncs, syncs after a roll, unlinking, looks for
+        silent producers.
+    failed : tuple of FailedTask
+        What failed.
+    next_ms : int
+        When something is due again, in ms since 1970.
+    """
+
+    deleted: tuple[SegmentDeletion, ...]
+    checkpoints: tuple[str, ...]
+    tasks: int
+    failed: tuple[FailedTask, ...]
+    next_ms: int
+
+
+class Findings:
+    """What a pass has done so far; all of it is logged too.
+
+    Attributes
+    ----------
+    deleted, checkpoints, failed : list
+        See `MaintenanceReport`.
+    """
+
+    def __init__(self) -> None:
+        self.deleted: list[SegmentDeletion] = []
+        self.checkpoints: list[str] = []
+        self.failed: list[FailedTask] = []
+
+    def report(self, tasks: int, next_ms: int) -> MaintenanceReport:
+        """Return them as a value."""
+        deleted, checkpoints, failed = self.deleted, self.checkpoints, self.failed
+        return MaintenanceReport(tuple(deleted), tuple(checkpoints), tasks, tuple(failed), next_ms)

@@ -1,0 +1,201 @@
+"""When retention looks at which log: a heap of due times, so that a pass touches no other log.
+
+A log says when a run may delete something (`Retention.next_look_ms`). It may be too early: then
+the log is looked at, and put off. What may bring the time forward is told by the log's watcher: a
+roll, a setting, the first record of a segment, a log start, a truncation. So the log is due at the
+next pass. Appends to a segment with records tell nothing: they cost what they cost without this.
+
+A partition that is not open is opened when its topic has a limit, and not before.
+
+Source: [RTN-1, RTN-3, MGR-30], Kafka ``LogManager.cleanupLogs``; DESIGN D18.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+from typing import TYPE_CHECKING, Final
+
+from segstore.errors import ClosedError, LogNotFoundError, UnknownTopicOrPartitionError
+from segstore.log.files.topics_file import TOPICS_FILE, read_topics
+from segstore.manager.maintenance_report import FailedTask, SegmentDeletion
+from segstore.manager.partition_directories import UNREADABLE_TOPICS
+from segstore.manager.topic_limits import config_of_topic, is_limited
+from segstore.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from segstore._core import Directory
+    from segstore.config.log_config import LogConfig
+    from segstore.log.open_options import OpenOptions
+    from segstore.log.retention_plan import DeletedSegment
+    from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.maintenance_report import Findings
+    from segstore.manager.partition_listing import Listed, PartitionListing
+
+LONGEST_RETRY_MS: Final = 3_600_000
+"""A log that fails again and again is tried each hour."""
+
+_log = logging.getLogger(__name__)
+
+
+def retry_delay_ms(first_ms: int, attempts: int, longest_ms: int) -> int:
+    """Return how long a task waits that has failed so often in a row: each time twice as long."""
+    return min(first_ms << min(attempts - 1, 32), longest_ms)
+
+
+class RetentionSchedule:
+    """The logs of one directory by the times at which retention looks at them.
+
+    Parameters
+    ----------
+    directory : Directory
+        The log directory.
+    listing : PartitionListing
+        Its partitions.
+    options : OpenOptions
+        What it was opened with.
+    open_log : callable
+        Returns the log of a topic and a partition's number.
+    interval_ms : int
+        A log that fails is looked at again after that, then after twice as long, and so on.
+
+    Attributes
+    ----------
+    changed : set of TopicPartition
+        Those that are due at the next run; any thread adds to it.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        listing: PartitionListing,
+        options: OpenOptions,
+        open_log: Callable[[str, int], UnifiedLog],
+        interval_ms: int,
+    ) -> None:
+        self.changed: set[TopicPartition] = set()
+        self._directory = directory
+        self._listing = listing
+        self._options = options
+        self._open_log = open_log
+        self._interval_ms = interval_ms
+        self._heap: list[tuple[int, int, TopicPartition]] = []
+        self._due: dict[TopicPartition, int] = {}
+        """What of the heap counts: other entries are of earlier looks."""
+        self._numbers = itertools.count()
+        self._attempts: dict[TopicPartition, int] = {}
+        self._seen: tuple[Listed, tuple[int, ...] | None] | None = None
+        self._configs: dict[str, LogConfig] = {}
+        self._known: set[TopicPartition] = set()
+
+    def run(self, now_ms: int | None, findings: Findings, is_over: Callable[[], bool]) -> None:
+        """Look at each log that is due; an error of one keeps no other from it [DUR-131].
+
+        Parameters
+        ----------
+        now_ms : int or None
+            The time by which segments are old; None = now.
+        findings : Findings
+            Gets what was deleted, and what failed.
+        is_over : callable
+            Asked between two logs.
+        """
+        self._look_at_directory()
+        now = self._directory.wall_clock_ms() if now_ms is None else now_ms
+        while self.changed:
+            self._put(self.changed.pop(), 0)
+        later: list[tuple[TopicPartition, int | None]] = []
+        try:
+            while not is_over() and self._heap and self._heap[0][0] <= now:
+                due, _, topic_partition = self._heap[0]
+                later.append((topic_partition, due))  # an interrupt leaves it due
+                heapq.heappop(self._heap)
+                if self._due.get(topic_partition) != due:
+                    later.pop()
+                else:
+                    next_ms = self._look_at(topic_partition, now_ms, now, findings)
+                    later[-1] = (topic_partition, next_ms)
+        finally:
+            for topic_partition, next_due in later:  # not before: each is looked at once
+                self._put(topic_partition, next_due)
+
+    def _put(self, topic_partition: TopicPartition, due_ms: int | None) -> None:
+        if due_ms is None:
+            self._due.pop(topic_partition, None)
+        elif self._due.get(topic_partition) != due_ms:
+            self._due[topic_partition] = due_ms
+            heapq.heappush(self._heap, (due_ms, next(self._numbers), topic_partition))
+
+    def _look_at(
+        self,
+        topic_partition: TopicPartition,
+        now_ms: int | None,
+        now: int,
+        findings: Findings,
+    ) -> int | None:
+        """Let a log delete; return when it is looked at again, None = when it tells."""
+        deleted: list[DeletedSegment] = []
+        try:
+            log = self._open_log(*topic_partition)
+            next_ms = log._run_retention(deleted, now_ms)  # noqa: SLF001 - asked by its manager
+        except (UnknownTopicOrPartitionError, LogNotFoundError):
+            next_ms = None  # it was removed: the listing says so, or will
+        except ClosedError:  # by its user, or with the directory
+            next_ms = 0
+        except Exception as error:  # noqa: BLE001 - one log stops no other [DUR-131]
+            attempts = self._attempts[topic_partition] = self._attempts.get(topic_partition, 0) + 1
+            next_ms = now + retry_delay_ms(self._interval_ms, attempts, LONGEST_RETRY_MS)
+            failed = FailedTask("retention", topic_partition, error, attempts, next_ms)
+            findings.failed.append(failed)
+            _log.warning("%s: %s", self._directory.path, failed)
+        else:
+            self._attempts.pop(topic_partition, None)
+        finally:
+            for segment in deleted:
+                deletion = SegmentDeletion(topic_partition, segment)
+                findings.deleted.append(deletion)
+                _log.info("%s: %s", self._directory.path, deletion)
+        return next_ms
+
+    # ---- partitions that are not open ------------------------------------------------------------
+
+    def _look_at_directory(self) -> None:
+        """Know the partitions that are there, after a change, and what their topics were given."""
+        seen = self._listing.current(), self._signature()
+        if self._seen is not None and self._seen[0] is seen[0] and self._seen[1] == seen[1]:
+            return
+        listed, given = seen[0], self._given()
+        known: set[TopicPartition] = set()
+        configs: dict[str, LogConfig] = {}
+        for topic, numbers in listed.topics.items():
+            config = configs[topic] = config_of_topic(
+                self._options, None if given is None else given.get(topic, {})
+            )
+            is_new = self._configs.get(topic) != config
+            for number in numbers:
+                topic_partition = TopicPartition(topic, number)
+                known.add(topic_partition)
+                if is_limited(config) and (is_new or topic_partition not in self._known):
+                    self._put(topic_partition, 0)
+        for gone in self._known - known:
+            self._put(gone, None)
+            self._attempts.pop(gone, None)
+        self._known, self._configs, self._seen = known, configs, seen
+
+    def _given(self) -> Mapping[str, Mapping[str, str]] | None:
+        try:
+            topics = read_topics(self._directory)
+        except UNREADABLE_TOPICS:  # told by who lists the directory
+            return None
+        return {name: entry.config for name, entry in topics.items()}
+
+    def _signature(self) -> tuple[int, ...] | None:
+        """Return what tells one ``topics.json`` from the next; None where there is none."""
+        try:
+            info = self._directory.info(TOPICS_FILE)
+        except LogNotFoundError:
+            return None
+        return info.inode, info.size, info.changed_ns
