@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from segstore.log.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.open_options import OpenOptions
     from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.maintenance import Maintenance
     from segstore.manager.owned_log_directory import OwnedLogDirectory
     from segstore.types import TopicPartition
 
@@ -37,6 +38,8 @@ class CurrentLogs:
         Hears of the names of logs that were renamed or closed; None for a reader.
     config_of : callable
         Returns the settings of a topic's logs.
+    maintenance : Maintenance or None
+        Does what logs do later; None for a reader.
 
     Attributes
     ----------
@@ -51,12 +54,14 @@ class CurrentLogs:
         failures: LogDirFailureChannel,
         owned: OwnedLogDirectory | None,
         config_of: Callable[[str], LogConfig],
+        maintenance: Maintenance | None,
     ) -> None:
         self._directory = directory
         self._options = options
         self._failures = failures
         self._owned = owned
         self._config_of = config_of
+        self._maintenance = maintenance
         self.by_name: dict[str, UnifiedLog] = {}
         self._closing: list[UnifiedLog] = []  # not over yet: closed, or of a directory that is gone
         self._may_have_new_names = False
@@ -106,16 +111,20 @@ class CurrentLogs:
             on_new_name=self.note_rename,
             has_settings=True,
         )
-        if self._owned is None:  # to be read only: nothing is to be ended
+        if self._owned is None or self._maintenance is None:  # to be read only: nothing ends
             return cast("UnifiedLog", open_partition(path, options, log_environment))
         was_clean = self._owned.was_clean(topic_partition)
         log_environment = log_environment._replace(parent_was_clean=was_clean)
         if self._failures.has_offline_log_dir(log_dir):  # to be read, as those that are open
             options = options._replace(read_only=True, remote_offset_reader=None)
             return cast("UnifiedLog", open_partition(path, options, log_environment))
-        log_environment = log_environment._replace(parent_is_locked=True)
+        watched = self._maintenance.watched(topic_partition)
+        log_environment = log_environment._replace(
+            parent_is_locked=True, background=watched.background, watcher=watched
+        )
         with self._failures.guard(log_dir):
             log = cast("UnifiedLog", open_partition(path, options, log_environment))
+        watched.watch(log)
         self._owned.note_opened(topic_partition)
         return log
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import segstore._core as _core
 from segstore._core import AppendLock, Directory
-from segstore.arguments import integer, path_text, refuse_pickle
+from segstore.arguments import integer, path_text, refuse_pickle, timestamp
 from segstore.errors import (
     ClosedError,
     ForkedHandleError,
@@ -29,6 +29,7 @@ from segstore.log.open_options import OpenKeywords, open_options
 from segstore.log.shutdown import Shutdown, suppress_repeated_error
 from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.deleted_partitions import DeletedPartitions
+from segstore.manager.maintenance import Maintenance
 from segstore.manager.owned_log_directory import OwnedLogDirectory
 from segstore.manager.partition_directories import check_no_gap, refuse_partition_directory
 from segstore.manager.partition_listing import PartitionListing, numbers_in
@@ -52,9 +53,11 @@ from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from datetime import datetime
     from typing import NoReturn, TypeAlias, Unpack
 
     from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.maintenance_report import MaintenanceReport
     from segstore.manager.partition_listing import Listed
     from segstore.manager.topic_description import TopicDescription
     from segstore.records.record_builder import Records
@@ -65,7 +68,11 @@ if TYPE_CHECKING:
 
 
 def open_dir(
-    path: str | os.PathLike[str], *, read_only: bool = False, **settings: Unpack[OpenKeywords]
+    path: str | os.PathLike[str],
+    *,
+    read_only: bool = False,
+    background: bool = False,
+    **settings: Unpack[OpenKeywords],
 ) -> LogManager:
     """Open a log directory, which holds ``<topic>-<partition>`` directories.
 
@@ -75,6 +82,9 @@ def open_dir(
         The log directory; created when it is missing, unless *read_only*.
     read_only : bool
         Take no lock and change nothing; works beside a writer.
+    background : bool
+        Let threads do what `LogManager.maintain` does, from 30 seconds after the open until
+        `close`.
     **settings
         As for ``segstore.open``, for every log. ``progress`` must not use the manager.
 
@@ -90,7 +100,7 @@ def open_dir(
     NotALogError
         *path* is a file, or the directory of one partition.
     """
-    return LogManager(path, read_only=read_only, **settings)
+    return LogManager(path, read_only=read_only, background=background, **settings)
 
 
 class LogManager:
@@ -106,8 +116,11 @@ class LogManager:
         path: str | os.PathLike[str],
         *,
         read_only: bool = False,
+        background: bool = False,
         **settings: Unpack[OpenKeywords],
     ) -> None:
+        if read_only and background:
+            raise IllegalArgumentError("background work needs a directory that is open for writing")
         self._read_only = read_only
         self._options = open_options(read_only=read_only, **settings)
         self._failures = LogDirFailureChannel()
@@ -125,6 +138,7 @@ class LogManager:
         self._listing = PartitionListing(self._directory)
         self._changes: TopicChanges | None = None
         self._deleted: DeletedPartitions | None = None
+        self._maintenance: Maintenance | None = None
         try:
             refuse_partition_directory(self._directory)
             if not read_only:
@@ -134,11 +148,27 @@ class LogManager:
             self._release()
             raise
         self._settings = TopicSettings(self._directory, self._listing, self._options)
-        self._logs = CurrentLogs(
-            self._directory, self._options, self._failures, self._owned, self._settings.config_of
-        )
         if self._owned is not None:
+            self._maintenance = Maintenance(
+                self._directory,
+                self._listing,
+                self._owned.checkpoints,
+                self._options,
+                self.log,
+                self._check_writable,
+            )
+        self._logs = CurrentLogs(
+            self._directory,
+            self._options,
+            self._failures,
+            self._owned,
+            self._settings.config_of,
+            self._maintenance,
+        )
+        if self._maintenance is not None:
             self._own_topics()
+            if background:
+                self._maintenance.start()
 
     @property
     def path(self) -> str:
@@ -354,6 +384,36 @@ class LogManager:
             f"no partition {topic_partition} here", file=self.path, found=found
         )
 
+    # ---- background work -------------------------------------------------------------------------
+
+    def maintain(self, now: int | datetime | None = None) -> MaintenanceReport:
+        """Do everything that is due, in this thread; return what was done [MGR-30, RTN-1].
+
+        Retention deletes what the settings of topics say, the checkpoints of the log directory are
+        written, and logs do what they have to do later: timed syncs, unlinking, the look for silent
+        producers. Call it as often as you like: retention is due every five minutes, the
+        checkpoints every minute. ``open_dir(..., background=True)`` needs no call.
+
+        In the safe profile, a topic without limits is kept for ever. What fails is in the report,
+        and is tried again later; the rest is done [DUR-131].
+
+        Parameters
+        ----------
+        now : int, datetime or None
+            For tests: the time, in ms since 1970. Timers go on from there, and segments are as old
+            as it says. None = the clock of the system.
+
+        Raises
+        ------
+        LogReadOnlyError
+            The directory is read only, or the disk has failed.
+        RuntimeError
+            A signal handler called in the middle of another pass.
+        """
+        self._check_writable()
+        now_ms = None if now is None else timestamp("now", now)
+        return cast("Maintenance", self._maintenance).run_due(now_ms)
+
     # ---- append ----------------------------------------------------------------------------------
 
     def append(
@@ -461,6 +521,8 @@ class LogManager:
         if any(shutdown.runs_in_this_thread() for shutdown in shutdowns):
             return
         self._mutex.require_another_owner()
+        if self._maintenance is not None:
+            self._maintenance.require_outside()
         self._logs.require_none_waits_for_this_thread()
         with self._mutex:  # who opens a log does so first, and nobody does behind it
             pending = self._pending_closes or PendingCloses(self._logs.all_writable())
@@ -470,6 +532,8 @@ class LogManager:
     def _close_alone(self, pending: PendingCloses, broker_epoch: int) -> None:
         if self.closed:  # by the thread that was waited for
             return
+        if self._maintenance is not None:
+            self._maintenance.stop()
         if self._owned is not None:
             self._owned.checkpoints.gather()
         if not pending.close():
@@ -495,6 +559,8 @@ class LogManager:
         pending.raise_errors()
 
     def _release(self) -> None:
+        if self._maintenance is not None:
+            self._maintenance.close()
         if self._owned is not None:
             self._owned.release()
         self._directory.close()

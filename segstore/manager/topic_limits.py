@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore.config.log_config import LogConfig
+from segstore.config.topic_config import topic_config
 from segstore.log.files.profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from segstore.config.log_config import LogConfig
     from segstore.log.open_options import OpenOptions
-
-_DEFAULTS = LogConfig()
 
 
 def config_of_topic(options: OpenOptions, properties: Mapping[str, str] | None) -> LogConfig:
@@ -29,12 +28,14 @@ def config_of_topic(options: OpenOptions, properties: Mapping[str, str] | None) 
     properties : mapping of str to str, or None
         What the topic was given; None = it cannot be read.
     """
+    config = topic_config(
+        options.config,
+        options.given,
+        {} if properties is None else properties,
+        deletes_by_default=options.profile is Profile.KAFKA,
+    )
     if properties is None:
-        return options.config.with_changes(retention_ms=None, retention_bytes=-1)
-    config = options.config.with_properties(properties)
-    is_default = options.config.retention_ms == _DEFAULTS.retention_ms
-    if options.profile is Profile.SAFE and is_default and "retention.ms" not in properties:
-        return config.with_changes(retention_ms=None)
+        return config.with_changes(retention_ms=None, retention_bytes=-1)
     return config
 
 

@@ -9,15 +9,14 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from segstore._core import Directory
-from segstore.config.topic_config import topic_config
 from segstore.config.topic_properties import check_change, default_values
 from segstore.errors import LogNotFoundError
 from segstore.log.files.checkpoints import UNREADABLE_TO_READERS, read_topic_id
 from segstore.log.files.partition_directory import directory_name
-from segstore.log.files.profile import Profile
 from segstore.log.files.topics_file import UNREADABLE_TOPICS, read_topics
 from segstore.manager.partition_listing import numbers_in
 from segstore.manager.topic_description import TopicDescription, settings_of
+from segstore.manager.topic_limits import config_of_topic
 from segstore.records.compression import require_codec
 from segstore.records.record_builder import codec_of
 from segstore.types import TopicPartition
@@ -56,7 +55,7 @@ class TopicSettings:
         try:
             entry = read_topics(self._directory).get(topic)
         except UNREADABLE_TOPICS:  # told by who lists the directory, and nothing is deleted then
-            entry = None
+            return config_of_topic(self._options, None)
         return self._config({} if entry is None else entry.config)
 
     def numbers_of(self, topic: str) -> Sequence[int]:
@@ -96,8 +95,4 @@ class TopicSettings:
         require_codec(codec_of(self._config(properties)))
 
     def _config(self, properties: Mapping[str, str]) -> LogConfig:
-        options = self._options
-        deletes_by_default = options.profile is Profile.KAFKA
-        return topic_config(
-            options.config, options.given, properties, deletes_by_default=deletes_by_default
-        )
+        return config_of_topic(self._options, properties)
