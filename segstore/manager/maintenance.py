@@ -222,7 +222,7 @@ class Maintenance:
             tasks, failed = self._pool.run_due()
             findings.failed += [FailedTask(name, None, error, 1, None) for name, error in failed]
             if now_ms is not None:
-                self._pool.wake()
+                self._pool.settle()
             next_ms = min(job.next_ms for job in self._jobs)
             due_ms = self._pool.next_due_ms()
         return findings.report(tasks, next_ms if due_ms is None else min(next_ms, due_ms))

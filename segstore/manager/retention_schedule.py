@@ -116,6 +116,7 @@ class RetentionSchedule:
                 if self._due.get(topic_partition) != due:
                     later.pop()
                 else:
+                    del self._due[topic_partition]
                     next_ms = self._look_at(topic_partition, now_ms, now, findings)
                     later[-1] = (topic_partition, next_ms)
         finally:

@@ -122,6 +122,8 @@ class _Pool:
         self.has_started = False
         self.threads: list[threading.Thread] = []
         """Under the lock: those that run."""
+        self.taken: set[_Owner] = set()
+        """Under the lock: those of which a task was taken."""
         self._lock = AppendLock()  # a handler that comes here in its midst is told
         self._max_threads = max_threads
         self._heap: list[_Task] = []
@@ -157,6 +159,7 @@ class _Pool:
                 else:
                     taken.append(self._heap[0])  # first: an interrupt must not lose it
                     owner.is_taken = True
+                    self.taken.add(owner)
                     heapq.heappop(self._heap)
                     return True
         return False
@@ -173,6 +176,7 @@ class _Pool:
             if again and task not in self._heap:
                 heapq.heappush(self._heap, task)
             owner.is_taken = False
+            self.taken.discard(owner)
             while owner.waiting:
                 heapq.heappush(self._heap, owner.waiting.pop())
 
@@ -244,6 +248,9 @@ class _Pool:
                 task = self.incoming.get_nowait()
                 if task is not None:
                     heapq.heappush(self._heap, task)
+                elif self.is_closed:
+                    self.incoming.put(None)  # for a thread that waits
+                    break
         if self._idle_count and self._heap and self._heap[0].due_ns < self._watched_ns:
             self._watched_ns = self._heap[0].due_ns
             self.incoming.put(None)  # this thread may be busy by then
@@ -316,8 +323,13 @@ class TaskPool:
             raise
         return count, failed
 
-    def wake(self) -> None:
-        """The clock was moved: let the threads look at it."""
+    def settle(self) -> None:
+        """The clock was moved: wait for tasks that threads have taken, and let these look at it."""
+        for owner in [*self._pool.taken]:
+            while owner.is_taken and getattr(_of_this_thread, "owner", None) is not owner:
+                with owner.runner:
+                    pass
+                time.sleep(0)  # between the task and what gives it back
         self._pool.wake_threads()
 
     def next_due_ms(self) -> int | None:

@@ -300,5 +300,5 @@ def test_a_moved_clock_wakes_the_threads(threaded):
     log.submit(lambda: None)
     assert log.wait_until_idle(60)
     threaded._pool.clock.move_to(BEGIN_MS + 4_000_000)
-    threaded.wake()
+    threaded.settle()
     assert ran.wait(60)

@@ -1,0 +1,542 @@
+"""A log directory looks after itself: passes of a moved clock, failures, threads, the end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+import segstore
+from segstore.config.broker_config import BrokerConfig
+from segstore.errors import (
+    ClosedError,
+    CorruptLogError,
+    IllegalArgumentError,
+    LogReadOnlyError,
+)
+from segstore.log.files.checkpoints import parse_offset_checkpoint
+from segstore.log.files.topics_file import TOPICS_FILE
+from segstore.log.retention_plan import RetentionLimit
+from segstore.log.unified_log import UnifiedLog
+from segstore.manager import log_manager, maintenance
+from segstore.manager.maintenance import MaintenanceIntervals
+from segstore.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from segstore.manager.log_manager import LogManager
+    from segstore.manager.maintenance_report import MaintenanceReport
+
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+CHECK = MaintenanceIntervals().retention_ms
+
+
+@pytest.fixture
+def begin() -> int:
+    """Before the open of any directory of the test."""
+    return time.time_ns() // 1_000_000
+
+
+def open_small(path: Path, **settings: object) -> LogManager:
+    return segstore.open_dir(path, durability="none", internal_segment_bytes=300, **settings)
+
+
+@pytest.fixture
+def logs(tmp_path: Path, begin: int) -> Iterator[LogManager]:
+    """A directory whose segments have three records; its first passes are over."""
+    del begin
+    with open_small(tmp_path) as opened:
+        yield opened
+
+
+def write(log: UnifiedLog, count: int, timestamp: int) -> None:
+    for _ in range(count):
+        log.append([(timestamp, None, b"x" * 30)])
+
+
+def deleted(report: MaintenanceReport) -> list[tuple[str, int, RetentionLimit]]:
+    """(partition, base offset, limit) of each segment."""
+    return [(str(tp), one.base_offset, one.limit) for tp, one in report.deleted]
+
+
+def no_log_may_be_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        pytest.fail("a log was touched")
+
+    for name in ("_run_retention", "_note_checkpoints"):
+        monkeypatch.setattr(UnifiedLog, name, refuse)
+
+
+# ---- retention -----------------------------------------------------------------------------------
+
+
+def test_a_week_is_kept_and_the_report_says_what_went(logs: LogManager, begin: int):
+    """[RTN-12, RTN-3] Each deletion with its limit, size, offsets and largest timestamp."""
+    logs.create_topic("clicks", config={"retention.ms": 7 * DAY})
+    log = logs.log("clicks", 0)
+    write(log, 5, begin)
+    write(log, 2, begin + HOUR)
+    size = log.segments()[0].size_bytes
+    assert deleted(logs.maintain(begin + 7 * DAY)) == []
+    report = logs.maintain(begin + 7 * DAY + CHECK)
+    assert deleted(report) == [("clicks-0", 0, RetentionLimit.RETENTION_MS)]
+    segment = report.deleted[0].segment
+    assert (segment.next_offset, segment.size_bytes) == (3, size)
+    assert (segment.largest_timestamp, segment.has_timestamp) == (begin, True)
+    assert str(report.deleted[0]).startswith(f"clicks-0: deleted offsets 0 to 2, {size} bytes, by ")
+    assert log.log_start_offset == 3
+    assert deleted(logs.maintain(datetime.fromtimestamp(begin / 1000, UTC))) == []
+
+
+def test_a_topic_without_limits_is_kept_for_ever(logs: LogManager, begin: int, tmp_path: Path):
+    """[RTN-2] DESIGN D16: in the safe profile no default deletes, also where another limit does."""
+    given = {
+        "a": {},
+        "b": {"cleanup.policy": "delete"},
+        "c": {"retention.bytes": 10**9},
+        "d": {"cleanup.policy": "compact", "retention.ms": 1},
+    }
+    for topic, config in given.items():
+        logs.create_topic(topic, config=config)
+        logs.log(topic, 0).append([(begin - 30 * DAY, b"k", b"x" * 30)] * 20)
+        logs.log(topic, 0).roll()
+    for hours in range(3):
+        assert deleted(logs.maintain(begin + DAY + hours * HOUR)) == []
+    logs.close()
+    with open_small(tmp_path, retention_ms=DAY) as limited:
+        report = limited.maintain(begin + 2 * DAY)
+    assert {str(one.topic_partition) for one in report.deleted} == {"a-0", "b-0", "c-0"}
+
+
+def test_kafkas_profile_deletes_after_kafkas_week(tmp_path: Path, begin: int):
+    """[RTN-12, CFG-54]"""
+    with open_small(tmp_path, recovery="kafka") as logs:
+        logs.create_topic("clicks")
+        write(logs.log("clicks", 0), 4, begin - 8 * DAY)
+        assert deleted(logs.maintain()) == []  # nothing is known to be replicated [RTN-6]
+        logs.log("clicks", 0).update_high_watermark(4)
+        assert len(deleted(logs.maintain(begin + HOUR))) == 2
+
+
+def test_retention_runs_each_five_minutes(logs: LogManager, begin: int, monkeypatch):
+    """[MGR-30] The first time in the first pass, and a pass in between touches no log."""
+    logs.create_topic("clicks", config={"retention.ms": 0})
+    write(logs.log("clicks", 0), 4, begin - DAY)
+    report = logs.maintain()
+    assert len(report.deleted) == 2
+    first_ms = report.next_ms
+    write(logs.log("clicks", 0), 4, begin - DAY)
+    with monkeypatch.context() as patched:
+        patched.setattr(UnifiedLog, "_run_retention", lambda *_: pytest.fail("too early"))
+        logs.maintain(first_ms + CHECK - 2 * MINUTE)
+    assert len(logs.maintain(first_ms + CHECK + MINUTE).deleted) == 2
+
+
+def test_a_pass_with_nothing_due_touches_no_log(logs: LogManager, begin: int, monkeypatch):
+    """DESIGN D18: also when retention and checkpoints run."""
+    logs.create_topic("clicks", 3, config={"retention.ms": DAY, "retention.bytes": 10**6})
+    logs.create_topic("kept", 2)
+    for topic, number in (("clicks", 0), ("clicks", 1), ("clicks", 2), ("kept", 0), ("kept", 1)):
+        write(logs.log(topic, number), 4, begin)
+        logs.log(topic, number).flush()
+    logs.maintain(begin + HOUR)
+    with monkeypatch.context() as patched:
+        no_log_may_be_touched(patched)
+        for hours in range(2, 20):
+            report = logs.maintain(begin + hours * HOUR)
+            assert (report.deleted, report.failed, report.checkpoints) == ((), (), ())
+    write(logs.log("clicks", 1), 1, begin + HOUR - MINUTE)  # puts its active segment off
+    logs.maintain(begin + 20 * HOUR)
+    assert len(logs.maintain(begin + DAY + MINUTE).deleted) == 5
+    assert len(logs.maintain(begin + DAY + HOUR).deleted) == 1
+
+
+@pytest.mark.parametrize("change", ["alter", "append", "roll", "truncate", "log start"])
+def test_what_changes_is_looked_at_in_the_next_pass(logs: LogManager, begin: int, change: str):
+    """DESIGN D18: append, roll and alter move the due time."""
+    logs.create_topic("a", config={"retention.ms": 365 * DAY, "retention.bytes": 10**6})
+    log = logs.log("a", 0)
+    if change != "append":
+        write(log, 5, begin)
+    logs.maintain(begin + HOUR)
+    if change == "alter":
+        logs.alter_topic("a", {"retention.ms": MINUTE})
+    elif change == "append":
+        write(log, 1, begin - 400 * DAY)
+    elif change == "roll":
+        logs.alter_topic("a", {"retention.bytes": 700})
+        logs.maintain(begin + 2 * HOUR)
+        write(log, 6, begin)
+    elif change == "truncate":
+        log.truncate_fully_and_start_at(9)
+        write(log, 1, begin - 400 * DAY)
+    else:
+        log.maybe_increment_log_start_offset(4)
+    assert deleted(logs.maintain(begin + 3 * HOUR))[0][:2] == (
+        "a-0",
+        9 if change == "truncate" else 0,
+    )
+
+
+def test_partitions_are_opened_only_where_a_limit_says_so(tmp_path: Path, begin: int):
+    """A directory of many logs is not opened as a whole; a topic that is altered later is seen."""
+    with open_small(tmp_path) as logs:
+        for topic, config in (("kept", {}), ("limited", {"retention.ms": 1})):
+            logs.create_topic(topic, config=config)
+            write(logs.log(topic, 0), 4, begin - DAY)
+    with open_small(tmp_path) as logs:
+        report = logs.maintain(begin + HOUR)
+        assert {one.topic_partition.topic for one in report.deleted} == {"limited"}
+        assert [*logs._logs.by_name] == ["limited-0"]
+        logs.alter_topic("kept", {"retention.ms": 1})
+        report = logs.maintain(begin + 2 * HOUR)
+        assert {one.topic_partition.topic for one in report.deleted} == {"kept"}
+
+
+def test_nothing_is_deleted_while_settings_cannot_be_read(tmp_path: Path, begin: int):
+    """[DUR-128] Also by limits of the directory: the topic may have been given others."""
+    with open_small(tmp_path) as logs:
+        logs.create_topic("a", config={"retention.ms": 1})
+        write(logs.log("a", 0), 4, begin - DAY)
+    file = tmp_path / TOPICS_FILE
+    content = file.read_bytes()
+    file.write_bytes(content[:-9])
+    with open_small(tmp_path, retention_bytes=0) as logs:
+        logs.log("a", 0)
+        report = logs.maintain(begin + HOUR)
+        assert (report.deleted, report.failed) == ((), ())
+    file.write_bytes(content)
+    with open_small(tmp_path) as logs:
+        assert len(logs.maintain(begin + HOUR).deleted) == 2
+
+
+# ---- checkpoints, what logs do later -------------------------------------------------------------
+
+
+def test_checkpoints_of_open_logs_are_written_when_they_changed(
+    logs: LogManager, begin: int, tmp_path: Path
+):
+    """[MGR-32, MGR-33, MGR-45, MGR-46] A broker that takes over after a kill recovers less."""
+    logs.create_topic("a", 2)
+    for number in range(2):
+        write(logs.log("a", number), 4, begin)
+    logs.log("a", 0).flush()
+    logs.log("a", 1).flush()
+    logs.log("a", 1).delete_records(2)
+    assert set(logs.maintain(begin + HOUR).checkpoints) == {
+        "log-start-offset-checkpoint",
+        "recovery-point-offset-checkpoint",
+    }
+
+    def lines(name: str) -> dict[TopicPartition, int]:
+        return dict(parse_offset_checkpoint((tmp_path / name).read_bytes()))
+
+    points = lines("recovery-point-offset-checkpoint")
+    assert points == {TopicPartition("a", 0): 4, TopicPartition("a", 1): 4}
+    assert lines("log-start-offset-checkpoint")[TopicPartition("a", 1)] == 2
+    assert logs.maintain(begin + 2 * HOUR).checkpoints == ()
+    logs.log("a", 1).truncate_to(3)
+    assert lines("recovery-point-offset-checkpoint")[TopicPartition("a", 1)] == 3
+    assert logs.maintain(begin + 3 * HOUR).checkpoints == ()
+
+
+def test_files_are_unlinked_after_their_delay(logs: LogManager, begin: int, tmp_path: Path):
+    """[RTN-23] The delay of the topic; the pass that deletes only renames."""
+    logs.create_topic("a", config={"retention.ms": 1, "file.delete.delay.ms": HOUR})
+    write(logs.log("a", 0), 4, begin - DAY)
+    assert len(logs.maintain(begin + HOUR).deleted) == 2
+    assert [*(tmp_path / "a-0").glob("*.log.deleted")]
+    assert logs.maintain(begin + 2 * HOUR - MINUTE).deleted == ()
+    assert [*(tmp_path / "a-0").glob("*.log.deleted")]
+    logs.maintain(begin + 3 * HOUR)
+    assert not [*(tmp_path / "a-0").glob("*.deleted")]
+
+
+def test_a_timed_sync_runs_in_the_pass_of_its_time(tmp_path: Path, begin: int):
+    """[MGR-40, DUR-14] ``flush.ms`` of the topic; the log decides what it syncs."""
+    with segstore.open_dir(tmp_path, durability="none") as logs:
+        logs.create_topic("a", config={"flush.ms": HOUR})
+        log = logs.log("a", 0)
+        write(log, 2, begin)
+        logs.maintain(begin + HOUR // 2)
+        assert log.durable_offset == 0
+        logs.maintain(begin + HOUR + MINUTE)
+        assert log.durable_offset == 2
+
+
+def test_silent_producers_are_forgotten_in_a_pass(tmp_path: Path, begin: int, monkeypatch):
+    """[MGR-51, EXP-1] The log's own timer, each ten minutes."""
+    from segstore.log.producer_expiration import ProducerExpiration
+
+    calls: list[int] = []
+    monkeypatch.setattr(ProducerExpiration, "_expire", lambda _: calls.append(1))
+    with segstore.open_dir(tmp_path, recovery="kafka") as logs:  # which has the timer always
+        logs.create_topic("a")
+        logs.log("a", 0)
+        logs.maintain(begin + MINUTE)
+        assert calls == []
+        logs.maintain(begin + 11 * MINUTE)
+        assert calls == [1]
+
+
+# ---- failures ------------------------------------------------------------------------------------
+
+
+def test_a_log_that_fails_is_retried_later_and_stops_no_other(
+    logs: LogManager, begin: int, monkeypatch, caplog
+):
+    """[DUR-131] After the interval, then twice as long, at most an hour."""
+    for topic in ("a", "b", "c"):
+        logs.create_topic(topic, config={"retention.ms": 1})
+        write(logs.log(topic, 0), 4, begin - DAY)
+    real, tried = UnifiedLog._run_retention, []
+
+    def fail_for_b(log: UnifiedLog, *given: object) -> int | None:
+        if log.topic_partition.topic == "b":
+            tried.append(None)
+            raise CorruptLogError("it is damaged")
+        return real(log, *given)
+
+    monkeypatch.setattr(UnifiedLog, "_run_retention", fail_for_b)
+    now = begin + HOUR
+    report = logs.maintain(now)
+    assert {one.topic_partition.topic for one in report.deleted} == {"a", "c"}
+    (failed,) = report.failed
+    assert (failed.task, str(failed.topic_partition), failed.attempts) == ("retention", "b-0", 1)
+    assert failed.retry_ms == now + CHECK
+    assert "retention of b-0 failed, and is tried again: it is damaged" in caplog.text
+    delays = []
+    for _ in range(6):
+        retry_ms = failed.retry_ms
+        assert logs.maintain(retry_ms - 1).failed == ()
+        (failed,) = logs.maintain(retry_ms + CHECK).failed
+        delays.append((failed.retry_ms - retry_ms - CHECK) // CHECK)
+    assert delays == [2, 4, 8, 12, 12, 12]
+    monkeypatch.setattr(UnifiedLog, "_run_retention", real)
+    assert len(logs.maintain(failed.retry_ms + CHECK).deleted) == 2
+
+
+def test_a_task_that_fails_as_a_whole_is_retried_and_stops_no_other(
+    logs: LogManager, begin: int, monkeypatch
+):
+    """[DUR-131] After a second, then twice as long."""
+    logs.create_topic("a", config={"retention.ms": 1})
+    write(logs.log("a", 0), 4, begin - DAY)
+    checkpoints = logs._owned.checkpoints
+    monkeypatch.setattr(checkpoints, "write", lambda: 1 / 0)
+    now = begin + HOUR
+    report = logs.maintain(now)
+    assert len(report.deleted) == 2
+    (failed,) = report.failed
+    assert (failed.task, failed.topic_partition, failed.attempts) == ("checkpoints", None, 1)
+    first_ms = failed.retry_ms
+    assert now + 1000 <= first_ms < now + 60_000
+    assert logs.maintain(first_ms - 500).failed == ()
+    (failed,) = logs.maintain(first_ms).failed
+    assert failed.attempts == 2
+    assert failed.retry_ms >= first_ms + 2000
+    monkeypatch.undo()
+    assert logs.maintain(failed.retry_ms).checkpoints
+
+
+def test_an_interrupted_pass_is_done_by_the_next(logs: LogManager, begin: int, monkeypatch):
+    """[DUR-70] Ctrl-C leaves all logs valid, and what was not done is due."""
+    for topic in ("a", "b", "c"):
+        logs.create_topic(topic, config={"retention.ms": 1})
+        write(logs.log(topic, 0), 4, begin - DAY)
+    real, calls = UnifiedLog._run_retention, []
+
+    def interrupt_the_second(log: UnifiedLog, *given: object) -> int | None:
+        calls.append(log)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(log, *given)
+
+    monkeypatch.setattr(UnifiedLog, "_run_retention", interrupt_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        logs.maintain(begin + HOUR)
+    assert len(logs.maintain(begin + HOUR).deleted) == 4
+
+
+def test_a_partition_that_is_gone_is_forgotten(logs: LogManager, begin: int, tmp_path: Path):
+    """[DUR-124]"""
+    logs.create_topic("a", 2, config={"retention.ms": DAY})
+    logs.maintain(begin + HOUR)
+    logs.log("a", 1).delete()
+    assert not (tmp_path / "a-1").exists()
+    report = logs.maintain(begin + 3 * DAY)
+    assert (report.deleted, report.failed) == ((), ())
+
+
+def test_a_log_that_its_user_closed_is_opened_again(logs: LogManager, begin: int):
+    logs.create_topic("a", config={"retention.ms": DAY})
+    write(logs.log("a", 0), 4, begin)
+    logs.log("a", 0).close()
+    assert len(logs.maintain(begin + 3 * DAY).deleted) == 2
+
+
+# ---- threads, the end ----------------------------------------------------------------------------
+
+
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let background work begin at once, and come back soon."""
+    made = maintenance.Maintenance
+
+    def new(*given: object) -> maintenance.Maintenance:
+        return made(*given, intervals=MaintenanceIntervals(20, 20, 0))
+
+    monkeypatch.setattr(log_manager, "Maintenance", new)
+
+
+def test_threads_delete_beside_writers(tmp_path: Path, begin: int, monkeypatch):
+    """[MGR-30, MGR-37] DESIGN D18: appends, rolls, settings and reads go on meanwhile."""
+    fast(monkeypatch)
+    errors: list[BaseException] = []
+    with open_small(tmp_path, background=True) as logs:
+        logs.create_topic("a", 4, config={"retention.bytes": 900})
+
+        def append(number: int) -> None:
+            try:
+                log = logs.log("a", number)
+                for _ in range(300):
+                    log.append([(begin, None, b"x" * 30)])
+                    if number == 3:
+                        logs.alter_topic("a", {"retention.bytes": 900 + log.log_end_offset % 2})
+            except BaseException as error:  # noqa: BLE001 - told by the test
+                errors.append(error)
+
+        writers = [threading.Thread(target=append, args=(number,)) for number in range(4)]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join(120)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and any(
+            len(logs.log("a", number).segments()) > 4 for number in range(4)
+        ):
+            time.sleep(0.01)
+        for number in range(4):
+            log = logs.log("a", number)
+            assert log.log_end_offset == 300
+            assert len(log.segments()) <= 4
+            assert [record.offset for record in log.read(log.log_start_offset)] == [
+                *range(log.log_start_offset, 300)
+            ]
+        assert errors == []
+    with open_small(tmp_path) as logs:
+        assert all(logs.log("a", number).report.clean for number in range(4))
+
+
+def test_a_directory_starts_no_thread_of_its_own_unasked(tmp_path: Path, begin: int):
+    """DESIGN D18: retention and checkpoints wait for a call."""
+    before = threading.active_count()
+    with open_small(tmp_path) as logs:
+        logs.create_topic("a", config={"retention.ms": 1})
+        logs.log("a", 0).append([(begin, None, b"v")])
+        assert threading.active_count() == before
+        logs.maintain()
+    with open_small(tmp_path, background=True):
+        assert threading.active_count() > before
+    assert threading.active_count() == before
+
+
+def test_a_dropped_manager_ends_its_threads(tmp_path: Path):
+    """Nothing that waits for its time keeps the manager alive."""
+    import gc
+
+    before = threading.active_count()
+    logs = open_small(tmp_path, background=True)
+    del logs
+    gc.collect()
+    deadline = time.monotonic() + 60
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() == before
+
+
+def test_close_waits_for_one_log_and_not_for_the_pass(tmp_path: Path, begin: int, monkeypatch):
+    """[MGR-37, MGR-50] What is left is due for the next who opens the directory."""
+    fast(monkeypatch)
+    began, is_over, calls = threading.Event(), threading.Event(), []
+    real = UnifiedLog._run_retention
+
+    def slow(log: UnifiedLog, *given: object) -> int | None:
+        calls.append(log)
+        began.set()
+        assert is_over.wait(60)
+        return real(log, *given)
+
+    with open_small(tmp_path) as logs:
+        logs.create_topic("a", 5, config={"retention.ms": 1})
+        for number in range(5):
+            write(logs.log("a", number), 4, begin - DAY)
+    monkeypatch.setattr(UnifiedLog, "_run_retention", slow)
+    logs = open_small(tmp_path, background=True)
+    assert began.wait(60)
+    closer = threading.Thread(target=logs.close)
+    closer.start()
+    while not logs._maintenance._has_ended():
+        time.sleep(0.001)
+    is_over.set()
+    closer.join(60)
+    assert not closer.is_alive()
+    assert len(calls) == 1
+    with pytest.raises(ClosedError):
+        logs.maintain()
+    monkeypatch.undo()
+    with open_small(tmp_path) as logs:
+        assert logs.last_broker_epoch is not None  # a clean stop
+        assert len(logs.maintain().deleted) == 8
+
+
+def test_a_handler_in_the_middle_of_a_pass_is_refused(logs: LogManager, begin: int, monkeypatch):
+    """[DUR-70] It would wait for the call that it interrupts."""
+    logs.create_topic("a", config={"retention.ms": 1})
+    write(logs.log("a", 0), 4, begin - DAY)
+    real, refused = UnifiedLog._run_retention, []
+
+    def handled(log: UnifiedLog, *given: object) -> int | None:
+        for call in (logs.maintain, logs.close):
+            with pytest.raises(RuntimeError):
+                call()
+            refused.append(call)
+        return real(log, *given)
+
+    monkeypatch.setattr(UnifiedLog, "_run_retention", handled)
+    assert len(logs.maintain(begin + HOUR).deleted) == 2
+    assert len(refused) == 2
+    assert not logs.closed
+
+
+def test_who_may_not_write_does_not_maintain(tmp_path: Path, begin: int):
+    del begin
+    with open_small(tmp_path) as logs:
+        logs.create_topic("a")
+    with segstore.open_dir(tmp_path, read_only=True) as reader, pytest.raises(LogReadOnlyError):
+        reader.maintain()
+    with pytest.raises(IllegalArgumentError, match="background"):
+        segstore.open_dir(tmp_path, read_only=True, background=True)
+    with pytest.raises(ClosedError):
+        logs.maintain()
+
+
+def test_a_broker_says_how_often():
+    """[MGR-30, MGR-32, MGR-33, MGR-36]"""
+    assert MaintenanceIntervals() == MaintenanceIntervals.of_broker(
+        BrokerConfig.from_properties({})
+    )
+    assert MaintenanceIntervals() == (5 * MINUTE, MINUTE, MINUTE // 2)
+    given = {
+        "log.retention.check.interval.ms": "7",
+        "log.flush.offset.checkpoint.interval.ms": "9",
+        "log.flush.start.offset.checkpoint.interval.ms": "0",
+        "log.initial.task.delay.ms": "11",
+    }
+    assert MaintenanceIntervals.of_broker(BrokerConfig.from_properties(given)) == (7, 1, 11)
