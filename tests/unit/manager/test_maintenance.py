@@ -146,6 +146,7 @@ def test_a_pass_with_nothing_due_touches_no_log(logs: LogManager, begin: int, mo
     for topic, number in (("clicks", 0), ("clicks", 1), ("clicks", 2), ("kept", 0), ("kept", 1)):
         write(logs.log(topic, number), 4, begin)
         logs.log(topic, number).flush()
+        assert logs.log(topic, number)._background.wait_until_idle(60)  # the sync after a roll
     logs.maintain(begin + HOUR)
     with monkeypatch.context() as patched:
         no_log_may_be_touched(patched)

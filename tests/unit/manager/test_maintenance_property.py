@@ -1,0 +1,174 @@
+"""Passes that touch only what is due delete what a run over every log deletes [RTN-1, RTN-5].
+
+The model keeps a second directory with the same calls, where every log is asked at each pass.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import segstore
+from segstore.manager.maintenance import MaintenanceIntervals
+from segstore.types import TopicPartition
+from tests.conftest import IN_CI
+
+if TYPE_CHECKING:
+    from segstore.log.retention_plan import DeletedSegment
+    from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.log_manager import LogManager
+
+HOUR = 3_600_000
+CHECK = MaintenanceIntervals().retention_ms
+TOPICS = ("a", "b", "c")
+PARTITIONS = st.sampled_from([TopicPartition(topic, 0) for topic in TOPICS])
+CONFIGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "retention.ms": st.sampled_from([None, -1, 0, HOUR, 5 * HOUR]),
+        "retention.bytes": st.sampled_from([None, -1, 0, 200, 500, 1200]),
+        "cleanup.policy": st.sampled_from([None, "delete", "compact,delete"]),
+    },
+)
+AGES = st.integers(-HOUR // 2, 8 * HOUR)
+
+
+class Maintained(RuleBasedStateMachine):
+    """A directory that is maintained, and one whose logs are all asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="segstore-maintained-"))
+        self.now = time.time_ns() // 1_000_000
+        self.last_pass_ms = 0
+        self.ours = self.open("ours")
+        self.models = self.open("model")
+        self.compacted: set[str] = set()
+
+    def open(self, name: str) -> LogManager:
+        return segstore.open_dir(
+            self.folder / name,
+            durability="none",
+            internal_segment_bytes=300,
+            message_timestamp_after_max_ms=10**15,
+        )
+
+    def teardown(self) -> None:
+        self.ours.close()
+        self.models.close()
+        shutil.rmtree(self.folder)
+
+    def both(self, name: TopicPartition) -> tuple[UnifiedLog, UnifiedLog]:
+        return self.ours.log(*name), self.models.log(*name)
+
+    @initialize(configs=st.tuples(CONFIGS, CONFIGS, CONFIGS))
+    def create(self, configs) -> None:
+        for topic, config in zip(TOPICS, configs, strict=True):
+            given = {key: value for key, value in config.items() if value is not None}
+            for logs in (self.ours, self.models):
+                logs.create_topic(topic, config=given)
+            self.note_policy(topic, config)
+
+    def note_policy(self, topic: str, config) -> None:
+        if "cleanup.policy" in config:
+            self.compacted.discard(topic)
+            if "compact" in (config["cleanup.policy"] or ""):
+                self.compacted.add(topic)
+
+    @rule(name=PARTITIONS, age=AGES, count=st.integers(1, 5), has_time=st.booleans())
+    def append(self, name, age, count, has_time) -> None:
+        timestamp = self.now - age if has_time or age % 3 else -1
+        for log in self.both(name):
+            for _ in range(count):
+                log.append([(timestamp, b"k", b"x" * 30)])
+
+    @rule(name=PARTITIONS)
+    def roll(self, name) -> None:
+        for log in self.both(name):
+            log.roll()
+
+    @rule(topic=st.sampled_from(TOPICS), config=CONFIGS)
+    def alter(self, topic, config) -> None:
+        for logs in (self.ours, self.models):
+            logs.alter_topic(topic, config)
+        self.note_policy(topic, config)
+
+    @rule(name=PARTITIONS, share=st.floats(0, 1))
+    def truncate(self, name, share) -> None:
+        for log in self.both(name):
+            log.truncate_to(round(log.log_end_offset * share))
+
+    @rule(name=PARTITIONS, share=st.floats(0, 1))
+    def move_log_start(self, name, share) -> None:
+        for log in self.both(name):
+            log.maybe_increment_log_start_offset(round(log.log_end_offset * share))
+
+    @rule()
+    def reopen(self) -> None:
+        self.ours.close()
+        self.models.close()
+        self.ours, self.models = self.open("ours"), self.open("model")
+        self.last_pass_ms = 0
+
+    @rule(hours=st.floats(0, 4))
+    def wait(self, hours) -> None:
+        self.now += round(hours * HOUR)
+
+    @precondition(lambda self: self.last_pass_ms == 0)
+    @rule()
+    def first_pass(self) -> None:
+        self.maintain()
+
+    @precondition(lambda self: self.last_pass_ms != 0)
+    @rule(later=st.integers(0, 2 * HOUR))
+    def next_pass(self, later) -> None:
+        self.now += later
+        if self.now - self.last_pass_ms < CHECK or self.now >= self.last_pass_ms + CHECK + 60_000:
+            self.maintain()  # the clock of the directory runs on: near the interval is either
+
+    def maintain(self) -> None:
+        report = self.ours.maintain(self.now)
+        assert report.failed == ()
+        ours: dict[TopicPartition, list[DeletedSegment]] = {}
+        for deletion in report.deleted:
+            ours.setdefault(deletion.topic_partition, []).append(deletion.segment)
+        expected: dict[TopicPartition, list[DeletedSegment]] = {}
+        if self.last_pass_ms == 0 or self.now - self.last_pass_ms >= CHECK:
+            for topic in TOPICS:
+                if topic not in self.compacted:
+                    deleted: list[DeletedSegment] = []
+                    self.models.log(topic, 0)._run_retention(deleted, self.now)
+                    if deleted:
+                        expected[TopicPartition(topic, 0)] = deleted
+            self.last_pass_ms = self.now
+        assert {key: [placed(one) for one in value] for key, value in ours.items()} == {
+            key: [placed(one) for one in value] for key, value in expected.items()
+        }
+
+    @invariant()
+    def the_logs_are_the_same(self) -> None:
+        for topic in TOPICS:
+            if topic in self.ours.topics():
+                one, other = self.both(TopicPartition(topic, 0))
+                assert [s.base_offset for s in one.segments()] == [
+                    s.base_offset for s in other.segments()
+                ]
+                assert one.log_start_offset == other.log_start_offset
+
+
+def placed(segment: DeletedSegment) -> DeletedSegment:
+    """Without the time of a file, which is that of its directory."""
+    return segment if segment.has_timestamp else segment._replace(largest_timestamp=None)
+
+
+TestMaintained = Maintained.TestCase
+TestMaintained.settings = settings(
+    max_examples=60 if IN_CI else 30, stateful_step_count=30, deadline=None
+)
