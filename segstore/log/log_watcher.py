@@ -14,7 +14,10 @@ class LogWatcher(Protocol):
     """Told under the append lock, by any thread: it only notes the log."""
 
     def note_segments(self) -> None:
-        """Retention may delete something earlier than it said: a roll, a setting, a log start."""
+        """Retention may delete something earlier than it said.
+
+        After the first record of a segment, another setting, log start, or a truncation.
+        """
 
     def note_checkpoint(self) -> None:
         """The recovery point or the log start is another one."""

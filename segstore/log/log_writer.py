@@ -266,7 +266,6 @@ class LogWriter:
         """Write down the producers that a recovery of the new segment begins with [ROL-1]."""
         local_log = self.local_log
         active = local_log.segments.active_segment
-        self.watcher.note_segments()
         self.producers.update_map_end_offset(active.base_offset)
         try:
             self.producers.take_snapshot(sync=False)

@@ -27,17 +27,19 @@ if TYPE_CHECKING:
 
 HOUR = 3_600_000
 CHECK = MaintenanceIntervals().retention_ms
-TOPICS = ("a", "b", "c")
+TOPICS = ("a", "b")
 PARTITIONS = st.sampled_from([TopicPartition(topic, 0) for topic in TOPICS])
 CONFIGS = st.fixed_dictionaries(
     {},
     optional={
-        "retention.ms": st.sampled_from([None, -1, 0, HOUR, 5 * HOUR]),
-        "retention.bytes": st.sampled_from([None, -1, 0, 200, 500, 1200]),
-        "cleanup.policy": st.sampled_from([None, "delete", "compact,delete"]),
+        "retention.ms": st.sampled_from([HOUR, 3 * HOUR, 0, -1, None]),
+        "retention.bytes": st.sampled_from([400, 1200, 0, -1, None]),
+        "cleanup.policy": st.sampled_from(["delete", "delete", "compact,delete"]),
     },
 )
-AGES = st.integers(-HOUR // 2, 8 * HOUR)
+LIMITS = [{"retention.ms": HOUR}, {"retention.ms": 3 * HOUR, "retention.bytes": 700}]
+"""What the topics begin with; a log without a limit has nothing to delete."""
+AGES_MINUTES = st.integers(-30, 200)
 
 
 class Maintained(RuleBasedStateMachine):
@@ -47,7 +49,7 @@ class Maintained(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="segstore-maintained-"))
         self.now = time.time_ns() // 1_000_000
-        self.last_pass_ms = 0
+        self.last_pass_ms = self.passes = 0
         self.ours = self.open("ours")
         self.models = self.open("model")
         self.compacted: set[str] = set()
@@ -68,13 +70,12 @@ class Maintained(RuleBasedStateMachine):
     def both(self, name: TopicPartition) -> tuple[UnifiedLog, UnifiedLog]:
         return self.ours.log(*name), self.models.log(*name)
 
-    @initialize(configs=st.tuples(CONFIGS, CONFIGS, CONFIGS))
-    def create(self, configs) -> None:
-        for topic, config in zip(TOPICS, configs, strict=True):
-            given = {key: value for key, value in config.items() if value is not None}
+    @initialize(limits=st.permutations(LIMITS))
+    def create(self, limits) -> None:
+        for topic, config in zip(TOPICS, limits, strict=True):
             for logs in (self.ours, self.models):
-                logs.create_topic(topic, config=given)
-            self.note_policy(topic, config)
+                logs.create_topic(topic, config=config)
+        self.maintain()
 
     def note_policy(self, topic: str, config) -> None:
         if "cleanup.policy" in config:
@@ -82,12 +83,17 @@ class Maintained(RuleBasedStateMachine):
             if "compact" in (config["cleanup.policy"] or ""):
                 self.compacted.add(topic)
 
-    @rule(name=PARTITIONS, age=AGES, count=st.integers(1, 5), has_time=st.booleans())
-    def append(self, name, age, count, has_time) -> None:
-        timestamp = self.now - age if has_time or age % 3 else -1
+    @rule(name=PARTITIONS, age=AGES_MINUTES, count=st.integers(1, 5))
+    def append(self, name, age, count) -> None:
+        timestamp = self.now - age * 60_000 if age % 5 else -1
         for log in self.both(name):
             for _ in range(count):
                 log.append([(timestamp, b"k", b"x" * 30)])
+
+    @rule(name=PARTITIONS, age=AGES_MINUTES, count=st.integers(1, 5))
+    def append_and_maintain(self, name, age, count) -> None:
+        self.append(name, age, count)
+        self.maintain_when_due(CHECK + 60_000)
 
     @rule(name=PARTITIONS)
     def roll(self, name) -> None:
@@ -100,38 +106,36 @@ class Maintained(RuleBasedStateMachine):
             logs.alter_topic(topic, config)
         self.note_policy(topic, config)
 
-    @rule(name=PARTITIONS, share=st.floats(0, 1))
-    def truncate(self, name, share) -> None:
+    @rule(name=PARTITIONS, count=st.integers(1, 4))
+    def truncate(self, name, count) -> None:
         for log in self.both(name):
-            log.truncate_to(round(log.log_end_offset * share))
+            log.truncate_to(max(log.log_start_offset, log.log_end_offset - count))
 
-    @rule(name=PARTITIONS, share=st.floats(0, 1))
-    def move_log_start(self, name, share) -> None:
+    @rule(name=PARTITIONS, count=st.integers(1, 4))
+    def move_log_start(self, name, count) -> None:
         for log in self.both(name):
-            log.maybe_increment_log_start_offset(round(log.log_end_offset * share))
+            offset = min(log.log_start_offset + count, log.log_end_offset)
+            log.maybe_increment_log_start_offset(offset)
 
+    @precondition(lambda self: self.passes > 12)
     @rule()
     def reopen(self) -> None:
         self.ours.close()
         self.models.close()
         self.ours, self.models = self.open("ours"), self.open("model")
-        self.last_pass_ms = 0
-
-    @rule(hours=st.floats(0, 4))
-    def wait(self, hours) -> None:
-        self.now += round(hours * HOUR)
-
-    @precondition(lambda self: self.last_pass_ms == 0)
-    @rule()
-    def first_pass(self) -> None:
+        self.last_pass_ms = self.passes = 0
         self.maintain()
 
-    @precondition(lambda self: self.last_pass_ms != 0)
-    @rule(later=st.integers(0, 2 * HOUR))
-    def next_pass(self, later) -> None:
+    @rule(later=st.integers(CHECK + 60_000, HOUR))  # more: the clock of the directory runs on
+    def maintain_when_due(self, later) -> None:
+        self.now = max(self.now, self.last_pass_ms + later)
+        self.maintain()
+
+    @rule(later=st.integers(0, CHECK // 4))
+    def maintain_too_early(self, later) -> None:
         self.now += later
-        if self.now - self.last_pass_ms < CHECK or self.now >= self.last_pass_ms + CHECK + 60_000:
-            self.maintain()  # the clock of the directory runs on: near the interval is either
+        if self.now - self.last_pass_ms < CHECK:
+            self.maintain()
 
     def maintain(self) -> None:
         report = self.ours.maintain(self.now)
@@ -148,6 +152,7 @@ class Maintained(RuleBasedStateMachine):
                     if deleted:
                         expected[TopicPartition(topic, 0)] = deleted
             self.last_pass_ms = self.now
+            self.passes += 1
         assert {key: [placed(one) for one in value] for key, value in ours.items()} == {
             key: [placed(one) for one in value] for key, value in expected.items()
         }
@@ -170,5 +175,5 @@ def placed(segment: DeletedSegment) -> DeletedSegment:
 
 TestMaintained = Maintained.TestCase
 TestMaintained.settings = settings(
-    max_examples=60 if IN_CI else 30, stateful_step_count=30, deadline=None
+    max_examples=60 if IN_CI else 30, stateful_step_count=60, deadline=None
 )

@@ -1,0 +1,98 @@
+"""``segstore maintain``: let a log directory look after itself while no program has it open."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+from segstore.cli.output import (
+    UsageError,
+    count_of,
+    human_bytes,
+    human_time,
+    say,
+    write_line,
+)
+from segstore.log.retention_plan import RetentionLimit
+
+if TYPE_CHECKING:
+    import argparse
+
+    from segstore.manager.log_manager import LogManager
+    from segstore.manager.maintenance_report import MaintenanceReport, SegmentDeletion
+
+LONGEST_SLEEP_SECONDS: Final = 60.0
+_LIMITS: Final = {
+    RetentionLimit.LOG_START_OFFSET: "its records were deleted",
+    RetentionLimit.RETENTION_BYTES: "retention.bytes",
+    RetentionLimit.RETENTION_MS: "retention.ms",
+}
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and its arguments."""
+    parser.description = (
+        "Delete what the retention settings of topics no longer keep, write checkpoints, sync and "
+        "unlink on time, until Ctrl-C. Each deleted segment is a line on stdout. A topic without "
+        "retention.ms or retention.bytes is kept for ever. The directory is locked meanwhile: a "
+        "program that has it open calls LogManager.maintain itself."
+    )
+    parser.add_argument("path", metavar="DIR", help="a log directory")
+    parser.add_argument("--once", action="store_true", help="do what is due now, and end")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do passes until Ctrl-C; with ``--once`` 1 when something has failed."""
+    import segstore
+
+    if not os.path.isdir(arguments.path):  # noqa: PTH112 - as it was typed
+        raise UsageError(f"{arguments.path} is no directory")
+    with segstore.open_dir(arguments.path) as logs:
+        if not _has_limits(logs):
+            say(
+                "segstore: no topic here has retention.ms or retention.bytes, so nothing is deleted"
+            )
+        while True:
+            report = logs.maintain()
+            _show(report)
+            if arguments.once:
+                break
+            seconds = report.next_ms / 1000 - time.time()
+            time.sleep(min(max(seconds, 0.01), LONGEST_SLEEP_SECONDS))
+        size = sum(one.segment.size_bytes for one in report.deleted)
+        write_line(f"{count_of(len(report.deleted), 'segment')} deleted, {human_bytes(size)}")
+    return 1 if report.failed else 0
+
+
+def _has_limits(logs: LogManager) -> bool:
+    limits = {"retention.ms", "retention.bytes"}
+    return any(
+        one.name in limits and one.value not in {None, -1}
+        for topic in logs.topics()
+        for one in logs.describe_topic(topic).settings
+    )
+
+
+def _show(report: MaintenanceReport) -> None:
+    for deletion in report.deleted:
+        write_line(deletion_text(deletion))
+    for failed in report.failed:
+        say(f"segstore: {failed}")
+    sys.stdout.flush()
+
+
+def deletion_text(deletion: SegmentDeletion) -> str:
+    """Return the line of one deleted segment."""
+    segment = deletion.segment
+    limit = _LIMITS[segment.limit]
+    if segment.is_local and segment.limit is not RetentionLimit.LOG_START_OFFSET:
+        limit = f"local.{limit}"
+    latest = f"latest record {human_time(segment.largest_timestamp)}"
+    if not segment.has_timestamp:
+        latest = f"no record has a time, file {human_time(segment.largest_timestamp)}"
+    return (
+        f"{deletion.topic_partition}: deleted offsets {segment.base_offset} to"
+        f" {segment.next_offset - 1}, {human_bytes(segment.size_bytes)}, by {limit}; {latest}"
+    )
