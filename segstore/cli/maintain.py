@@ -35,9 +35,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "Delete what the retention settings of topics no longer keep, write checkpoints, sync and "
-        "unlink on time, until Ctrl-C. Each deleted segment is a line on stdout. A topic without "
-        "retention.ms or retention.bytes is kept for ever. The directory is locked meanwhile: a "
-        "program that has it open calls LogManager.maintain itself."
+        "remove files on time, until Ctrl-C. Each deleted segment is a line on stdout. A topic "
+        "without retention.ms or retention.bytes keeps all records. The command locks the "
+        "directory: a program that has it open calls LogManager.maintain instead."
     )
     parser.add_argument("path", metavar="DIR", help="a log directory")
     parser.add_argument("--once", action="store_true", help="do what is due now, and end")

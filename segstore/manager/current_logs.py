@@ -47,7 +47,7 @@ class CurrentLogs:
         By the name of the directory.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with
         self,
         directory: Directory,
         options: OpenOptions,

@@ -17,6 +17,7 @@ from segstore.arguments import integer, path_text, refuse_pickle, timestamp
 from segstore.errors import (
     ClosedError,
     ForkedHandleError,
+    IllegalArgumentError,
     LogReadOnlyError,
     UnknownTopicOrPartitionError,
 )
@@ -120,7 +121,11 @@ class LogManager:
         **settings: Unpack[OpenKeywords],
     ) -> None:
         if read_only and background:
-            raise IllegalArgumentError("background work needs a directory that is open for writing")
+            raise IllegalArgumentError(
+                "background work needs a directory that is open for writing",
+                found="read_only=True, background=True",
+                expected="one of them",
+            )
         self._read_only = read_only
         self._options = open_options(read_only=read_only, **settings)
         self._failures = LogDirFailureChannel()
@@ -394,8 +399,8 @@ class LogManager:
         producers. Call it as often as you like: retention is due every five minutes, the
         checkpoints every minute. ``open_dir(..., background=True)`` needs no call.
 
-        In the safe profile, a topic without limits is kept for ever. What fails is in the report,
-        and is tried again later; the rest is done [DUR-131].
+        In the safe profile, a topic without limits loses nothing. What fails is in the report, and
+        is tried again later; the rest is done [DUR-131].
 
         Parameters
         ----------
