@@ -97,6 +97,21 @@ class Managed:
             found_in(manager)
             manager.close()
 
+    def maintain(self) -> None:
+        """Run retention and the checkpoints over logs whose sealed segments have no times."""
+        with living_on(self.disk):
+            manager = self.manager()
+            manager._maintenance._pool._max_threads = 0  # in the pass, so that calls come in order
+            for topic, partition in manager.partitions():
+                log = manager.log(topic, partition)
+                log.delete_records(log.log_end_offset)
+                self.acknowledged.clear()
+                log.append([(-1, b"k", b"v")])
+                log.roll()
+            for failed in manager.maintain().failed:
+                raise failed.error
+            manager.close()
+
     def check(self, error: SegstoreError | None) -> str:
         outcome = GOES_ON if error is None else CLOSED
         with living_on(self.disk):
@@ -171,6 +186,9 @@ MANAGER_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "a new directory of logs that cannot be synced": beginning_in_vain,
     "a directory of logs": lambda: going_on(Managed.go_on),
     "a directory of logs, to be read": lambda: going_on(Managed.read),
+    "a directory of logs that is maintained": partial(
+        going_on, Managed.maintain, retention_ms=10**15
+    ),
     "a new directory of logs, with state elsewhere": partial(beginning, **ELSEWHERE),
     "a directory of logs, with state elsewhere": partial(going_on, Managed.go_on, **ELSEWHERE),
 }
