@@ -104,8 +104,8 @@ class Managed:
             manager._maintenance._pool._max_threads = 0  # in the pass, so that calls come in order
             for topic, partition in manager.partitions():
                 log = manager.log(topic, partition)
+                self.acknowledged.clear()  # a deletion that fails may have deleted
                 log.delete_records(log.log_end_offset)
-                self.acknowledged.clear()
                 log.append([(-1, b"k", b"v")])
                 log.roll()
             for failed in manager.maintain().failed:
