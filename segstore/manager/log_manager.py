@@ -161,6 +161,7 @@ class LogManager:
                 self._options,
                 self.log,
                 self._check_writable,
+                self._remove_deleted,
             )
         self._logs = CurrentLogs(
             self._directory,
@@ -394,10 +395,11 @@ class LogManager:
     def maintain(self, now: int | datetime | None = None) -> MaintenanceReport:
         """Do everything that is due, in this thread; return what was done [MGR-30, RTN-1].
 
-        Retention deletes what the settings of topics say, the checkpoints of the log directory are
-        written, and logs do what they have to do later: timed syncs, unlinking, the look for silent
-        producers. Call it as often as you like: retention is due every five minutes, the
-        checkpoints every minute. ``open_dir(..., background=True)`` needs no call.
+        Retention deletes what the settings of topics say, and the checkpoints of the log directory
+        are written. Directories of deleted partitions are removed, and logs do what they have to do
+        later: timed syncs, unlinking, the look for silent producers. Call it as often as you like:
+        retention is due every five minutes, the rest every minute, or as each log says.
+        ``open_dir(..., background=True)`` needs no call.
 
         In the safe profile, a topic without limits loses nothing. What fails is in the report, and
         is tried again later; the rest is done [DUR-131].
@@ -418,6 +420,10 @@ class LogManager:
         self._check_writable()
         now_ms = None if now is None else timestamp("now", now)
         return cast("Maintenance", self._maintenance).run_due(now_ms)
+
+    def _remove_deleted(self, now_ms: int) -> list[str]:
+        with self._mutex, self._failures.guard(self.path):
+            return [] if self._deleted is None else self._deleted.delete_due(now_ms)
 
     # ---- append ----------------------------------------------------------------------------------
 
@@ -537,9 +543,8 @@ class LogManager:
     def _close_alone(self, pending: PendingCloses, broker_epoch: int) -> None:
         if self.closed:  # by the thread that was waited for
             return
-        if self._maintenance is not None:
+        if self._maintenance is not None and self._owned is not None:
             self._maintenance.stop()
-        if self._owned is not None:
             self._owned.checkpoints.gather()
         if not pending.close():
             return  # one still writes: the next close does the rest

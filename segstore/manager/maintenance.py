@@ -158,6 +158,9 @@ class Maintenance:
         Returns the log of a topic and a partition's number; opens it where it is not open.
     check : callable
         Raises where nothing may be written: after a failure of the disk, or a close.
+    remove_deleted : callable
+        Takes the time in ms, removes the directories of deleted partitions that are due then, and
+        returns their names.
     intervals : MaintenanceIntervals
         How often what is done.
     max_threads : int
@@ -172,6 +175,7 @@ class Maintenance:
         options: OpenOptions,
         open_log: Callable[[str, int], UnifiedLog],
         check: Callable[[], None],
+        remove_deleted: Callable[[int], list[str]],
         *,
         intervals: MaintenanceIntervals = MaintenanceIntervals(),  # noqa: B008 - a value
         max_threads: int = MAX_THREADS,
@@ -181,6 +185,7 @@ class Maintenance:
         self._path = directory.path
         self._checkpoints = checkpoints
         self._check = check
+        self._remove_deleted = remove_deleted
         self._intervals = intervals
         self._is_over = False
         self._passing = AppendLock()  # a handler that comes here in its midst is told
@@ -192,6 +197,7 @@ class Maintenance:
         self._jobs = (
             _Job("retention", intervals.retention_ms, now_ms, self._run_retention),
             _Job("checkpoints", intervals.checkpoints_ms, now_ms, self._write_checkpoints),
+            _Job("deleted partitions", intervals.checkpoints_ms, now_ms, self._remove_directories),
         )
 
     def watched(self, topic_partition: TopicPartition) -> WatchedLog:
@@ -264,6 +270,10 @@ class Maintenance:
                     self._noted[topic_partition] = watched
                     raise
         findings.checkpoints += self._checkpoints.write()
+
+    def _remove_directories(self, now_ms: int | None, findings: Findings) -> None:
+        """Remove the directories of deleted partitions whose delay is over [MGR-66, MGR-67]."""
+        findings.removed += self._remove_deleted(now_ms or self._clock.now_ms())
 
     # ---- threads ---------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ class FailedTask(NamedTuple):
     Attributes
     ----------
     task : str
-        ``retention``, ``checkpoints``, or the name of a log's own task.
+        ``retention``, ``checkpoints``, ``deleted partitions``, or the name of a log's own task.
     topic_partition : TopicPartition or None
         The log that it was for; None = the whole directory.
     error : Exception
@@ -65,6 +65,8 @@ class MaintenanceReport(NamedTuple):
         The segments that retention deleted, of each log oldest first.
     checkpoints : tuple of str
         The checkpoint files of the log directory that were written.
+    removed : tuple of str
+        The directories of deleted partitions that were removed.
     tasks : int
         How many tasks of logs were run: timed syncs, syncs after a roll, unlinking, looks for
         silent producers.
@@ -76,6 +78,7 @@ class MaintenanceReport(NamedTuple):
 
     deleted: tuple[SegmentDeletion, ...]
     checkpoints: tuple[str, ...]
+    removed: tuple[str, ...]
     tasks: int
     failed: tuple[FailedTask, ...]
     next_ms: int
@@ -86,16 +89,23 @@ class Findings:
 
     Attributes
     ----------
-    deleted, checkpoints, failed : list
+    deleted, checkpoints, removed, failed : list
         See `MaintenanceReport`.
     """
 
     def __init__(self) -> None:
         self.deleted: list[SegmentDeletion] = []
         self.checkpoints: list[str] = []
+        self.removed: list[str] = []
         self.failed: list[FailedTask] = []
 
     def report(self, tasks: int, next_ms: int) -> MaintenanceReport:
         """Return them as a value."""
-        deleted, checkpoints, failed = self.deleted, self.checkpoints, self.failed
-        return MaintenanceReport(tuple(deleted), tuple(checkpoints), tasks, tuple(failed), next_ms)
+        return MaintenanceReport(
+            tuple(self.deleted),
+            tuple(self.checkpoints),
+            tuple(self.removed),
+            tasks,
+            tuple(self.failed),
+            next_ms,
+        )

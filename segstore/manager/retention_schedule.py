@@ -18,9 +18,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import ClosedError, LogNotFoundError, UnknownTopicOrPartitionError
-from segstore.log.files.topics_file import TOPICS_FILE, read_topics
+from segstore.log.files.topics_file import TOPICS_FILE, UNREADABLE_TOPICS, read_topics
 from segstore.manager.maintenance_report import FailedTask, SegmentDeletion
-from segstore.manager.partition_directories import UNREADABLE_TOPICS
 from segstore.manager.topic_limits import config_of_topic, is_limited
 from segstore.types import TopicPartition
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -378,3 +379,18 @@ def test_adding_that_was_killed(tmp_path: Path, monkeypatch, used):
     with segstore.open_dir(tmp_path) as logs:
         assert logs.topics() == {"t": [0, 1, 2, 3] if used else [0, 1]}
         assert logs.log("t", 0).log_end_offset == 10
+
+
+def test_a_pass_of_maintenance_removes_what_is_due(tmp_path):
+    """[MGR-66, MGR-67] The delay is over by the time of the pass; before it, nothing goes."""
+    with segstore.open_dir(tmp_path, file_delete_delay_ms=600_000) as manager:
+        manager.create_topic("clicks", 2)
+        manager.delete_topic("clicks")
+        now = time.time_ns() // 1_000_000
+
+        assert manager.maintain(now + 300_000).removed == ()
+        removed = manager.maintain(now + 700_000).removed
+
+        assert len(removed) == 2
+        assert all(name.endswith("-delete") for name in removed)
+        assert not [one for one in tmp_path.iterdir() if one.name.endswith("-delete")]
