@@ -127,7 +127,7 @@ def _deleted(one: DeletedSegment) -> str:
 
 def _time(one: DeletedSegment | HoldingSegment) -> str:
     if one.largest_timestamp is None:
-        return "the time of its latest record cannot be read"
+        return "the time of its latest record is not known"
     what = "latest record" if one.has_timestamp else "no record has a time, its file"
     return f"{what} {human_time(one.largest_timestamp)}"
 

@@ -30,8 +30,8 @@ class DeletedSegment(NamedTuple):
     size_bytes : int
         Of its ``.log``.
     largest_timestamp : int or None
-        Of its records, in ms; the time of the file where none has one; None where neither can be
-        read.
+        Of its records, in ms; the time of the file where none has one. None where it was not
+        read: it cannot be, or Kafka's profile does not need it for the limit.
     has_timestamp : bool
         Whether a record has that time, not only the file.
     limit : RetentionLimit
@@ -53,7 +53,7 @@ class DeletedSegment(NamedTuple):
         if not self.has_timestamp:
             time = f"no record of it has a time, and its file has {self.largest_timestamp}"
         if self.largest_timestamp is None:
-            time = "the time of its latest record cannot be read"
+            time = "the time of its latest record is not known"
         return (
             f"offsets {self.base_offset} to {self.next_offset - 1}, {self.size_bytes} bytes, by"
             f" {'local_' if self.is_local else ''}{self.limit.value}; {time}"

@@ -163,7 +163,10 @@ class Script:
             "high_watermark": lambda log: log.update_high_watermark(bound),
             "truncate": truncate,
             "log_start": lambda log: log.maybe_increment_log_start_offset(start),
-            "retention": lambda log: log.delete_old_segments(),
+            "retention": lambda log: [  # Kafka reads no times for it [RTN-12]
+                one._replace(largest_timestamp=None, has_timestamp=False)
+                for one in log.delete_old_segments()
+            ],
             "roll": lambda log: log.roll().base_offset,
             "flush": lambda log: log.flush() >= 0,
             "epoch": lambda log: log.assign_epoch_start_offset(epoch + 1, end),
