@@ -129,8 +129,8 @@ class Explorer:
     part, parts : int
         Of the places, only each *parts*-th is failed, from *part* on.
     how_much : str
-        Of the failures of a place: ``first`` is one, ``sample`` are two, ``all`` is every errno,
-        once and for ever.
+        Of the failures of a place: ``first`` and ``sample`` are one, ``sample`` another at each
+        place; ``all`` is every errno, once and for ever.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Explorer:
             return [Failure(row, each, ever) for each in errnos for ever in (False, True)]
         if self._how_much == "first":
             return [Failure(row, errnos[0], False)]
-        return [Failure(row, errnos[0], False), Failure(row, errnos[line % len(errnos)], True)]
+        return [Failure(row, errnos[line // 2 % len(errnos)], for_ever=line % 2 == 0)]
 
     def _fail(self, row: Row, failure: Failure, known: Iterable[Row]) -> list[Row]:
         """Fail there; return the places that are only come to behind it."""

@@ -88,15 +88,15 @@ class Interrupt:
         return self._follow
 
 
-def interrupts(begin: Callable[[], Callable[[], object]]) -> Iterator[str]:
-    """Interrupt an operation behind each of its calls in turn; yield where it was.
+def interrupts(begin: Callable[[], Callable[[], object]], nth: int = 1) -> Iterator[str]:
+    """Interrupt an operation after each *nth* of its calls in turn; yield where it was.
 
     Parameters
     ----------
     begin : callable
         Makes everything anew, and returns the operation.
     """
-    for number in itertools.count(1):
+    for number in itertools.count(1, nth):
         interrupt = Interrupt(number)
         interrupt.run(begin())
         if interrupt.place is None:

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def how_much(request: pytest.FixtureRequest) -> str:
-    """Everything with ``--slow``, else two failures at each place."""
+    """Everything with ``--slow``, else one failure at each place."""
     return "all" if request.config.getoption("--slow") else "sample"
 
 

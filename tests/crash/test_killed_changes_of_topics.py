@@ -30,6 +30,11 @@ import ctypes, os, shutil, sys
 import segstore
 library, task, folder, first = sys.argv[1:]
 left = ctypes.c_long.in_dll(ctypes.CDLL(library), "kill_at_step_left")
+with segstore.open_dir(f"{folder}/imports") as logs:  # once, and not in each child
+    logs.create_topic("big", 2)
+    logs.append("big", [(b"k", b"v")])
+    logs.alter_topic("big", {"retention.ms": 5}, partitions=4)
+    logs.delete_topic("big")
 for step in range(1, 500):
     place = f"{folder}/{step}"
     if first:

@@ -47,7 +47,7 @@ STEPS_TO_REACH = {
 
 @pytest.fixture
 def sequences(pytestconfig: pytest.Config, few_or_many: Callable[[int, int], int]) -> int:
-    return pytestconfig.getoption("--sequences") or few_or_many(40, 4 * ENOUGH)
+    return pytestconfig.getoption("--sequences") or few_or_many(40, 8 * ENOUGH)
 
 
 def run_sequences(machine: type[LogMachine], sequences: int):
