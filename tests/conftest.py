@@ -212,5 +212,5 @@ def few_or_many(pytestconfig: pytest.Config) -> Callable[[int, int], int]:
 
 @pytest.fixture
 def nth(pytestconfig: pytest.Config) -> int:
-    """Which steps are killed or interrupted: every one with --slow, else each third."""
+    """Every step is interrupted, every bit flipped with --slow: 1. Else each third: 3."""
     return 1 if pytestconfig.getoption("--slow") else 3

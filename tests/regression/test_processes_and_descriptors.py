@@ -252,7 +252,7 @@ def locks_of(pid: int, place: Path) -> list[str]:
 @LOCKS_OF_LINUX
 @FORK_WARNINGS_IGNORED
 @pytest.mark.parametrize("kind", ["a room", "a view", "views that are left"])
-def test_a_fork_beside_a_spool_leaves_no_lock_to_the_child(tmp_path, kind):
+def test_a_fork_beside_a_spool_leaves_no_lock_to_the_child(tmp_path, kind, few_or_many):
     """[DUR-68] A descriptor is opened and listed in one step: no fork comes in between."""
     spool = Spool(tmp_path, 1000)
     (tmp_path / "left").touch()
@@ -277,7 +277,7 @@ def test_a_fork_beside_a_spool_leaves_no_lock_to_the_child(tmp_path, kind):
         sys.setswitchinterval(1e-5)
         for thread in threads:
             thread.start()
-        for _ in range(200):
+        for _ in range(few_or_many(50, 200)):
             process = os.fork()
             if process == 0:
                 os._exit(len(locks_of(os.getpid(), tmp_path)))

@@ -421,7 +421,7 @@ READS_IN_TURN = list(itertools.product(DOORS, (0, 1, 4, 6, 8)))
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_what_is_read_is_all_or_an_error(file_of_five_batches: Path, number: int):
+def test_what_is_read_is_all_or_an_error(file_of_five_batches: Path, number: int, nth: int):
     """[DUR-7, DUR-50, DUR-79] Whichever bit of a header flips, no record is left out silently.
 
     An open that finds that records are missing at the end tells it itself. Each bit has one open,
@@ -430,7 +430,8 @@ def test_what_is_read_is_all_or_an_error(file_of_five_batches: Path, number: int
     written = file_of_five_batches.read_bytes()
     size = len(batch([(None, b"value")] * EACH))
     silent = []
-    for flip, (byte, bit) in enumerate(itertools.product(range(HEADER_BYTES), range(8))):
+    flips = [*enumerate(itertools.product(range(HEADER_BYTES), range(8)))]
+    for flip, (byte, bit) in flips[number % nth :: nth]:
         data = bytearray(written)
         data[number * size + byte] ^= 1 << bit
         file_of_five_batches.write_bytes(data)
