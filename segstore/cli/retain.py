@@ -60,9 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
             " and -p"
         )
     code = 0
-    with segstore.open_dir(
-        arguments.path, read_only=arguments.dry_run, file_delete_delay_ms=0
-    ) as logs:
+    with segstore.open_dir(arguments.path, read_only=arguments.dry_run) as logs:
         for partition in _chosen(logs, arguments):
             path = f"{arguments.path.rstrip('/')}/{partition}"
             try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Barrier
 from segstore.errors import LogNotFoundError, SegstoreError
-from segstore.log.files.partition_directory import DELETE_DIRECTORY_SUFFIX
+from segstore.log.files.partition_directory import is_deleted_directory_name
 from segstore.log.files.tree_removal import remove_tree
 from segstore.log.log_dir_failure_channel import IO_ERRORS
 
@@ -67,7 +67,7 @@ class DeletedPartitions:
         """
         directory, now_ms = self._directory, self._directory.wall_clock_ms()
         for name in directory.names():
-            if name.endswith(DELETE_DIRECTORY_SUFFIX):
+            if is_deleted_directory_name(name):
                 try:
                     info = directory.info(name)
                 except LogNotFoundError:

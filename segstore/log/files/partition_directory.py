@@ -43,6 +43,7 @@ _DIRECTORY_SUFFIXES: Final = (
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _UNIQUE_ID_DIRECTORY = re.compile(r"(\S+)-(\S+)\.(\S+)-(?:delete|stray|future)", re.ASCII)
+_DELETED_DIRECTORY = re.compile(rf"\.[0-9a-f]{{32}}{DELETE_DIRECTORY_SUFFIX}\Z", re.ASCII)
 _OFFSET = re.compile(r"\+?[0-9]{1,40}", re.ASCII)
 _SEGMENT_FILE = re.compile(
     r"([0-9]{20})\.(log|index|timeindex|txnindex|snapshot)(\.deleted|\.cleaned|\.swap)?", re.ASCII
@@ -165,6 +166,20 @@ def is_directory_of(path: str, topic_partition: TopicPartition) -> bool:
 def has_unique_id(name: str) -> bool:
     """Whether *name* is that of a directory being deleted or moved, or of a stray one."""
     return name.endswith(_DIRECTORY_SUFFIXES)
+
+
+def is_deleted_directory_name(name: str) -> bool:
+    """Whether *name* is one that a broker, or we, give a partition to delete it [MGR-60].
+
+    Only then: a directory with another name may be anyone's [DUR-124].
+    """
+    if not _DELETED_DIRECTORY.search(name):
+        return False
+    try:
+        parse_directory_name(name)
+    except (NotALogError, InvalidTopicError):
+        return False
+    return True
 
 
 def is_partition_directory_name(name: str) -> bool:

@@ -183,3 +183,16 @@ def test_what_does_not_fit_is_wrong_usage(tmp_path: Path, run, monkeypatch, argu
     fill(tmp_path / "data", 1)
     monkeypatch.chdir(tmp_path)
     assert text in run("retain", *arguments, code=2)
+
+
+def test_retain_removes_its_segments_and_no_directory_that_waits(tmp_path: Path, run):
+    """[MGR-66] What others have deleted stays for its delay; no handle is left of the segments."""
+    fill(tmp_path, 3, 0)
+    waiting = tmp_path / f"u-0.{'0' * 32}-delete"
+    waiting.mkdir()
+    (waiting / f"{0:020}.log").write_bytes(b"")
+    run("retain", tmp_path, "-t", "t", "--config", "retention.ms=3600000")
+    assert waiting.is_dir()
+    left = sorted(one.name for one in (tmp_path / "t-0").iterdir() if "0.log" in one.name)
+    assert [name for name in left if name.endswith(".deleted")] == []
+    assert f"{0:020}.log" not in left

@@ -104,6 +104,29 @@ def test_in_kafkas_profile_the_next_open_removes_them(tmp_path: Path):
     assert names(tmp_path) == ["state"]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "archive-do-not-delete",
+        "t-0-delete",
+        "t-0.backup-delete",
+        f"notes.{'0' * 32}-delete",
+        f"t-0.{'0' * 31}x-delete",
+        f"t-0.{'0' * 32}-stray",
+        f"a b-0.{'0' * 32}-delete",
+    ],
+)
+def test_a_directory_of_another_name_is_not_removed(tmp_path: Path, name: str):
+    """[DUR-124, MGR-60] It may be anyone's, whatever its name ends in."""
+    fill(tmp_path)
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "file").write_bytes(b"mine")
+    with segstore.open_dir(tmp_path, file_delete_delay_ms=0) as logs:
+        logs.maintain(2**50)
+        logs.delete_topic("t")
+    assert (tmp_path / name / "file").read_bytes() == b"mine"
+
+
 def test_a_handle_of_a_deleted_topic_reads_and_takes_no_changes(tmp_path: Path):
     """[MGR-69, REN-1] Until the directory is removed; after that the log is closed."""
     fill(tmp_path)
