@@ -143,7 +143,7 @@ def finding_lost_records() -> Trial:
     def run() -> None:
         directory = Directory(PATH, image)
         context = SegmentContext(directory, codec_table(), writable=False, heap_indexes=True)
-        found = damaged_ranges(directory, context, 0, None, 0, 6).ranges
+        found = damaged_ranges(directory, context, 0, None, 0, 6, None).ranges
         answers.append([(one.first_offset, one.next_offset or 6) for one in found])
 
     def check(error: SegstoreError | None) -> str:

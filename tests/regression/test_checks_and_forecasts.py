@@ -885,6 +885,23 @@ def test_synced_records_behind_a_jumped_offset_are_named(path_of_a_broker: Path)
     assert found[FindingCode.RECOVERY_POINT_ABOVE_END] == ((50, 59),)
 
 
+def test_a_last_batch_that_jumped_into_the_next_segment_after_damage_is_named(
+    path_of_a_broker: Path,
+):
+    """[DUR-50, DUR-51] verify called it salvageable, and salvage leaves it out, as readers do."""
+    log = segment_file(path_of_a_broker, 20, "log")
+    flip_bit(log, batches_of(log)[3].end - 1)
+    jumped = batches_of(log)[-1]
+    content = bytearray(log.read_bytes())
+    content[jumped.position : jumped.position + 8] = (99).to_bytes(8, "big")
+    log.write_bytes(content)
+
+    found = {one.position: one for one in check_partition(str(path_of_a_broker)).findings}
+    last = found.pop(jumped.position)
+    assert (last.code, last.lost) == (FindingCode.BATCH_OUT_OF_ORDER, ((39, 39),))
+    assert [(one.lost, one.salvageable) for one in found.values()] == [(((23, 23),), ((24, 38),))]
+
+
 def test_damage_hides_no_offset_that_the_last_index_names(path_of_a_broker: Path):
     """[DUR-7] The index was compared with the log end only where all batches are good."""
     (path_of_a_broker.parent / ".kafka_cleanshutdown").unlink()

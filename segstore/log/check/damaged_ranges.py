@@ -14,6 +14,7 @@ from segstore.errors import ReadIOError
 from segstore.log.local.batch_chain import choose_batches
 from segstore.log.local.batch_search import ROW, BatchSearch
 from segstore.log.local.segment import Segment
+from segstore.number_limits import MAX_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +63,7 @@ def damaged_ranges(  # noqa: PLR0913 - the segment, and what is known of its rec
     state: LogState | None,
     first_offset: int,
     end_offset: int | None,
+    following: int | None,
 ) -> DamagedLog:
     """Go through the ``.log`` of a segment, beyond what is damaged.
 
@@ -75,6 +77,8 @@ def damaged_ranges(  # noqa: PLR0913 - the segment, and what is known of its rec
         The first that the segment should hold.
     end_offset : int or None
         Where its records are known to have ended; None = nobody knows.
+    following : int or None
+        Where the next segment begins: no batch of this one has an offset from there on.
     """
     segment = Segment(context, base_offset)
     reasons: dict[tuple[int, int], NoBatch] = {}
@@ -83,8 +87,9 @@ def damaged_ranges(  # noqa: PLR0913 - the segment, and what is known of its rec
         search = BatchSearch(directory, segment, name, 0, reasons, lambda _: None)
         gapless_from = None if state is None else state.contiguous_from
         known_end = -1 if end_offset is None else end_offset
+        most = MAX_LONG if following is None else following
         kept = [
-            rows[chosen]
+            rows[chosen & (rows["last_offset"] < most)]
             for rows, chosen, _ in choose_batches(
                 search.rows(), [base_offset], gapless_from, end_offset=known_end
             )

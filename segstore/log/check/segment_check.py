@@ -237,7 +237,9 @@ class SegmentExamination:
         if end is None and (gap is not None or scan.next_offset < place.recovery_point):
             end = place.recovery_point if place.recovery_point > base else None
         try:
-            damaged = damaged_ranges(self._directory, self._context, base, self._state, base, end)
+            damaged = damaged_ranges(
+                self._directory, self._context, base, self._state, base, end, place.following
+            )
         except UNREADABLE_ERRORS as error:
             unreadable = self._of_log(
                 FindingCode.FILE_UNREADABLE,
