@@ -860,6 +860,20 @@ def test_the_log_ends_where_it_does_for_a_reader(path_of_a_broker, recovery_poin
     assert named == damaged
 
 
+def test_zeros_before_a_segment_that_goes_on_do_not_end_the_log(path_of_a_broker: Path):
+    """[DUR-1, DUR-51] A reader ended there, where verify and an open for writing went on."""
+    path = path_of_a_broker
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (path.parent / name).unlink()
+    log = segment_file(path, 20, "log")
+    os.truncate(log, log.stat().st_size + 12)
+
+    with segstore.open(path, read_only=True) as reader:
+        assert (reader.log_end_offset, reader.report.damage) == (60, None)
+        assert [record.offset for record in reader.scan(on_damage="skip")] == [*range(60)]
+    assert check_partition(str(path)).log_end_offset == 60
+
+
 def test_bytes_between_good_batches_cost_no_record(path_of_a_broker: Path):
     """[DUR-51] Bytes that were put in cost no record; verify called all records after them lost."""
     log = segment_file(path_of_a_broker, 40, "log")

@@ -33,7 +33,7 @@ from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.findings.finding import FindingCode
 from segstore.log.local import transaction_index_check
 from segstore.log.local.local_log import LocalLog
-from segstore.log.local.transaction_index import AbortedTransaction
+from segstore.log.local.transaction_index import TRANSACTION_INDEX_ENTRY_BYTES, AbortedTransaction
 from tests.kits.log_kit import batch, offsets
 from tests.kits.transactions_kit import ABORT, COMMIT, Producer, write
 
@@ -528,6 +528,39 @@ def test_a_torn_index_beside_a_damaged_batch_is_not_promised(partition_of_a_brok
     assert (finding.code, finding.repaired) == (FindingCode.TRANSACTION_INDEX_CORRUPT, False)
     assert cli.main(["recover", "-q", str(partition_of_a_broker)]) == 1
     assert index.read_bytes() == bytes(12)
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_zeros_behind_a_sealed_segment_hide_no_transaction(
+    tmp_path: Path, capsys, *, is_clean: bool
+):
+    """[DUR-8, DUR-58] One began before them: recover wrote an index that no check had named."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, **SETTINGS) as log:
+        producer = Producer(log, 1)
+        producer.write()
+        log.roll()
+        producer.end(ABORT)
+        log.roll()
+        write(log)
+    for name in (*OWN, "recovery-point-offset-checkpoint"):
+        (path / name).unlink()
+    if is_clean:
+        (tmp_path / OWN[1]).write_bytes(b'{"version":0,"brokerEpoch":-1}')
+    index = path / f"{1:020d}.txnindex"
+    whole = index.read_bytes()
+    assert len(whole) == TRANSACTION_INDEX_ENTRY_BYTES
+    index.unlink()
+    segment = path / f"{0:020d}.log"
+    os.truncate(segment, segment.stat().st_size + 12)
+
+    findings = check_partition(str(path)).findings
+    (finding,) = (one for one in findings if one.file == index.name)
+    assert (finding.code, finding.repaired) == (FindingCode.TRANSACTION_INDEX_CORRUPT, True)
+    cli.main(["recover", "-q", "--json", str(path)])
+    assert index.name in json.loads(capsys.readouterr().out)["rebuilt"]
+    assert index.read_bytes() == whole
+    assert index.name not in [one.file for one in check_partition(str(path)).findings]
 
 
 def make_directory(index: Path) -> None:

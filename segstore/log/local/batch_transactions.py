@@ -19,6 +19,7 @@ from segstore.errors import (
     CorruptLogError,
     LogNotFoundError,
 )
+from segstore.log.local.file_bytes import FileBytes
 from segstore.log.local.local_log import out_of_range
 from segstore.log.local.segment import WINDOW_BATCHES
 from segstore.types import LogOffsetMetadata
@@ -414,7 +415,8 @@ def aborts_by_segment(
 ) -> Iterator[tuple[Segment, bool, TransactionEnds]]:
     """Go through all batches up to *end*, and yield each segment with the aborts in it.
 
-    The walk begins anew behind damage and behind a gap.
+    The walk begins anew behind damage and behind a gap. Zeros up to the end of a segment are room
+    that was allocated ahead, where the next one goes on.
 
     Yields
     ------
@@ -426,7 +428,8 @@ def aborts_by_segment(
     is_known = True
     ends = TransactionEnds(segments.first_segment.base_offset)
     before: Segment | None = None
-    for segment in segments.values(ends.next_offset, end.segment_base_offset + 1):
+    of_range = segments.values(ends.next_offset, end.segment_base_offset + 1)
+    for segment, following in zip_longest(of_range, of_range[1:]):
         if ends.damage is not None or (
             before is not None and not _goes_on(local_log, before, ends, segment)
         ):
@@ -439,8 +442,17 @@ def aborts_by_segment(
             if local_log.segments.get(segment.base_offset) is segment and not local_log.is_followed:
                 raise
             continue  # deleted meanwhile
+        goes_on = following is not None and ends.next_offset == following.base_offset
+        if ends.damage is not None and goes_on and _is_zero(local_log, segment, ends.position):
+            ends.damage = None
         yield segment, is_known, ends
         before = segment
+
+
+def _is_zero(local_log: LocalLog, segment: Segment, position: int) -> bool:
+    """Whether *segment* has only zeros from there on."""
+    file = FileBytes(local_log.directory, segment.name, segment.size_bytes)
+    return file.is_zero(position, segment.size_bytes - position)
 
 
 def _goes_on(local_log: LocalLog, before: Segment, ends: TransactionEnds, segment: Segment) -> bool:

@@ -490,6 +490,12 @@ class Survey:
         """Whether the file has only zeros from there on."""
         return is_zero(self._directory, self._log_name(segment), position)
 
+    def goes_on_after(self, segment: Segment, scan: ScanResult) -> bool:
+        """Whether the next segment begins where *scan* ended, with at most zeros between them."""
+        return scan.next_offset == self.following(segment) and (
+            scan.stop == "complete" or self.is_zero(segment, scan.valid_bytes)
+        )
+
     def bad_end(self, scanned: ScannedSegment, *, has_recovery_point: bool) -> BadEnd:
         """Look at what ended a scan."""
         segment, scan = scanned.segment, scanned.result

@@ -338,6 +338,8 @@ class LogView:
             jumped = survey.jumped_batch(segment, scan, state, start)
             if jumped is not None:  # what reached further is no end of the log
                 end, position = jumped.first_offset, jumped.position
+            if jumped is None and survey.goes_on_after(segment, scan):
+                continue
             if scan.stop != "complete" or jumped is not None:
                 if end < safe_below:
                     self._require_read_twice(found, end)
