@@ -17,7 +17,9 @@ import pytest
 import segstore
 from segstore.cli import main
 from segstore.errors import ReadIOError
+from segstore.log.check.partition_check import check_partition
 from segstore.log.files.partition_directory import file_name
+from segstore.log.findings.finding import Records
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_salvage import salvage_and_open
 from segstore.log.open_options import open_options
@@ -389,6 +391,35 @@ def test_a_gap_that_nobody_can_judge_is_a_hint(without_a_segment):
     hints = [text for text in report.warnings if "no file holds" in text]
     assert len(hints) == 1
     assert "the offsets 3 to 5:" in hints[0]
+
+
+@pytest.mark.parametrize("has_snapshot", [True, False])
+def test_an_older_recovery_point_beside_a_lost_end(tmp_path, has_snapshot):
+    """[DUR-7, DUR-63] An open believes the point, not the marker: salvage said lost, verify maybe.
+
+    After `recover` salvage said that nothing was lost.
+    """
+    path = tmp_path / "o-0"
+    point = path / "recovery-point-offset-checkpoint"
+    with segstore.open(path) as log:
+        log.append([(None, b"value")] * 4)
+    older = point.read_bytes()
+    with segstore.open(path, index_interval_bytes=100) as log:
+        log.roll()
+        for _ in range(8):
+            log.append([(None, b"value")])
+    point.write_bytes(older)
+    os.truncate(path / name_of(4), 0)
+
+    if not has_snapshot:
+        (path / name_of(12, "snapshot")).unlink()
+
+    (found, _) = check_partition(str(path)).findings
+    assert (found.records, found.lost) == (Records.MAYBE_MISSING, ((4, 10),))
+    before = segstore.salvage(path, tmp_path / "before" / "o-0")
+    assert (before.lost, before.maybe_lost) == ([], [(4, 12 if has_snapshot else 11)])
+    assert main(["recover", "-q", str(path)]) == 1
+    assert segstore.salvage(path, tmp_path / "after" / "o-0").lost == []
 
 
 # ---- salvage of a wrong epoch --------------------------------------------------------------------

@@ -136,7 +136,12 @@ class SalvageSource:
                 self._epochs = BatchEpochs(state, () if epochs is None else epochs.entries)
             points = [self.files[-1].offset, found.recovery_point or 0]
             marker, named_end = found.own_marker, 0
-            if marker is not None and state is not None and state.fits(marker.latest_epoch):
+            if (
+                marker is not None
+                and found.recovery_point in {None, marker.log_end_offset}
+                and state is not None
+                and state.fits(marker.latest_epoch)
+            ):
                 points.append(marker.log_end_offset)  # as an open believes it
             else:
                 named_end = self._named_end()
