@@ -94,7 +94,9 @@ def open_partition(
                     environment,
                     parent_is_locked=log_environment.parent_is_locked,
                 )
-        options = _with_settings(options, parent, topic_partition.topic, log_environment, report)
+        options = _with_settings(
+            options, parent, topic_partition.topic, directory, log_environment, report
+        )
         config = options.config
         # loading removes the clean marker; a broker has loaded a log when it looks at its topic
         topic_id = None if is_kafka else _topic_id(directory, options, report)
@@ -256,17 +258,19 @@ def _forget_older(
         remove_stale_state(options.state_dir, topic_partition, environment)
 
 
-def _with_settings(
+def _with_settings(  # noqa: PLR0913 - where they are, and for what
     options: OpenOptions,
     parent: _core.Directory | None,
     topic: str,
+    directory: _core.Directory,
     log_environment: LogEnvironment,
     report: RecoveryReport,
 ) -> OpenOptions:
     """Return the options with what the topic was given [DUR-128]."""
     if parent is None or log_environment.has_settings:
         return options
-    options = options._replace(config=config_above(options, parent, topic, report.warnings))
+    config = config_above(options, parent, topic, directory, report.warnings)
+    options = options._replace(config=config)
     _require_codec(options)
     return options
 

@@ -2,25 +2,60 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from segstore.config.topic_config import topic_config
-from segstore.log.files.checkpoints import UNREADABLE_TO_READERS
+from segstore.errors import IllegalArgumentError, InvalidConfigurationError, LogNotFoundError
+from segstore.log.files.checkpoints import UNREADABLE_TO_READERS, read_topic_id
 from segstore.log.files.profile import Profile
-from segstore.log.files.topics_file import UNREADABLE_TOPICS, read_topics
+from segstore.log.files.topics_file import TOPICS_FILE, UNREADABLE_TOPICS, read_topics
 
 if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Mapping
+
     from segstore._core import Directory
     from segstore.config.log_config import LogConfig
+    from segstore.log.files.topics_file import TopicEntry
     from segstore.log.open_options import OpenOptions
+
+REFUSED_SETTINGS = (IllegalArgumentError, InvalidConfigurationError)
+"""What says of a setting in ``topics.json`` that this version does not take it."""
+
+
+def id_of_partition(directory: Directory) -> uuid.UUID | None:
+    """Return the topic id of a partition's directory; None where no file says it."""
+    with suppress(LogNotFoundError, *UNREADABLE_TO_READERS):
+        return read_topic_id(directory)
+    return None
+
+
+def entry_that_counts(
+    topics: Mapping[str, TopicEntry], topic: str, topic_id: uuid.UUID | None
+) -> TopicEntry | None:
+    """Return what ``topics.json`` says of a topic, None where it says nothing.
+
+    What it says of another id does not count: the topic was made again since, by a broker or by
+    hand. The settings of the older one would delete the records of this one [DUR-120, DUR-128].
+    """
+    entry = topics.get(topic)
+    if entry is None or None in {entry.topic_id, topic_id} or entry.topic_id == topic_id:
+        return entry
+    return None
 
 
 def config_above(
-    options: OpenOptions, log_directory: Directory, topic: str, warnings: list[str]
+    options: OpenOptions,
+    log_directory: Directory,
+    topic: str,
+    partition: Directory,
+    warnings: list[str],
 ) -> LogConfig:
     """Return what a log goes by: what its caller has set, then what its topic was given.
 
-    A file that cannot be read is a warning, and nothing is deleted by a default then [DUR-128].
+    A file that cannot be read is a warning, and so is a setting that this version does not take:
+    nothing is deleted by a default then [DUR-128].
 
     Parameters
     ----------
@@ -30,19 +65,30 @@ def config_above(
         Has ``topics.json``, or not.
     topic : str
         The topic of the log.
+    partition : Directory
+        That of the log; has the topic's id.
     warnings : list of str
         Gets a line for a file that cannot be read.
     """
     config, given = options.config, options.given
     unreadable = UNREADABLE_TO_READERS if options.read_only else UNREADABLE_TOPICS
-    try:
-        entry = read_topics(log_directory).get(topic)
-    except unreadable as error:
-        warnings.append(f"the settings of topic {topic!r} are unknown: {error}")
-        properties = {}
-    else:
-        if entry is None:
-            return config
-        properties = {key: text for key, text in entry.config.items() if key not in given}
     deletes_by_default = options.profile is Profile.KAFKA
-    return topic_config(config, given, properties, deletes_by_default=deletes_by_default)
+    try:
+        topics = read_topics(log_directory)
+        entry = entry_that_counts(topics, topic, id_of_partition(partition))
+        if entry is None and topic in topics:
+            warnings.append(older_settings(topic))
+        own = {} if entry is None else entry.config
+        properties = {key: text for key, text in own.items() if key not in given}
+        return topic_config(config, given, properties, deletes_by_default=deletes_by_default)
+    except (*unreadable, *REFUSED_SETTINGS) as error:
+        warnings.append(f"the settings of topic {topic!r} are unknown: {error}")
+    return topic_config(config, given, {}, deletes_by_default=False)
+
+
+def older_settings(topic: str) -> str:
+    """Return the warning about a topic that was made again."""
+    return (
+        f"the settings of topic {topic!r} in {TOPICS_FILE} do not count: they are those of a topic"
+        " with another id, and this one was made since"
+    )

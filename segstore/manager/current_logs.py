@@ -37,7 +37,7 @@ class CurrentLogs:
     owned : OwnedLogDirectory or None
         Hears of the names of logs that were renamed or closed; None for a reader.
     config_of : callable
-        Returns the settings of a topic's logs.
+        Returns the settings of a log.
     maintenance : Maintenance or None
         Does what logs do later; None for a reader.
 
@@ -53,7 +53,7 @@ class CurrentLogs:
         options: OpenOptions,
         failures: LogDirFailureChannel,
         owned: OwnedLogDirectory | None,
-        config_of: Callable[[str], LogConfig],
+        config_of: Callable[[TopicPartition], LogConfig],
         maintenance: Maintenance | None,
     ) -> None:
         self._directory = directory
@@ -102,7 +102,7 @@ class CurrentLogs:
         log_dir = self._directory.path
         path = os.path.join(log_dir, directory_name(topic_partition))  # noqa: PTH118 - the directory's own spelling
         options = self._options._replace(
-            config=self._config_of(topic_partition.topic),
+            config=self._config_of(topic_partition),
             state_dir=self._state_dir_of(topic_partition),
         )
         log_environment = LogEnvironment(

@@ -18,13 +18,13 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import ClosedError, LogNotFoundError, UnknownTopicOrPartitionError
-from segstore.log.files.topics_file import TOPICS_FILE, UNREADABLE_TOPICS, read_topics
+from segstore.log.files.topics_file import TOPICS_FILE, read_topics
 from segstore.manager.maintenance_report import FailedTask, SegmentDeletion
-from segstore.manager.topic_limits import config_of_topic, is_limited
+from segstore.manager.topic_limits import is_limited, limits_of_topic
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from segstore._core import Directory
     from segstore.config.log_config import LogConfig
@@ -163,17 +163,20 @@ class RetentionSchedule:
     # ---- partitions that are not open ------------------------------------------------------------
 
     def _look_at_directory(self) -> None:
-        """Know the partitions that are there, after a change, and what their topics were given."""
+        """Know the partitions that are there, after a change, and what their topics were given.
+
+        A file that cannot be read fails the run before anything goes by older settings [DUR-128].
+        """
         seen = self._listing.current(), self._signature()
         if self._seen is not None and self._seen[0] is seen[0] and self._seen[1] == seen[1]:
             return
-        listed, given = seen[0], self._given()
+        listed, given = seen[0], read_topics(self._directory)
         known: set[TopicPartition] = set()
         configs: dict[str, LogConfig] = {}
         for topic, numbers in listed.topics.items():
-            config = configs[topic] = config_of_topic(
-                self._options, None if given is None else given.get(topic, {})
-            )
+            entry = given.get(topic)
+            properties = {} if entry is None else entry.config
+            config = configs[topic] = limits_of_topic(self._options, topic, properties)
             is_new = self._configs.get(topic) != config
             for number in numbers:
                 topic_partition = TopicPartition(topic, number)
@@ -184,13 +187,6 @@ class RetentionSchedule:
             self._put(gone, None)
             self._attempts.pop(gone, None)
         self._known, self._configs, self._seen = known, configs, seen
-
-    def _given(self) -> Mapping[str, Mapping[str, str]] | None:
-        try:
-            topics = read_topics(self._directory)
-        except UNREADABLE_TOPICS:  # told by who lists the directory
-            return None
-        return {name: entry.config for name, entry in topics.items()}
 
     def _signature(self) -> tuple[int, ...] | None:
         """Return what tells one ``topics.json`` from the next; None where there is none."""

@@ -12,6 +12,7 @@ from segstore.config.topic_properties import properties_of
 from segstore.errors import IllegalArgumentError, UnknownTopicOrPartitionError
 from segstore.log.files.partition_directory import check_topic
 from segstore.log.files.topics_file import TopicEntry, TopicState
+from segstore.log.settings_above import entry_that_counts
 from segstore.manager.partition_directories import check_no_gap
 from segstore.types import TopicPartition
 
@@ -69,9 +70,10 @@ class TopicChanges:
         changes = {} if config is None else properties_of(config)
         count = None if partitions is None else checked_count(partitions)
         numbers = self._settings.numbers_of(name)
-        entry = self._registry.entry_of(name)
+        known = self._registry.entry_of(name)
+        topic_id = self._settings.topic_id_of(name, numbers)
+        entry = entry_that_counts({} if known is None else {name: known}, name, topic_id)
         if entry is None:
-            topic_id = self._settings.topic_id_of(name, numbers)
             entry = TopicEntry(topic_id, numbers[-1] + 1, TopicState.LIVE)
         properties = _given({**entry.config, **changes})
         self._settings.check(properties, entry.config)
@@ -89,11 +91,11 @@ class TopicChanges:
                 )
             now = entry._replace(partitions=len(numbers))
             self._registry.grow(name, now, then._replace(partitions=count))
-        log_config = self._settings.config_of(name)
         for number in self._settings.numbers_of(name):
-            log = self._logs.find_in_place(TopicPartition(name, number))
+            topic_partition = TopicPartition(name, number)
+            log = self._logs.find_in_place(topic_partition)
             if log is not None:
-                log.update_config(log_config)
+                log.update_config(self._settings.config_of(topic_partition))
 
     def delete(self, name: str) -> None:
         """Delete a topic; see `LogManager.delete_topic`."""

@@ -5,18 +5,20 @@ They are in ``topics.json``. Source: [CFG-37…CFG-54], DESIGN D16.
 
 from __future__ import annotations
 
+import logging
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from segstore._core import Directory
 from segstore.config.topic_properties import check_change, default_values
 from segstore.errors import LogNotFoundError
-from segstore.log.files.checkpoints import UNREADABLE_TO_READERS, read_topic_id
+from segstore.log.files.checkpoints import UNREADABLE_TO_READERS
 from segstore.log.files.partition_directory import directory_name
 from segstore.log.files.topics_file import UNREADABLE_TOPICS, read_topics
+from segstore.log.settings_above import entry_that_counts, id_of_partition, older_settings
 from segstore.manager.partition_listing import numbers_in
 from segstore.manager.topic_description import TopicDescription, settings_of
-from segstore.manager.topic_limits import config_of_topic
+from segstore.manager.topic_limits import config_of_topic, limits_of_topic
 from segstore.records.compression import require_codec
 from segstore.records.record_builder import codec_of
 from segstore.types import TopicPartition
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from segstore.config.log_config import LogConfig
     from segstore.log.open_options import OpenOptions
     from segstore.manager.partition_listing import PartitionListing
+
+_log = logging.getLogger(__name__)
 
 
 class TopicSettings:
@@ -50,13 +54,18 @@ class TopicSettings:
         self._listing = listing
         self._options = options
 
-    def config_of(self, topic: str) -> LogConfig:
-        """Return what the logs of a topic go by."""
+    def config_of(self, topic_partition: TopicPartition) -> LogConfig:
+        """Return what a log goes by."""
+        topic, number = topic_partition
         try:
-            entry = read_topics(self._directory).get(topic)
+            topics = read_topics(self._directory)
         except UNREADABLE_TOPICS:  # told by who lists the directory, and nothing is deleted then
             return config_of_topic(self._options, None)
-        return self._config({} if entry is None else entry.config)
+        topic_id = self.topic_id_of(topic, [number]) if topic in topics else None
+        entry = entry_that_counts(topics, topic, topic_id)
+        if entry is None and topic in topics:
+            _log.warning("%s: %s", self._directory.path, older_settings(topic))
+        return limits_of_topic(self._options, topic, {} if entry is None else entry.config)
 
     def numbers_of(self, topic: str) -> Sequence[int]:
         """Return the partitions of a topic, ascending."""
@@ -65,10 +74,10 @@ class TopicSettings:
     def describe(self, name: str) -> TopicDescription:
         """Return a topic's id, its partitions, and each setting with where it comes from."""
         numbers = self.numbers_of(name)
-        entry = read_topics(self._directory).get(name)
-        topic_id = None if entry is None else entry.topic_id
-        if topic_id is None:
-            topic_id = self.topic_id_of(name, numbers)
+        topic_id = self.topic_id_of(name, numbers)
+        entry = entry_that_counts(read_topics(self._directory), name, topic_id)
+        if topic_id is None and entry is not None:
+            topic_id = entry.topic_id
         options = self._options
         opened = options.config.to_values()
         directory = {key: opened[key] for key in options.given if key in opened}
@@ -82,7 +91,7 @@ class TopicSettings:
             path = f"{self._directory.path}/{directory_name(TopicPartition(topic, number))}"
             with suppress(LogNotFoundError, *UNREADABLE_TO_READERS):
                 with closing(Directory(path, self._directory.environment)) as directory:
-                    found = read_topic_id(directory)
+                    found = id_of_partition(directory)
                 if found is not None:
                     return found
         return None

@@ -48,7 +48,8 @@ UNREADABLE_TOPICS: Final = (
 
 WAY_OUT: Final = (
     "reads and appends use the directories that exist. Look for topics with too few partitions,"
-    " then move the file away: after that topics can be made again"
+    " then move the file away: topics can be made again then, and the settings of all topics are"
+    " lost. Those of the directory count until each topic is given its own again"
 )
 
 _HEAD: Final = b'{"version":'

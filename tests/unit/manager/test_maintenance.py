@@ -13,12 +13,13 @@ import segstore
 from segstore.config.broker_config import BrokerConfig
 from segstore.errors import (
     ClosedError,
+    CorruptCheckpointError,
     CorruptLogError,
     IllegalArgumentError,
     LogReadOnlyError,
 )
 from segstore.log.files.checkpoints import parse_offset_checkpoint
-from segstore.log.files.topics_file import TOPICS_FILE
+from segstore.log.files.topics_file import TOPICS_FILE, format_topics, parse_topics
 from segstore.log.retention_plan import RetentionLimit
 from segstore.log.unified_log import UnifiedLog
 from segstore.manager import log_manager, maintenance
@@ -212,10 +213,48 @@ def test_nothing_is_deleted_while_settings_cannot_be_read(tmp_path: Path, begin:
     with open_small(tmp_path, retention_bytes=0) as logs:
         logs.log("a", 0)
         report = logs.maintain(begin + HOUR)
-        assert (report.deleted, report.failed) == ((), ())
+        assert report.deleted == ()
+        assert [type(one.error) for one in report.failed] == [CorruptCheckpointError]
     file.write_bytes(content)
     with open_small(tmp_path) as logs:
         assert len(logs.maintain(begin + HOUR).deleted) == 2
+
+
+def test_settings_that_are_damaged_meanwhile_delete_nothing(tmp_path: Path, begin: int):
+    """[DUR-128] What was read of them before does not count any more."""
+    file = tmp_path / TOPICS_FILE
+    with open_small(tmp_path) as logs:
+        logs.create_topic("a", config={"retention.ms": DAY})
+        write(logs.log("a", 0), 4, begin)
+        logs.maintain(begin + HOUR)
+        content = file.read_bytes()
+        file.write_bytes(content[:-9])
+        report = logs.maintain(begin + 2 * DAY)
+        assert report.deleted == ()
+        assert [type(one.error) for one in report.failed] == [CorruptCheckpointError]
+        file.write_bytes(content)
+        assert len(logs.maintain(begin + 3 * DAY).deleted) == 2
+
+
+def test_a_setting_that_this_version_refuses_keeps_one_topic(tmp_path: Path, begin: int):
+    """[DUR-128, DUR-131] The others go by theirs, and the log can be used."""
+    with open_small(tmp_path) as logs:
+        logs.create_topic("a", config={"retention.ms": 1})
+        logs.create_topic("b", config={"retention.ms": 1})
+        for topic in ("a", "b"):
+            write(logs.log(topic, 0), 4, begin - DAY)
+    topics = parse_topics((tmp_path / TOPICS_FILE).read_bytes())
+    of_later_version = {"retention.ms": "1", "compression.zstd.level": "99"}
+    topics["a"] = topics["a"]._replace(config=of_later_version)
+    (tmp_path / TOPICS_FILE).write_bytes(format_topics(topics))
+    with open_small(tmp_path) as logs:
+        write(logs.log("a", 0), 1, begin)
+        report = logs.maintain(begin + HOUR)
+        assert {tp.topic for tp, _ in report.deleted} == {"b"}
+        assert report.failed == ()
+    with segstore.open(tmp_path / "a-0") as log:
+        assert any("the settings of topic 'a' are unknown" in one for one in log.report.warnings)
+        assert log.config.retention_ms is None
 
 
 # ---- checkpoints, what logs do later -------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import uuid
 from typing import TYPE_CHECKING
 
 import pytest
@@ -183,3 +185,41 @@ def test_what_the_directory_is_opened_with_counts_also_where_it_is_the_default(t
         logs.create_topic("orders")
         assert setting(logs, "orders", "retention.ms") == (WEEK_MS, SettingSource.DIRECTORY)
         assert logs.log("orders", 0).config.retention_ms == WEEK_MS
+
+
+def made_again(path: Path) -> uuid.UUID:
+    """Make a topic with settings, and by other means its only partition again; return the id."""
+    with segstore.open_dir(path) as logs:
+        logs.create_topic("t", config={"retention.ms": 1})
+    shutil.rmtree(path / "t-0")
+    topic_id = uuid.uuid4()
+    with segstore.open(path / "t-0", topic_id=topic_id, internal_segment_bytes=300) as log:
+        for _ in range(4):
+            log.append([(1, None, bytes(100))])
+    return topic_id
+
+
+def test_settings_of_an_older_topic_do_not_count(tmp_path: Path):
+    """[DUR-120, DUR-128] Its id is another: they would delete the records of the new one."""
+    topic_id = made_again(tmp_path)
+    with segstore.open_dir(tmp_path) as logs:
+        assert logs.describe_topic("t").topic_id == topic_id
+        assert setting(logs, "t", "retention.ms") == (None, SettingSource.NOT_SET)
+        assert logs.maintain().deleted == ()
+        assert logs.log("t", 0).delete_old_segments() == []
+    with segstore.open(tmp_path / "t-0") as log:
+        assert log.config.retention_ms is None
+        assert any("with another id" in one for one in log.report.warnings)
+
+
+def test_a_topic_that_was_made_again_gets_settings_of_its_own(tmp_path: Path):
+    """[MGR-96] And partitions with its own id, so that it can be deleted as a whole."""
+    topic_id = made_again(tmp_path)
+    with segstore.open_dir(tmp_path) as logs:
+        described = logs.alter_topic("t", {"retention.bytes": 10**9}, partitions=2)
+        assert described.topic_id == topic_id
+        assert setting(logs, "t", "retention.ms") == (None, SettingSource.NOT_SET)
+        assert setting(logs, "t", "retention.bytes") == (10**9, SettingSource.TOPIC)
+        assert {logs.log("t", number).topic_id for number in (0, 1)} == {topic_id}
+        logs.delete_topic("t")
+        assert logs.topics() == {}
