@@ -41,12 +41,14 @@ from segstore.log.access import LogAccess
 from segstore.log.appender import Appender
 from segstore.log.closing import Closing
 from segstore.log.failure_mark import FailureMark
+from segstore.log.files.checkpoints import HIGH_WATERMARK_CHECKPOINT, UNREADABLE
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.files.copied_log import copy_fingerprint
 from segstore.log.files.partition_directory import directory_name, parse_directory_name
 from segstore.log.files.partition_metadata_file import check_topic_id
 from segstore.log.files.profile import Profile
 from segstore.log.flusher import Flusher, new_flusher
+from segstore.log.kafka_profile.kafka_flusher import KafkaFlusher
 from segstore.log.lane_switch import LaneSwitch
 from segstore.log.local.local_log import out_of_range
 from segstore.log.local.segment import Segment
@@ -87,6 +89,7 @@ if TYPE_CHECKING:
     from segstore._core import ArrowStream, EncodedBatches, Record
     from segstore.log.check.verify_report import VerifyReport
     from segstore.log.file_records import FileRecords
+    from segstore.log.files.log_directory_checkpoints import OwnedCheckpoints
     from segstore.log.follower import LogFollower
     from segstore.log.local.missing_records import MissingRecords
     from segstore.log.local.transaction_index import AbortedTransaction
@@ -1285,11 +1288,9 @@ class UnifiedLog(Log):
         """As `delete_old_segments`, for the manager; return when it has to look again.
 
         *deleted* has what was deleted, also where an error ends the run. *now_ms* is the time by
-        which segments are old, None = now. Compacted logs are left to compaction [RTN-1].
+        which segments are old, None = now.
         """
         with self._changing:
-            if "compact" in self.config.cleanup_policies:
-                return None
             self._retention.delete_old_segments(deleted, now_ms)
             now = self._directory.wall_clock_ms() if now_ms is None else now_ms
             return self._retention.next_look_ms(now)
@@ -1300,9 +1301,50 @@ class UnifiedLog(Log):
         Under the append lock: a truncation lowers its line there too [DUR-16].
         """
         with self._append_lock:
-            is_own_name = self.path.endswith(f"/{directory_name(self.topic_partition)}")
-            if not self.closed and is_own_name and self.profile is Profile.SAFE:
-                self._checkpoint_store.note_offsets(self.log_start_offset, self.recovery_point)
+            if self._has_own_name():
+                start = self._log_start_to_note()
+                self._checkpoint_store.note_offsets(start, self.recovery_point)
+
+    def _note_high_watermark(self, checkpoints: OwnedCheckpoints) -> None:
+        """Give the high watermark to the checkpoints of the log directory [MGR-47].
+
+        Under the append lock, as above. That of a log without replicas is its end.
+        """
+        with self._append_lock:
+            if self._offsets.replicated and self._has_own_name():
+                checkpoints.note_high_watermark(self.topic_partition, self.high_watermark)
+
+    def _take_high_watermark(self, checkpoints: OwnedCheckpoints) -> None:
+        """Begin at the high watermark of the checkpoint, where the log still has it [CKP-12]."""
+        if self._offsets.replicated:
+            try:
+                known = checkpoints.offset(HIGH_WATERMARK_CHECKPOINT, self.topic_partition)
+            except UNREADABLE as error:
+                _log.warning("%s begins at its log start: %s", self.path, error.message)
+            else:
+                if known is not None:
+                    self.update_high_watermark(known)
+
+    def _has_own_name(self) -> bool:
+        """Whether the log is open, and its directory is that of a live partition."""
+        is_own_name = self.path.endswith(f"/{directory_name(self.topic_partition)}")
+        return is_own_name and not self.closed
+
+    def _log_start_to_note(self) -> int:
+        """Return the log start; 0 in Kafka's profile where the first segment says it [MGR-46]."""
+        is_shown = self.log_start_offset <= self._local_log.segments.first_segment.base_offset
+        if self.profile is Profile.KAFKA and is_shown and self._remote.tier is None:
+            return 0
+        return self.log_start_offset
+
+    def _flush_if_late(self, now_ms: int) -> None:
+        """Flush where ``flush.ms`` have passed since the last flush [MGR-40].
+
+        For the manager in Kafka's profile. In the safe profile the log has its own timer.
+        """
+        flusher, flush_ms = self._flusher, self.config.flush_ms
+        if isinstance(flusher, KafkaFlusher) and now_ms - flusher.last_flush_ms >= flush_ms:
+            self.flush()
 
     @property
     def retention_size_in_percent(self) -> int:
@@ -1779,6 +1821,7 @@ class UnifiedLog(Log):
             self._flusher.flush_log(force_active_segment=True)
         self._take_last_snapshot()
         data_end = active.read_next_offset()[0] if is_safe else self.log_end_offset
+        log_start_to_note = self._log_start_to_note()
         size = active.size_bytes
         sizes = local_log.segments.size_in_bytes
         local_log.close(unlink=is_safe)
@@ -1799,6 +1842,8 @@ class UnifiedLog(Log):
         self._flusher.end()  # no flush that came just before writes a recovery point beside this
         self._access.require_not_failed()  # nor a log beside it, meanwhile [LOC-27]
         self._checkpoint_store.mark_clean(self.log_start_offset, marker)
+        if not is_safe:
+            self._checkpoint_store.note_owned_close(log_start_to_note, data_end)
 
     def _is_as_found(self) -> bool:
         """Whether the log is as a clean stop has left it, and no close has to say so [DUR-24].

@@ -124,6 +124,7 @@ class CurrentLogs:
         )
         with self._failures.guard(log_dir):
             log = cast("UnifiedLog", open_partition(path, options, log_environment))
+            log._take_high_watermark(self._owned.checkpoints)  # noqa: SLF001 - asked by its manager
         watched.watch(log)
         self._owned.note_opened(topic_partition)
         return log

@@ -148,7 +148,7 @@ class LogManager:
             refuse_partition_directory(self._directory)
             if not read_only:
                 with hint_at_read_only():
-                    self._owned = OwnedLogDirectory(self._directory)
+                    self._owned = OwnedLogDirectory(self._directory, self._options.profile)
         except BaseException:
             self._release()
             raise
@@ -160,6 +160,7 @@ class LogManager:
                 self._owned.checkpoints,
                 self._options,
                 self.log,
+                lambda: self._logs.all_writable(),  # noqa: PLW0108 - made below
                 self._check_writable,
                 self._remove_deleted,
             )
@@ -545,6 +546,7 @@ class LogManager:
             return
         if self._maintenance is not None and self._owned is not None:
             self._maintenance.stop()
+            self._maintenance.note_high_watermarks()
             self._owned.checkpoints.gather()
         if not pending.close():
             return  # one still writes: the next close does the rest

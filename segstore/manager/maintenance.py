@@ -6,8 +6,8 @@ the embedder has asked for them. Each log decides what it deletes, syncs and unl
 THREADS  A pass holds `_passing`, a job its own lock; under these come the manager's lock and those
 of the logs. What a log tells is noted without a lock.
 
-Source: [MGR-30, MGR-32, MGR-33, MGR-37, MGR-45, MGR-46, DUR-131], Kafka ``LogManager.startup``;
-DESIGN D18.
+Source: [MGR-30…MGR-33, MGR-35, MGR-37, MGR-40, MGR-45…MGR-47, DUR-131], Kafka
+``LogManager.startup``; DESIGN D18.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from segstore._core import AppendLock
 from segstore.config.broker_keys import BROKER_KEYS
 from segstore.errors import ClosedError
+from segstore.log.files.checkpoints import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
+from segstore.log.files.profile import Profile
 from segstore.manager.maintenance_report import FailedTask, Findings
 from segstore.manager.retention_schedule import RetentionSchedule, retry_delay_ms
 from segstore.manager.task_pool import MAX_THREADS, Clock, TaskPool
@@ -54,26 +60,36 @@ class MaintenanceIntervals(NamedTuple):
     ----------
     retention_ms : int
         Kafka's ``log.retention.check.interval.ms``.
-    checkpoints_ms : int
-        Kafka's ``log.flush.offset.checkpoint.interval.ms``, and that of the log starts.
+    recovery_points_ms : int
+        Kafka's ``log.flush.offset.checkpoint.interval.ms``.
+    log_starts_ms : int
+        Kafka's ``log.flush.start.offset.checkpoint.interval.ms``.
     initial_delay_ms : int
         Threads begin so long after the open: ``log.initial.task.delay.ms``.
+    high_watermarks_ms : int
+        Kafka's ``replica.high.watermark.checkpoint.interval.ms``.
+    flushes_ms : int
+        Kafka's ``log.flush.scheduler.interval.ms``. In the safe profile each log has its own timer.
     """
 
     retention_ms: int = _default_ms("log.retention.check.interval.ms")
-    checkpoints_ms: int = _default_ms("log.flush.offset.checkpoint.interval.ms")
+    recovery_points_ms: int = _default_ms("log.flush.offset.checkpoint.interval.ms")
+    log_starts_ms: int = _default_ms("log.flush.start.offset.checkpoint.interval.ms")
     initial_delay_ms: int = _default_ms("log.initial.task.delay.ms")
+    high_watermarks_ms: int = _default_ms("replica.high.watermark.checkpoint.interval.ms")
+    flushes_ms: int = _default_ms("log.flush.scheduler.interval.ms")
 
     @classmethod
     def of_broker(cls, config: BrokerConfig) -> MaintenanceIntervals:
-        """Return those of a broker's settings; the two checkpoints are written together."""
+        """Return those of a broker's settings."""
         values = config.values
-        recovery_points = values["log.flush.offset.checkpoint.interval.ms"]
-        log_starts = values["log.flush.start.offset.checkpoint.interval.ms"]
         return cls(
             values["log.retention.check.interval.ms"],
-            max(1, min(recovery_points, log_starts)),
+            max(1, values["log.flush.offset.checkpoint.interval.ms"]),
+            max(1, values["log.flush.start.offset.checkpoint.interval.ms"]),
             values["log.initial.task.delay.ms"],
+            max(1, values["replica.high.watermark.checkpoint.interval.ms"]),
+            max(1, values["log.flush.scheduler.interval.ms"]),
         )
 
 
@@ -156,6 +172,8 @@ class Maintenance:
         What it was opened with.
     open_log : callable
         Returns the log of a topic and a partition's number; opens it where it is not open.
+    open_logs : callable
+        Returns the logs that are open.
     check : callable
         Raises where nothing may be written: after a failure of the disk, or a close.
     remove_deleted : callable
@@ -174,6 +192,7 @@ class Maintenance:
         checkpoints: OwnedCheckpoints,
         options: OpenOptions,
         open_log: Callable[[str, int], UnifiedLog],
+        open_logs: Callable[[], list[UnifiedLog]],
         check: Callable[[], None],
         remove_deleted: Callable[[int], list[str]],
         *,
@@ -194,11 +213,21 @@ class Maintenance:
             directory, listing, options, open_log, intervals.retention_ms
         )
         now_ms = self._clock.now_ms()
-        self._jobs = (
-            _Job("retention", intervals.retention_ms, now_ms, self._run_retention),
-            _Job("checkpoints", intervals.checkpoints_ms, now_ms, self._write_checkpoints),
-            _Job("deleted partitions", intervals.checkpoints_ms, now_ms, self._remove_directories),
-        )
+        self._open_logs = open_logs
+        self._is_kafka = options.profile is Profile.KAFKA
+        runs = [
+            ("retention", intervals.retention_ms, self._run_retention),
+            ("recovery points", intervals.recovery_points_ms, self._write_recovery_points),
+            ("log starts", intervals.log_starts_ms, self._write_log_starts),
+            ("deleted partitions", intervals.recovery_points_ms, self._remove_directories),
+        ]
+        if self._is_kafka:
+            runs.insert(1, ("flushes", intervals.flushes_ms, self._flush_late))
+        if options.replicated:
+            runs.append(
+                ("high watermarks", intervals.high_watermarks_ms, self._write_high_watermarks)
+            )
+        self._jobs = tuple(_Job(name, interval, now_ms, run) for name, interval, run in runs)
 
     def watched(self, topic_partition: TopicPartition) -> WatchedLog:
         """Return what a log gets that is about to be opened."""
@@ -257,9 +286,47 @@ class Maintenance:
     def _run_retention(self, now_ms: int | None, findings: Findings) -> None:
         self._schedule.run(now_ms, findings, self._has_ended)
 
-    def _write_checkpoints(self, now_ms: int | None, findings: Findings) -> None:
-        """Write recovery points and log starts of logs where they changed [MGR-45, MGR-46]."""
+    def _flush_late(self, now_ms: int | None, findings: Findings) -> None:
+        """Flush logs whose ``flush.ms`` have passed; one that fails stops no other [MGR-40]."""
+        now = self._clock.now_ms() if now_ms is None else now_ms
+        for log in self._open_logs():
+            try:
+                log._flush_if_late(now)  # noqa: SLF001 - asked by its manager
+            except ClosedError:
+                continue
+            except Exception as error:  # noqa: BLE001 - one log stops no other [DUR-131]
+                failed = FailedTask("flushes", log.topic_partition, error, 1, None)
+                findings.failed.append(failed)
+                _log.warning("%s: %s", self._path, failed)
+
+    def _write_recovery_points(self, now_ms: int | None, findings: Findings) -> None:
+        """Write the file of recovery points, where they changed [MGR-45]."""
         del now_ms
+        self._note_checkpoints()
+        findings.checkpoints += self._checkpoints.write((RECOVERY_POINT_CHECKPOINT,))
+
+    def _write_log_starts(self, now_ms: int | None, findings: Findings) -> None:
+        """Write the file of log starts, where they changed [MGR-46]."""
+        del now_ms
+        self._note_checkpoints()
+        findings.checkpoints += self._checkpoints.write((LOG_START_OFFSET_CHECKPOINT,))
+
+    def _write_high_watermarks(self, now_ms: int | None, findings: Findings) -> None:
+        """Write the file of high watermarks, where they changed [MGR-47]."""
+        del now_ms
+        self.note_high_watermarks()
+        findings.checkpoints += self._checkpoints.write((HIGH_WATERMARK_CHECKPOINT,))
+
+    def note_high_watermarks(self) -> None:
+        """Let the high watermarks of replicated logs wait for a write of the checkpoints."""
+        for log in self._open_logs():
+            log._note_high_watermark(self._checkpoints)  # noqa: SLF001 - asked by its manager
+
+    def _note_checkpoints(self) -> None:
+        """Ask the logs where recovery point or log start changed; a broker asks all."""
+        if self._is_kafka:
+            for one in self._open_logs():
+                one._note_checkpoints()  # noqa: SLF001 - asked by its manager
         while self._noted and not self._is_over:
             topic_partition, watched = self._noted.popitem()
             log = watched.log
@@ -269,7 +336,6 @@ class Maintenance:
                 except BaseException:
                     self._noted[topic_partition] = watched
                     raise
-        findings.checkpoints += self._checkpoints.write()
 
     def _remove_directories(self, now_ms: int | None, findings: Findings) -> None:
         """Remove the directories of deleted partitions whose delay is over [MGR-66, MGR-67]."""

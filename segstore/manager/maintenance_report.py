@@ -33,7 +33,8 @@ class FailedTask(NamedTuple):
     Attributes
     ----------
     task : str
-        ``retention``, ``checkpoints``, ``deleted partitions``, or the name of a log's own task.
+        ``retention``, ``flushes``, ``recovery points``, ``log starts``, ``high watermarks``,
+        ``deleted partitions``, or the name of a log's own task.
     topic_partition : TopicPartition or None
         The log that it was for; None = the whole directory.
     error : Exception

@@ -22,6 +22,7 @@ from segstore.log.files.clean_shutdown_file_handler import (
     CleanShutdownFileHandler,
 )
 from segstore.log.files.log_directory_checkpoints import OwnedCheckpoints
+from segstore.log.files.profile import Profile
 from segstore.manager.partition_directories import (
     has_unopened_logs,
     list_partition_directories,
@@ -42,6 +43,8 @@ class OwnedLogDirectory:
     ----------
     directory : Directory
         Locked first: what decides a write is read after that.
+    profile : Profile
+        With Kafka's, marker and checkpoints are written as a broker writes them.
 
     Attributes
     ----------
@@ -56,10 +59,11 @@ class OwnedLogDirectory:
         A broker or another manager holds the directory, or somebody one of its partitions.
     """
 
-    def __init__(self, directory: Directory) -> None:
+    def __init__(self, directory: Directory, profile: Profile = Profile.SAFE) -> None:
         self._directory = directory
         self._marker = CleanShutdownFileHandler(directory)
-        self.checkpoints = OwnedCheckpoints(directory)
+        self.checkpoints = OwnedCheckpoints(directory, profile)
+        self._profile = profile
         self._opened: set[TopicPartition] = set()
         try:
             self._lock = directory.lock(LOCK, exclusive=True)
@@ -76,11 +80,14 @@ class OwnedLogDirectory:
             # a log that is opened alone later merges its line where the files exist
             for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
                 if not directory.exists(name):
-                    content = format_offset_checkpoint({})
+                    is_kafka = profile is Profile.KAFKA
+                    content = b"" if is_kafka else format_offset_checkpoint({})  # [CKP-3]
                     with suppress(DiskFullError):  # who is to make room must get in [DUR-30]
                         directory.write_file_atomically(
                             name, content, FileBarrier.SHARED_CHECKPOINT
                         )
+            if profile is Profile.KAFKA:
+                self._marker.delete()  # [MGR-16] also where no log changes
         except BaseException:
             self.release()
             raise
@@ -125,8 +132,14 @@ class OwnedLogDirectory:
         if self._marker.exists and broker_epoch == NO_BROKER_EPOCH:
             return
         asked = self.checkpoints.changed if self._was_clean else self._opened
-        if all(was_closed_cleanly(self._directory, key) for key in asked & here):
+        if all(self._was_closed_cleanly(key) for key in asked & here):
             self._marker.write(broker_epoch)
+
+    def _was_closed_cleanly(self, topic_partition: TopicPartition) -> bool:
+        """Whether its last writer closed a log; in the safe profile its own marker says so."""
+        if self._profile is Profile.KAFKA:
+            return topic_partition in self.checkpoints.closed
+        return was_closed_cleanly(self._directory, topic_partition)
 
     def unmark(self) -> None:
         """Remove a marker that still stands: the disk has failed, or a log could not be closed."""

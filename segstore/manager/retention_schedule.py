@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from segstore.errors import ClosedError, LogNotFoundError, UnknownTopicOrPartitionError
 from segstore.log.files.topics_file import TOPICS_FILE, read_topics
 from segstore.manager.maintenance_report import FailedTask, SegmentDeletion
-from segstore.manager.topic_limits import is_limited, limits_of_topic
+from segstore.manager.topic_limits import is_left_to_compaction, is_limited, limits_of_topic
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -140,7 +140,10 @@ class RetentionSchedule:
         deleted: list[DeletedSegment] = []
         try:
             log = self._open_log(*topic_partition)
-            next_ms = log._run_retention(deleted, now_ms)  # noqa: SLF001 - asked by its manager
+            if is_left_to_compaction(log.config, log.profile):
+                next_ms = None
+            else:
+                next_ms = log._run_retention(deleted, now_ms)  # noqa: SLF001 - asked by its manager
         except (UnknownTopicOrPartitionError, LogNotFoundError):
             next_ms = None  # it was removed: the listing says so, or will
         except ClosedError:  # by its user, or with the directory
@@ -181,7 +184,10 @@ class RetentionSchedule:
             for number in numbers:
                 topic_partition = TopicPartition(topic, number)
                 known.add(topic_partition)
-                if is_limited(config) and (is_new or topic_partition not in self._known):
+                is_due = is_limited(config) and not is_left_to_compaction(
+                    config, self._options.profile
+                )
+                if is_due and (is_new or topic_partition not in self._known):
                     self._put(topic_partition, 0)
         for gone in self._known - known:
             self._put(gone, None)

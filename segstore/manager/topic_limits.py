@@ -55,9 +55,13 @@ def config_of_topic(options: OpenOptions, properties: Mapping[str, str] | None) 
     return config
 
 
+def is_left_to_compaction(config: LogConfig, profile: Profile) -> bool:
+    """Whether retention leaves a log to the cleaner: a broker's cleaner deletes there [RTN-1]."""
+    return profile is Profile.KAFKA and "compact" in config.cleanup_policies
+
+
 def is_limited(config: LogConfig) -> bool:
-    """Whether retention deletes by size or by age, and is not left to compaction [RTN-1]."""
-    policies = config.cleanup_policies
+    """Whether retention deletes by size or by age [RTN-2]."""
     has_age = config.retention_ms is not None and config.retention_ms >= 0
     has_limit = has_age or config.retention_bytes >= 0
-    return "compact" not in policies and "delete" in policies and has_limit
+    return "delete" in config.cleanup_policies and has_limit

@@ -1,8 +1,8 @@
 """Scripts over a whole `LogManager`, run with one manager for each log directory.
 
 What is not built yet ends a script, by name: see `NotYetError`. Until then, results, errors, logs,
-settings and the files of the partitions are compared. The checkpoints of the log directories are
-given to each start as Kafka left them, since no task writes them yet.
+settings, the files of the partitions and the checkpoints of the log directories are compared. High
+watermarks begin at the log start: in a broker the replica layer keeps them, and no script has one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ import pytest
 import segstore
 from segstore.config.log_config import LogConfig
 from segstore.errors import IllegalStateError, LogLockedError
+from segstore.log.files.checkpoints import (
+    CLEAN_SHUTDOWN_MARKER,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
 from segstore.log.files.partition_directory import (
     directory_name,
     has_unique_id,
@@ -32,14 +38,14 @@ from segstore.log.files.topics_file import TopicEntry, TopicState
 from segstore.log.log_opener import open_partition
 from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.manager import current_logs
-from segstore.number_limits import MAX_LONG
+from segstore.manager.maintenance_report import Findings
 from segstore.types import TopicPartition
 from tests.kits.directory_files import content
 from tests.kits.mock_time import MockTime
 from tests.vectors.log_script import describe_append
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from segstore import LogManager, UnifiedLog
@@ -47,29 +53,17 @@ if TYPE_CHECKING:
     from segstore.log.open_options import OpenOptions
     from tests.vectors.vector_files import Case
 
-CHECKPOINT_FILES: Final = (
-    "recovery-point-offset-checkpoint",
-    "log-start-offset-checkpoint",
-    "cleaner-offset-checkpoint",
-    ".kafka_cleanshutdown",
-)
-TASKS: Final = {
-    "kafka-log-retention": "retain",
-    "kafka-delete-logs": "delete_logs",
-}
-"""Tasks that a script does by what there is for them; others only write checkpoints."""
+CHECKPOINT_FILES: Final = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 PASSED_OVER: Final = {
     "abort_and_pause_cleaning",
     "abort_cleaning",
-    "checkpoint_log_recovery_offsets",
-    "checkpoint_log_start_offsets",
     "is_log_dir_online",
     "maybe_update_preferred_log_dir",
     "next_log_dirs",
     "resume_cleaning",
     "update_cordoned_log_dirs",
 }
-"""Where Kafka puts a log is taken from its answer; there is no cleaner, and no checkpoint task."""
+"""Where Kafka puts a log is taken from its answer; there is no cleaner."""
 _NUMBERED = re.compile(r"\.<\d+>-(delete|stray|future)")
 _RANDOM = re.compile(r"\.[0-9a-f]{32}-(delete|stray|future)")
 
@@ -86,7 +80,7 @@ class ManagerScript:
     """Managers that are driven by the operations of one case."""
 
     def __init__(self, case: Case, root: Path) -> None:
-        config = case["config"]
+        config = self.config = case["config"]
         self.root = root
         self.dirs: list[str] = config["log_dirs"]
         self.defaults: dict[str, str] = dict(config["default_log_config"])
@@ -98,7 +92,6 @@ class ManagerScript:
         self.max_transaction_timeout_ms = config["max_transaction_timeout_ms"]
         self.managers: dict[str, LogManager] = {}
         self.logs: dict[TopicPartition, UnifiedLog] = {}
-        self.checkpoints: dict[str, str | None] = {}
         self.queued: dict[str, int] = {}
         for name in self.dirs:
             (root / name).mkdir(parents=True, exist_ok=True)
@@ -135,12 +128,12 @@ class ManagerScript:
             raise NotYetError("offline directories")
         if "error" in operation:
             raise NotYetError("a start that Kafka refuses")
-        self._give_checkpoints()
         for name in self.dirs:
             if any(has_unique_id(path.name) for path in (self.root / name).iterdir()):
                 raise NotYetError("directories that are deleted, stray or moved, at a start")
         with self._opening():
             for name in self.dirs:
+                (self.root / name / HIGH_WATERMARK_CHECKPOINT).unlink(missing_ok=True)
                 self.managers[name] = self._open(name)
                 for path in sorted((self.root / name).iterdir()):
                     if path.is_dir() and is_partition_directory_name(path.name):
@@ -149,14 +142,28 @@ class ManagerScript:
                         self._open_log(
                             name, partition, self._given(operation, partition, is_known=is_known)
                         )
+        self._schedule_tasks()
 
-    def _give_checkpoints(self) -> None:
-        for name, text in self.checkpoints.items():
-            path = self.root / name
-            if text is None:
-                path.unlink(missing_ok=True)
-            elif path.is_file() or not path.exists():
-                path.write_text(f"{text}\n" if text and "{" not in text else text)
+    def _schedule_tasks(self) -> None:
+        """Let the tasks that a manager has for all its logs run when Kafka's do [MGR-27]."""
+        for name, task in (
+            ("retention_check_ms", self.retain),
+            ("flush_check_ms", lambda: self._run_job("flushes")),
+            ("recovery_point_checkpoint_ms", lambda: self._run_job("recovery points")),
+            ("log_start_offset_checkpoint_ms", lambda: self._run_job("log starts")),
+        ):
+            first_ms = self.config["initial_task_delay_ms"]
+            tasks = self.time.scheduler(name, None)
+            tasks.repeat(task, self.config[name] / 1000, first_seconds=first_ms / 1000)
+
+    def _run_job(self, name: str, log_dirs: Iterable[str] | None = None) -> None:
+        findings = Findings()
+        for log_dir in self.managers if log_dirs is None else log_dirs:
+            maintenance = self.managers[log_dir]._maintenance
+            assert maintenance is not None
+            job = next(one for one in maintenance._jobs if one.name == name)
+            job.run(self.time.now_ms, findings)
+        assert not findings.failed
 
     def _open(self, name: str) -> LogManager:
         return segstore.open_dir(
@@ -219,8 +226,6 @@ class ManagerScript:
     def do_shutdown(self, operation: Case) -> None:
         if "error" in operation:
             raise NotYetError("offline directories")
-        for log in self.logs.values():
-            log.flush(force_active_segment=True)  # [MGR-50] as the shutdown of a broker does
         for manager in self.managers.values():
             manager.close(operation["broker_epoch"])
         self._end()
@@ -272,7 +277,15 @@ class ManagerScript:
         partition = _partition(operation)
         if partition not in self.logs:
             return None
+        log_dir = self._dir_of(self.logs[partition])
+        there = [self.root / log_dir / name for name in CHECKPOINT_FILES]
+        contents = [path.read_bytes() for path in there]
         self._delete(partition)
+        if operation["checkpoint"]:
+            self._write_checkpoints(log_dir)
+        else:  # Kafka leaves the lines of a partition that is gone
+            for path, found in zip(there, contents, strict=True):
+                path.write_bytes(found)
         return operation["result"]
 
     def do_async_delete_many(self, operation: Case) -> None:
@@ -280,14 +293,19 @@ class ManagerScript:
             raise NotYetError("offline directories")
         if operation["stray"]:
             raise NotYetError("stray directories")
-        for topic, number in operation["partitions"]:
-            if TopicPartition(topic, number) in self.logs:
-                self._delete(TopicPartition(topic, number))
+        partitions = [TopicPartition(*one) for one in operation["partitions"]]
+        log_dirs = [self._delete(one) for one in partitions if one in self.logs]
+        self._write_checkpoints(*log_dirs)
 
-    def _delete(self, partition: TopicPartition) -> None:
-        log = self.logs.pop(partition)
-        log_dir = log.path.rpartition("/")[0].rpartition("/")[2]
+    def _delete(self, partition: TopicPartition) -> str:
+        log_dir = self._dir_of(self.logs.pop(partition))
         self.managers[log_dir].delete_partition(*partition)
+        return log_dir
+
+    def _write_checkpoints(self, *log_dirs: str) -> None:
+        """[MGR-63, MGR-65] As a broker does after a deletion."""
+        self._run_job("recovery points", log_dirs)
+        self._run_job("log starts", log_dirs)
 
     def do_update_topic_config(self, operation: Case) -> None:
         topic = operation["topic"]
@@ -335,26 +353,33 @@ class ManagerScript:
     def do_truncate_to(self, operation: Case) -> None:
         for name, offset in operation["offsets"].items():
             log = self.logs.get(parse_directory_name(name))
-            if log is not None:
-                log.truncate_to(offset)
+            if log is not None and log.truncate_to(offset):
+                self._run_job("recovery points", [self._dir_of(log)])  # [MGR-86]
+
+    @staticmethod
+    def _dir_of(log: UnifiedLog) -> str:
+        return log.path.split("/")[-2]
+
+    def do_checkpoint_log_recovery_offsets(self, _: Case) -> None:
+        self._run_job("recovery points")
+
+    def do_checkpoint_log_start_offsets(self, _: Case) -> None:
+        self._run_job("log starts")
 
     def do_truncate_fully_and_start_at(self, operation: Case) -> None:
         log_start = operation.get("log_start_offset")
-        self.log_of(operation).truncate_fully_and_start_at(operation["offset"], log_start)
+        log = self.log_of(operation)
+        log.truncate_fully_and_start_at(operation["offset"], log_start)
+        self._run_job("recovery points", [self._dir_of(log)])  # [MGR-87]
 
     # ---- time ------------------------------------------------------------------------------------
 
     def do_advance_time(self, operation: Case) -> int:
         if operation.get("task_errors"):
             raise NotYetError("tasks that fail")
-        tasks = operation.get("tasks_run", {})
-        configs = [log.config for log in self.logs.values()]
-        if "kafka-log-flusher" in tasks and any(one.flush_ms != MAX_LONG for one in configs):
-            raise NotYetError("the flusher task")
         self.time.sleep(operation["ms"])
-        for task, method in TASKS.items():
-            if task in tasks:
-                getattr(self, method)()
+        if "kafka-delete-logs" in operation.get("tasks_run", {}):
+            self.delete_logs()
         return self.time.now_ms
 
     def retain(self) -> None:
@@ -434,7 +459,6 @@ class ManagerScript:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-        self.checkpoints.pop(operation["path"], None)
 
     # ---- what can be seen ------------------------------------------------------------------------
 
@@ -450,8 +474,20 @@ class ManagerScript:
                 "log_end_offset": log.log_end_offset,
                 "high_watermark": log.high_watermark,
                 "recovery_point": log.recovery_point,
+                "last_flush_time": log._flusher.last_flush_ms,  # type: ignore[union-attr]
                 "segments": [[one.base_offset, one.size_bytes] for one in log.segments()],
             }
+        return found
+
+    def describe_checkpoints(self) -> dict[str, str]:
+        """Return the text of the checkpoints of log directories, as the vectors have it."""
+        found = {}
+        for name in self.dirs:
+            for file in (*CHECKPOINT_FILES, CLEAN_SHUTDOWN_MARKER):
+                path = self.root / name / file
+                if path.is_file():
+                    lines = path.read_text().splitlines()
+                    found[f"{name}/{file}"] = "\n".join([*lines[:2], *sorted(lines[2:])])
         return found
 
     def describe_files(self) -> dict[str, int]:

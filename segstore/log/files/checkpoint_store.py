@@ -16,6 +16,7 @@ from segstore._core import Barrier, FileBarrier
 from segstore.errors import DiskFullError, LogNotFoundError, SegstoreError
 from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
+    HIGH_WATERMARK_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     MAX_CHECKPOINT_BYTES,
@@ -345,6 +346,7 @@ class CheckpointStore:
         name, home = RECOVERY_POINT_CHECKPOINT, self._home
         if self._is_safe:
             self._lower_above(name, offset)
+            self._lower_above(HIGH_WATERMARK_CHECKPOINT, offset)
             return
         self._lower(name, offset)
         if home is not None and (self._offset(home, name, []) or 0) > offset:
@@ -383,8 +385,8 @@ class CheckpointStore:
 
     @property
     def takes_marks(self) -> bool:
-        """Whether a clean stop is written down at all."""
-        return self._home is not None
+        """Whether a clean stop is written down at all: here, or by the owner of the directory."""
+        return self._home is not None or (self._above is not None and self._above.is_owned)
 
     def mark_clean(self, log_start_offset: int, marker: CleanShutdownMarker) -> None:
         """Write the checkpoints, merge them into the log directory's, then the marker, last.
@@ -394,11 +396,13 @@ class CheckpointStore:
         Everything else is closed and on stable storage.
         """
         home = self._home
-        if home is None:
+        if not self.takes_marks:
             return
         if not self._is_safe:
             # Kafka's last snapshot has no durable name yet [CLO-1]
             self.directory.sync(Barrier.CLOSED_NAMES)
+        if home is None:
+            return
         if not self._says_so(home, RECOVERY_POINT_CHECKPOINT, marker.log_end_offset):
             self.write_recovery_point(marker.log_end_offset)
         if log_start_offset > 0 or home.exists(LOG_START_OFFSET_CHECKPOINT):
@@ -414,6 +418,11 @@ class CheckpointStore:
         """
         if self._above is not None:
             self._above.note_close(self.topic_partition, log_start_offset, log_end_offset)
+
+    def note_owned_close(self, log_start_offset: int, log_end_offset: int) -> None:
+        """As `note_close`, where the log directory has an owner: that of Kafka's profile."""
+        if self._above is not None and self._above.is_owned:
+            self.note_close(log_start_offset, log_end_offset)
 
     def note_offsets(self, log_start_offset: int, recovery_point: int) -> None:
         """Let the lines of the log directory say so at its owner's next write [MGR-45, MGR-46]."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
 LOG_STATE: Final = ".segstore"

@@ -1,8 +1,8 @@
-"""Recovery points and log starts of all logs of a log directory [DUR-21, DUR-65, CKP-10].
+"""Recovery points, log starts, high watermarks of all logs of a log directory [DUR-21, DUR-65].
 
-The two files are a broker's: one line for each log. A log that is opened alone merges its line when
-it closes, under a lock that keeps its siblings apart. Who owns the log directory keeps the lines of
-the logs that it closes.
+The files are a broker's: one line for each log [CKP-10…CKP-12]. A log that is opened alone merges
+its line when it closes, under a lock that keeps its siblings apart. Who owns the log directory
+keeps the lines of the logs that it closes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from segstore._core import AppendLock, FileBarrier
 from segstore.errors import LogLockedError, SegstoreError
 from segstore.log.files.checkpoints import (
+    HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     UNREADABLE,
@@ -27,15 +28,24 @@ from segstore.log.files.checkpoints import (
 )
 from segstore.log.files.clean_shutdown_file_handler import CleanShutdownFileHandler
 from segstore.log.files.kept_aside import keep_aside
+from segstore.log.files.partition_directory import (
+    is_partition_directory_name,
+    parse_directory_name,
+)
+from segstore.log.files.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from segstore._core import Directory
     from segstore.types import TopicPartition
 
-_NAMES: Final = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
+CHECKPOINTS: Final = (
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+)
 
 MERGE_LOCK: Final = ".segstore.lock"
 _ATTEMPTS: Final = 500
@@ -68,13 +78,20 @@ def merge_lock(parent: Directory) -> Iterator[None]:
 
 
 class LogDirectoryCheckpoints:
-    """The two files as one log sees them that has no other log beside it.
+    """The files as one log sees them that has no other log beside it.
 
     Parameters
     ----------
     directory : Directory
         The log directory.
+
+    Attributes
+    ----------
+    is_owned : bool
+        Whether the lines of all logs are kept here, also those of Kafka's profile.
     """
+
+    is_owned = False
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
@@ -125,7 +142,7 @@ class LogDirectoryCheckpoints:
 
     def has_lines_of(self, topic_partition: TopicPartition) -> bool:
         """Whether one of the files has a line of a partition."""
-        return any(topic_partition in (self._lines(name) or ()) for name in _NAMES)
+        return any(topic_partition in (self._lines(name) or ()) for name in CHECKPOINTS)
 
     def forget(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Remove the lines of partitions that are no more, on stable storage [DUR-121].
@@ -133,7 +150,7 @@ class LogDirectoryCheckpoints:
         The caller keeps everybody else from writing the files.
         """
         gone = set(topic_partitions)
-        for name in _NAMES:
+        for name in CHECKPOINTS:
             offsets = self._lines(name)
             if offsets is not None and not gone.isdisjoint(offsets):
                 self._put(name, {one: kept for one, kept in offsets.items() if one not in gone})
@@ -161,7 +178,7 @@ class LogDirectoryCheckpoints:
 
 
 class OwnedCheckpoints(LogDirectoryCheckpoints):
-    """The two files of a log directory whose ``.lock`` is held: nobody else writes them.
+    """The files of a log directory whose ``.lock`` is held: nobody else writes them.
 
     They are read at the first use. Recovery points of logs that were closed wait in memory for
     `write`, which comes before the directory's clean marker: a process that is killed before leaves
@@ -169,15 +186,33 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
     when its log is closed, or a broker would bring deleted records back. `gather` makes those wait
     too, for an owner that closes all logs now: to write a file of all lines for each is quadratic.
 
+    In Kafka's profile, a write is a broker's: it has the lines of all logs that are in the
+    directory, and of no other, whether they have changed or not [MGR-45, MGR-46, MGR-48]. A log
+    start that its first segment shows has no line. Logs that are not open keep their lines in both
+    profiles [DUR-123].
+
+    Parameters
+    ----------
+    directory : Directory
+        The log directory.
+    profile : Profile
+        That of its logs.
+
     Attributes
     ----------
     changed : set of TopicPartition
         Logs that have begun to change since the directory was taken.
+    closed : set of TopicPartition
+        In Kafka's profile, logs that were flushed and closed since they last began to change.
     """
 
-    def __init__(self, directory: Directory) -> None:
+    is_owned = True
+
+    def __init__(self, directory: Directory, profile: Profile = Profile.SAFE) -> None:
         super().__init__(directory)
         self.changed: set[TopicPartition] = set()
+        self.closed: set[TopicPartition] = set()
+        self._is_safe = profile is Profile.SAFE
         self._known: dict[str, dict[TopicPartition, int] | SegstoreError] = {}
         self._unreadable: dict[str, dict[TopicPartition, int]] = {}  # what they would say
         self._changed: set[str] = set()
@@ -194,6 +229,7 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         """See `LogDirectoryCheckpoints`; by the threads of all its logs."""
         with self._mutex:
             self.changed.add(topic_partition)
+            self.closed.discard(topic_partition)
             if not self._marker_is_gone:  # the directory is synced once, not for each log
                 super().begin_change(topic_partition)
                 self._marker_is_gone = True
@@ -207,6 +243,10 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         self, topic_partition: TopicPartition, log_start_offset: int, recovery_point: int
     ) -> None:
         """See `LogDirectoryCheckpoints`; what is not written here, `write` writes."""
+        if not self._is_safe:
+            self.note_offsets(topic_partition, log_start_offset, recovery_point)
+            self.closed.add(topic_partition)
+            return
         offsets = _by_file(log_start_offset, recovery_point)
         with self._mutex:
             for name, offset in offsets.items():
@@ -228,7 +268,9 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         offsets = self._lines(name)
         if offsets is None:
             return False
-        if offsets.get(topic_partition, 0) != offset:
+        if not self._is_safe and offset == 0 and name == LOG_START_OFFSET_CHECKPOINT:
+            offsets.pop(topic_partition, None)
+        elif not self._is_safe or offsets.get(topic_partition, 0) != offset:
             offsets[topic_partition] = offset
             self._changed.add(name)
         return True
@@ -242,13 +284,33 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         """From now on let all lines wait for `write`."""
         self._gathers = True
 
-    def write(self) -> list[str]:
-        """Bring the lines of logs that were closed or noted to stable storage; return the files."""
+    def note_high_watermark(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Let the line of a high watermark wait for `write` [MGR-47]."""
         with self._mutex:
-            written = sorted(self._changed)
+            self._note(HIGH_WATERMARK_CHECKPOINT, topic_partition, offset)
+
+    def write(self, names: Sequence[str] = CHECKPOINTS) -> list[str]:
+        """Bring the lines of logs that were closed or noted to stable storage; return the files.
+
+        Of *names*, in the safe profile, only files with other lines than before are written.
+        """
+        with self._mutex:
+            if not self._is_safe:
+                return self._write_all(names)
+            written = sorted(self._changed.intersection(names))
             for name in written:
                 self._put(name, self._offsets(name))
             return written
+
+    def _write_all(self, names: Sequence[str]) -> list[str]:
+        """Write files as a broker does; those that cannot be read are left as they are."""
+        found = self._directory.names(ordered=False)
+        there = {parse_directory_name(name) for name in found if is_partition_directory_name(name)}
+        written = [name for name in names if self._lines(name) is not None]
+        for name in written:
+            lines = self._offsets(name).items()
+            self._put(name, {one: offset for one, offset in lines if one in there})
+        return written
 
     def write_unreadable(self, all_logs: AbstractSet[TopicPartition]) -> None:
         """Write files that cannot be read again, where all logs of the directory were closed.

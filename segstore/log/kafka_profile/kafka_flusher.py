@@ -31,6 +31,8 @@ class KafkaFlusher:
     ----------
     recovery_point : int
         Everything below was flushed.
+    last_flush_ms : int
+        When a flush last moved it, or the log was opened [MGR-41].
     rounds : SyncRounds
         Nobody waits in them here.
     """
@@ -51,6 +53,7 @@ class KafkaFlusher:
         self._durability = durability
         self._background = background
         self._failure_mark = failure_mark
+        self.last_flush_ms = local_log.directory.wall_clock_ms()
 
     # ---- what is durable -------------------------------------------------------------------------
 
@@ -132,7 +135,9 @@ class KafkaFlusher:
                 self._failure_mark.require_not_failed()  # another flush may have, beside this one
                 if log.generation != generation:  # cut meanwhile: others may be there now
                     return self.recovery_point
-                self.recovery_point = max(self.recovery_point, offset)  # [LOC-17]
+                if offset > self.recovery_point:  # [LOC-17]
+                    self.recovery_point = offset
+                    self.last_flush_ms = log.directory.wall_clock_ms()
         return self.recovery_point
 
     def segment_was_sealed(self, segment: Segment, sync_snapshots: Callable[[], None]) -> None:

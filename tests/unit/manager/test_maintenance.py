@@ -18,13 +18,18 @@ from segstore.errors import (
     IllegalArgumentError,
     LogReadOnlyError,
 )
-from segstore.log.files.checkpoints import parse_offset_checkpoint
+from segstore.log.files.checkpoints import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    parse_offset_checkpoint,
+)
 from segstore.log.files.topics_file import TOPICS_FILE, format_topics, parse_topics
 from segstore.log.retention_plan import RetentionLimit
 from segstore.log.unified_log import UnifiedLog
 from segstore.manager import log_manager, maintenance
 from segstore.manager.maintenance import MaintenanceIntervals
-from segstore.types import TopicPartition
+from segstore.number_limits import MAX_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +70,12 @@ def write(log: UnifiedLog, count: int, timestamp: int) -> None:
 def deleted(report: MaintenanceReport) -> list[tuple[str, int, RetentionLimit]]:
     """(partition, base offset, limit) of each segment."""
     return [(str(tp), one.base_offset, one.limit) for tp, one in report.deleted]
+
+
+def lines(path: Path, name: str) -> dict[str, int]:
+    """The lines of a checkpoint of the log directory."""
+    found = parse_offset_checkpoint((path / name).read_bytes())
+    return {str(topic_partition): offset for topic_partition, offset in found.items()}
 
 
 def no_log_may_be_touched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,6 +268,23 @@ def test_a_setting_that_this_version_refuses_keeps_one_topic(tmp_path: Path, beg
         assert log.config.retention_ms is None
 
 
+@pytest.mark.parametrize(("profile", "log_start"), [("safe", 4), ("kafka", 0)])
+def test_a_log_that_is_compacted_too_is_deleted_by_age(
+    tmp_path: Path, begin: int, profile: str, log_start: int
+):
+    """[RTN-1, RTN-2, RTN-28] In Kafka's profile the cleaner does it, and there is none."""
+    with open_small(tmp_path, recovery=profile) as logs:
+        logs.create_topic("a", config={"cleanup.policy": "compact,delete", "retention.ms": HOUR})
+        logs.log("a", 0).append([(begin, b"k", b"x" * 30)])
+        for _ in range(3):
+            logs.log("a", 0).roll()
+            logs.log("a", 0).append([(begin, b"k", b"x" * 30)])
+        if profile == "kafka":
+            logs.log("a", 0).update_high_watermark(4)
+        assert logs.maintain(begin + 2 * HOUR).failed == ()
+        assert logs.log("a", 0).log_start_offset == log_start
+
+
 # ---- checkpoints, what logs do later -------------------------------------------------------------
 
 
@@ -274,17 +302,134 @@ def test_checkpoints_of_open_logs_are_written_when_they_changed(
         "log-start-offset-checkpoint",
         "recovery-point-offset-checkpoint",
     }
-
-    def lines(name: str) -> dict[TopicPartition, int]:
-        return dict(parse_offset_checkpoint((tmp_path / name).read_bytes()))
-
-    points = lines("recovery-point-offset-checkpoint")
-    assert points == {TopicPartition("a", 0): 4, TopicPartition("a", 1): 4}
-    assert lines("log-start-offset-checkpoint")[TopicPartition("a", 1)] == 2
+    assert lines(tmp_path, RECOVERY_POINT_CHECKPOINT) == {"a-0": 4, "a-1": 4}
+    assert lines(tmp_path, LOG_START_OFFSET_CHECKPOINT)["a-1"] == 2
     assert logs.maintain(begin + 2 * HOUR).checkpoints == ()
     logs.log("a", 1).truncate_to(3)
-    assert lines("recovery-point-offset-checkpoint")[TopicPartition("a", 1)] == 3
+    assert lines(tmp_path, RECOVERY_POINT_CHECKPOINT)["a-1"] == 3
     assert logs.maintain(begin + 3 * HOUR).checkpoints == ()
+
+
+def test_high_watermarks_survive_a_restart_and_a_kill(tmp_path: Path, begin: int):
+    """[CKP-12, MGR-35, MGR-47] Of replicated logs; a truncation lowers the line [DUR-16]."""
+    with open_small(tmp_path, replicated=True) as logs:
+        logs.create_topic("a", 2)
+        write(logs.log("a", 0), 5, begin)
+        logs.log("a", 0).update_high_watermark(4)
+        assert HIGH_WATERMARK_CHECKPOINT in logs.maintain(begin + MINUTE).checkpoints
+        assert lines(tmp_path, HIGH_WATERMARK_CHECKPOINT) == {"a-0": 4}
+        logs.log("a", 0).update_high_watermark(5)
+        assert logs.maintain(begin + MINUTE + 10_000).checkpoints == (HIGH_WATERMARK_CHECKPOINT,)
+        logs.log("a", 0).truncate_to(3)
+        assert lines(tmp_path, HIGH_WATERMARK_CHECKPOINT) == {"a-0": 3}
+        write(logs.log("a", 0), 2, begin)
+        logs.log("a", 0).update_high_watermark(4)
+    assert lines(tmp_path, HIGH_WATERMARK_CHECKPOINT) == {"a-0": 4}
+    with open_small(tmp_path, replicated=True) as logs:
+        assert (logs.log("a", 0).high_watermark, logs.log("a", 1).high_watermark) == (4, 0)
+        logs.delete_topic("a")
+        assert lines(tmp_path, HIGH_WATERMARK_CHECKPOINT) == {}
+
+
+def test_a_high_watermark_that_cannot_be_read_begins_at_the_log_start(
+    tmp_path: Path, begin: int, caplog
+):
+    """[CKP-6, CKP-12] The file is left as it is: it may have the lines of others."""
+    with open_small(tmp_path, replicated=True) as logs:
+        logs.create_topic("a")
+        write(logs.log("a", 0), 5, begin)
+    (tmp_path / HIGH_WATERMARK_CHECKPOINT).write_text("x\n")
+    with open_small(tmp_path, replicated=True) as logs:
+        assert logs.log("a", 0).high_watermark == 0
+        logs.log("a", 0).update_high_watermark(5)
+    assert "begins at its log start" in caplog.text
+    assert (tmp_path / HIGH_WATERMARK_CHECKPOINT).read_text() == "x\n"
+
+
+def test_a_directory_without_replicas_has_no_high_watermarks(
+    logs: LogManager, begin: int, tmp_path: Path
+):
+    """[MGR-47] The high watermark is the log end."""
+    logs.create_topic("a")
+    write(logs.log("a", 0), 5, begin)
+    logs.maintain(begin + HOUR)
+    logs.close()
+    assert not (tmp_path / HIGH_WATERMARK_CHECKPOINT).exists()
+
+
+def test_kafkas_profile_writes_checkpoints_as_a_broker(tmp_path: Path, begin: int):
+    """[MGR-45, MGR-46, MGR-48, MGR-52] Lines of all logs that are there, and the marker."""
+    marker = tmp_path / ".kafka_cleanshutdown"
+    with open_small(tmp_path, recovery="kafka") as logs:
+        logs.create_topic("a", 3)
+        for number in range(3):
+            write(logs.log("a", number), 4, begin)
+            logs.log("a", number).update_high_watermark(4)
+        logs.log("a", 0).flush()
+        logs.log("a", 0).maybe_increment_log_start_offset(2)
+        logs.log("a", 1).maybe_increment_log_start_offset(3)
+        logs.log("a", 1).delete_old_segments()  # the first segment says where it starts now
+        logs.maintain(begin + HOUR)
+        assert lines(tmp_path, LOG_START_OFFSET_CHECKPOINT) == {"a-0": 2}
+        points = lines(tmp_path, RECOVERY_POINT_CHECKPOINT)
+        assert points.keys() == {"a-0", "a-1", "a-2"}
+        assert points["a-0"] == 4
+        assert not marker.exists()
+    assert lines(tmp_path, RECOVERY_POINT_CHECKPOINT) == {"a-0": 4, "a-1": 4, "a-2": 4}
+    assert marker.exists()
+    with open_small(tmp_path, recovery="kafka") as logs:
+        assert not marker.exists()  # [MGR-16]
+        write(logs.log("a", 0), 1, begin)
+    assert marker.exists()
+    assert lines(tmp_path, RECOVERY_POINT_CHECKPOINT) == {"a-0": 5, "a-1": 4, "a-2": 4}
+
+
+def test_kafkas_profile_leaves_no_marker_for_a_log_that_was_not_flushed(tmp_path: Path, begin: int):
+    """[MGR-52, DUR-123] Closed quietly by its user, or in a directory that was not clean."""
+    marker = tmp_path / ".kafka_cleanshutdown"
+    with open_small(tmp_path, recovery="kafka") as logs:
+        logs.create_topic("a", 2)
+        write(logs.log("a", 0), 4, begin)
+        logs.log("a", 1)
+        logs.log("a", 0).close_quietly()
+    assert not marker.exists()
+    with open_small(tmp_path, recovery="kafka") as logs:
+        logs.log("a", 0)  # the other may need recovery yet
+    assert not marker.exists()
+    with open_small(tmp_path, recovery="kafka") as logs:
+        for number in range(2):
+            logs.log("a", number)
+    assert marker.exists()
+
+
+def test_kafkas_profile_flushes_logs_that_are_late(tmp_path: Path, begin: int, monkeypatch):
+    """[MGR-31, MGR-40] ``flush.ms`` of the topic; one that fails stops no other [DUR-131]."""
+    intervals = MaintenanceIntervals(flushes_ms=MINUTE)
+    made = maintenance.Maintenance
+    monkeypatch.setattr(
+        log_manager, "Maintenance", lambda *given: made(*given, intervals=intervals)
+    )
+    with open_small(tmp_path, recovery="kafka") as logs:
+        logs.create_topic("late", 2, config={"flush.ms": HOUR})
+        logs.create_topic("other")
+        late, failing, other = logs.log("late", 1), logs.log("late", 0), logs.log("other", 0)
+        for log in (late, failing, other):
+            write(log, 2, begin)
+        logs.maintain(begin + HOUR // 2)
+        assert late.recovery_point == 0
+
+        def fail(*, inclusive: bool) -> int:
+            raise CorruptLogError(f"it is damaged {inclusive}")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                failing._flusher, "_flush_up_to", lambda _, inclusive: fail(inclusive=inclusive)
+            )
+            (failed,) = logs.maintain(begin + HOUR + 2 * MINUTE).failed
+        assert (failed.task, str(failed.topic_partition)) == ("flushes", "late-0")
+        assert [one.recovery_point for one in (late, failing, other)] == [2, 0, 0]
+        assert logs.maintain(begin + HOUR + 4 * MINUTE).failed == ()
+        assert failing.recovery_point == 2
 
 
 def test_files_are_unlinked_after_their_delay(logs: LogManager, begin: int, tmp_path: Path):
@@ -369,13 +514,18 @@ def test_a_task_that_fails_as_a_whole_is_retried_and_stops_no_other(
     """[DUR-131] After a second, then twice as long."""
     logs.create_topic("a", config={"retention.ms": 1})
     write(logs.log("a", 0), 4, begin - DAY)
-    checkpoints = logs._owned.checkpoints
-    monkeypatch.setattr(checkpoints, "write", lambda: 1 / 0)
+    logs.log("a", 0).flush()
+    checkpoints, real = logs._owned.checkpoints, logs._owned.checkpoints.write
+
+    def fail(names: tuple[str, ...]) -> list[str]:
+        return 1 / 0 if RECOVERY_POINT_CHECKPOINT in names else real(names)
+
+    monkeypatch.setattr(checkpoints, "write", fail)
     now = begin + HOUR
     report = logs.maintain(now)
     assert len(report.deleted) == 2
     (failed,) = report.failed
-    assert (failed.task, failed.topic_partition, failed.attempts) == ("checkpoints", None, 1)
+    assert (failed.task, failed.topic_partition, failed.attempts) == ("recovery points", None, 1)
     first_ms = failed.retry_ms
     assert now + 1000 <= first_ms < now + 60_000
     assert logs.maintain(first_ms - 500).failed == ()
@@ -430,7 +580,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     made = maintenance.Maintenance
 
     def new(*given: object) -> maintenance.Maintenance:
-        return made(*given, intervals=MaintenanceIntervals(20, 20, 0))
+        return made(*given, intervals=MaintenanceIntervals(20, 20, 20, 0))
 
     monkeypatch.setattr(log_manager, "Maintenance", new)
 
@@ -568,15 +718,18 @@ def test_who_may_not_write_does_not_maintain(tmp_path: Path, begin: int):
 
 
 def test_a_broker_says_how_often():
-    """[MGR-30, MGR-32, MGR-33, MGR-36]"""
+    """[MGR-30…MGR-33, MGR-35, MGR-36]"""
     assert MaintenanceIntervals() == MaintenanceIntervals.of_broker(
         BrokerConfig.from_properties({})
     )
-    assert MaintenanceIntervals() == (5 * MINUTE, MINUTE, MINUTE // 2)
+    assert MaintenanceIntervals() == (5 * MINUTE, MINUTE, MINUTE, MINUTE // 2, 5000, MAX_LONG)
     given = {
         "log.retention.check.interval.ms": "7",
         "log.flush.offset.checkpoint.interval.ms": "9",
         "log.flush.start.offset.checkpoint.interval.ms": "0",
         "log.initial.task.delay.ms": "11",
+        "replica.high.watermark.checkpoint.interval.ms": "12",
+        "log.flush.scheduler.interval.ms": "13",
     }
-    assert MaintenanceIntervals.of_broker(BrokerConfig.from_properties(given)) == (7, 1, 11)
+    config = BrokerConfig.from_properties(given)
+    assert MaintenanceIntervals.of_broker(config) == (7, 9, 1, 11, 12, 13)

@@ -52,7 +52,6 @@ class Maintained(RuleBasedStateMachine):
         self.last_pass_ms = self.passes = 0
         self.ours = self.open("ours")
         self.models = self.open("model")
-        self.compacted: set[str] = set()
 
     def open(self, name: str) -> LogManager:
         return segstore.open_dir(
@@ -77,12 +76,6 @@ class Maintained(RuleBasedStateMachine):
                 logs.create_topic(topic, config=config)
         self.maintain()
 
-    def note_policy(self, topic: str, config) -> None:
-        if "cleanup.policy" in config:
-            self.compacted.discard(topic)
-            if "compact" in (config["cleanup.policy"] or ""):
-                self.compacted.add(topic)
-
     @rule(name=PARTITIONS, age=AGES_MINUTES, count=st.integers(1, 5))
     def append(self, name, age, count) -> None:
         timestamp = self.now - age * 60_000 if age % 5 else -1
@@ -104,7 +97,6 @@ class Maintained(RuleBasedStateMachine):
     def alter(self, topic, config) -> None:
         for logs in (self.ours, self.models):
             logs.alter_topic(topic, config)
-        self.note_policy(topic, config)
 
     @rule(name=PARTITIONS, count=st.integers(1, 4))
     def truncate(self, name, count) -> None:
@@ -146,11 +138,10 @@ class Maintained(RuleBasedStateMachine):
         expected: dict[TopicPartition, list[DeletedSegment]] = {}
         if self.last_pass_ms == 0 or self.now - self.last_pass_ms >= CHECK:
             for topic in TOPICS:
-                if topic not in self.compacted:
-                    deleted: list[DeletedSegment] = []
-                    self.models.log(topic, 0)._run_retention(deleted, self.now)
-                    if deleted:
-                        expected[TopicPartition(topic, 0)] = deleted
+                deleted: list[DeletedSegment] = []
+                self.models.log(topic, 0)._run_retention(deleted, self.now)
+                if deleted:
+                    expected[TopicPartition(topic, 0)] = deleted
             self.last_pass_ms = self.now
             self.passes += 1
         assert {key: [placed(one) for one in value] for key, value in ours.items()} == {
