@@ -1,4 +1,4 @@
-"""Kafka's own ``UnifiedLog`` as a process that opens directories and tells what it found."""
+"""Kafka's own ``UnifiedLog`` and ``LogManager`` as a process that tells what it found."""
 
 from __future__ import annotations
 
@@ -58,6 +58,20 @@ class KafkaLoader:
         }
         if reads is not None:
             request["reads"] = reads
+        return self._ask(request)
+
+    def load_directory(
+        self, log_dir: Path, topics: list[str], config: dict[str, str]
+    ) -> dict[str, dict[str, Any]]:
+        """Have Kafka's ``LogManager`` start over a log directory and stop; return its logs by name.
+
+        *config* are the settings of all *topics*.
+        """
+        request = {"log_dir": str(log_dir), "topics": topics, "config": config}
+        found: dict[str, dict[str, Any]] = self._ask(request)["logs"]
+        return found
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request).encode() + b"\n")

@@ -17,6 +17,8 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Properties;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
@@ -29,10 +31,15 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
+import kafka.log.LogManager;
+import kafka.server.KafkaConfig;
+
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.server.storage.log.FetchIsolation;
 import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache;
@@ -46,10 +53,13 @@ import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
+import scala.jdk.javaapi.CollectionConverters;
+
 /**
  * Opens partition directories with Kafka's own UnifiedLog, tells what it made of each, and closes it cleanly. A request
  * is a line of JSON (directory, clean, log_start_offset, recovery_point, config, offsets to read at), its answer another;
- * the process lives as long as its input.
+ * the process lives as long as its input. A request with log_dir, topics and config has Kafka's LogManager load a whole log
+ * directory: the answer has each partition.
  */
 public class LoadWithKafka {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -62,7 +72,11 @@ public class LoadWithKafka {
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             ObjectNode answer = JSON.createObjectNode();
             try {
-                load(JSON.readTree(line), stats, answer);
+                JsonNode request = JSON.readTree(line);
+                if (request.has("log_dir"))
+                    loadDirectory(request, stats, answer);
+                else
+                    load(request, stats, answer);
             } catch (Exception error) {
                 answer.put("error", error.toString());
             }
@@ -83,6 +97,56 @@ public class LoadWithKafka {
                 request.get("clean").asBoolean(), Optional.empty());
         scheduler.runWhatIsDue();
         tellChanged(before, fingerprints(directory.toPath()), answer.putArray("changed_files"));
+        tellLog(log, answer);
+        if (request.has("reads")) {
+            ArrayNode reads = answer.putArray("reads");
+            for (JsonNode offset : request.get("reads"))
+                reads.add(firstOffsetRead(log, offset.asLong()));
+        } else {
+            answer.put("records_sha256", digestOfRecords(log));
+        }
+        log.close();
+        scheduler.runWhatIsDue();
+    }
+
+    /** The retention of the default configuration never runs: nothing waits for a task. */
+    private static void loadDirectory(JsonNode request, BrokerTopicStats stats, ObjectNode answer) throws Exception {
+        Path directory = Path.of(request.get("log_dir").asText());
+        Properties overrides = new Properties();
+        request.get("config").fields().forEachRemaining(one -> overrides.put(one.getKey(), one.getValue().asText()));
+        Set<String> topics = new TreeSet<>();
+        request.get("topics").forEach(topic -> topics.add(topic.asText()));
+        Map<Path, Map<String, String>> before = new TreeMap<>();
+        try (var found = Files.newDirectoryStream(directory, Files::isDirectory)) {
+            for (Path one : found)
+                before.put(one.getFileName(), fingerprints(one));
+        }
+        Waiting scheduler = new Waiting();
+        LogManager manager = LogManager.apply(brokerConfig(directory), CollectionConverters.asScala(List.<String>of()).toSeq(), resource -> overrides,
+                scheduler, Time.SYSTEM, stats, new LogDirFailureChannel(1));
+        manager.startup(CollectionConverters.asScala(topics), log -> false);
+        scheduler.runWhatIsDue();
+        ObjectNode logs = answer.putObject("logs");
+        for (UnifiedLog log : CollectionConverters.asJava(manager.allLogs())) {
+            Path name = log.dir().toPath().getFileName();
+            ObjectNode told = logs.putObject(name.toString());
+            tellChanged(before.get(name), fingerprints(log.dir().toPath()), told.putArray("changed_files"));
+            tellLog(log, told);
+            told.put("topic_id", log.topicId().map(Uuid::toString).orElse(null));
+            told.put("recovery_point", log.recoveryPoint());
+            told.put("records_sha256", digestOfRecords(log));
+        }
+        manager.shutdown(-1);
+        scheduler.runWhatIsDue();
+    }
+
+    private static KafkaConfig brokerConfig(Path directory) {
+        return KafkaConfig.fromProps(Utils.mkProperties(Map.of("process.roles", "broker", "node.id", "1", "controller.listener.names",
+                "CONTROLLER", "controller.quorum.bootstrap.servers", "localhost:1", "log.dirs", directory.toString(),
+                "log.cleaner.enable", "false")));
+    }
+
+    private static void tellLog(UnifiedLog log, ObjectNode answer) throws IOException {
         answer.put("log_start_offset", log.logStartOffset());
         answer.put("log_end_offset", log.logEndOffset());
         ArrayNode segments = answer.putArray("segments");
@@ -93,15 +157,6 @@ public class LoadWithKafka {
         for (EpochEntry entry : epochs.epochEntries())
             entries.addArray().add(entry.epoch()).add(entry.startOffset());
         tellProducers(log, answer.putArray("producers"));
-        if (request.has("reads")) {
-            ArrayNode reads = answer.putArray("reads");
-            for (JsonNode offset : request.get("reads"))
-                reads.add(firstOffsetRead(log, offset.asLong()));
-        } else {
-            answer.put("records_sha256", digestOfRecords(log));
-        }
-        log.close();
-        scheduler.runWhatIsDue();
     }
 
     private static void tellProducers(UnifiedLog log, ArrayNode producers) {
@@ -218,7 +273,7 @@ public class LoadWithKafka {
         private final List<Runnable> due = new ArrayList<>();
 
         @Override
-        public ScheduledFuture<?> schedule(String name, Runnable task, long delayMs, long periodMs) {
+        public synchronized ScheduledFuture<?> schedule(String name, Runnable task, long delayMs, long periodMs) {
             if (delayMs <= 0 && periodMs < 0)
                 due.add(task);
             return new Never();
