@@ -1,11 +1,13 @@
-"""A maintenance pass over a directory of many partitions in which nothing is due.
+"""Maintenance passes: over many partitions in which nothing is due, and one that deletes.
 
-Beside an empty loop of Python over as many numbers: a pass that asked each log would take at least
-that.
+The first beside an empty loop of Python over as many numbers: a pass that asked each log would take
+at least that. The other beside ``os.unlink`` of the same files.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 
 import segstore
@@ -15,6 +17,7 @@ from .common import PROFILE, Cost, _Comparison, cost_of
 IS_SMOKE = PROFILE.rounds == 1
 PARTITIONS = 50 if IS_SMOKE else 10_000
 PASSES = 10
+SEGMENTS = 50 if IS_SMOKE else 1_000
 CHECK_MS = 300_000
 DAY_MS = 86_400_000
 TOPIC = "bench"
@@ -73,3 +76,54 @@ class MaintainNothingDue(_NothingDue):
 
     def ours(self) -> Cost:
         return self._maintain(2 * CHECK_MS)
+
+
+class DeleteSegments(_Comparison):
+    """Retention that deletes `SEGMENTS` segments, until the last file is unlinked."""
+
+    def setup(self) -> None:
+        self.make_scratch()
+        settings = {"durability": "none", "file_delete_delay_ms": 0, "segment_ms": None}
+        with segstore.open_dir(self.path / "made", **settings) as logs:
+            logs.create_topic(TOPIC, config={"retention.ms": DAY_MS})
+            log = logs.log(TOPIC, 0)
+            for _ in range(SEGMENTS):
+                log.append([(1, None, b"v")])
+                log.roll()
+            log.append([(None, b"v")])
+        self.settings = settings
+        shutil.copytree(self.path / "made", self.path / "unlinked")
+
+    def ours(self) -> Cost:
+        directory = self.path / "deleted"
+        shutil.copytree(self.path / "made", directory)
+        with segstore.open_dir(directory, **self.settings) as logs:
+            log = logs.log(TOPIC, 0)
+
+            def delete() -> float:
+                deleted = len(logs.maintain().deleted)
+                while logs.maintain().tasks:
+                    pass
+                assert log._background.wait_until_idle(60)  # noqa: SLF001 - unlinking threads
+                return deleted
+
+            cost = cost_of(delete)
+            assert len(log.segments()) == 1
+        assert len([*directory.glob("*/*.log")]) == 1
+        shutil.rmtree(directory)
+        return cost
+
+    def theirs(self) -> Cost:
+        made = self.path / "made" / f"{TOPIC}-0"
+        directory = self.path / "unlinked" / f"{TOPIC}-0"
+        shutil.copytree(made, directory, dirs_exist_ok=True)
+        segments = sorted(path.stem for path in directory.glob("*.log"))[:SEGMENTS]
+        ending = {segment: [*directory.glob(f"{segment}.*")] for segment in segments}
+
+        def unlink() -> float:
+            for paths in ending.values():
+                for path in paths:
+                    os.unlink(path)  # noqa: PTH108 - the call itself
+            return SEGMENTS
+
+        return cost_of(unlink)

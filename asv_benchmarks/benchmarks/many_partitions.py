@@ -1,4 +1,4 @@
-"""Opening and closing a log directory of many partitions, beside one of 500.
+"""Opening and closing a log directory of many partitions, beside one of 500, and beside Kafka.
 
 A partition of many costs what one of 500 does: the ratios are near 1 as long as nothing is
 quadratic.
@@ -6,9 +6,12 @@ quadratic.
 
 from __future__ import annotations
 
+import shutil
+
 import segstore
 
 from .common import PROFILE, Cost, _Comparison, cost_of
+from .kafka_peer import kafka_log
 
 IS_SMOKE = PROFILE.rounds == 1
 FEW = 10 if IS_SMOKE else 500
@@ -101,3 +104,62 @@ class AppendBesideManyPartitions(_ManyPartitions):
                 return appends
 
             return cost_of(append)
+
+
+class _BesideLogManager(_Comparison):
+    """Against ``LogManager.startup`` with two threads, over a copy of a directory of `MANY`.
+
+    Each partition has one segment; the last stop of both was clean.
+    """
+
+    timeout = 3600
+
+    def setup(self) -> None:
+        self.make_scratch()
+        with segstore.open_dir(self.path / "ours", durability="none") as manager:
+            manager.create_topic(TOPIC, MANY)
+            for number in range(MANY):
+                manager.log(TOPIC, number).append([(None, b"v")])
+        shutil.copytree(self.path / "ours", self.path / "theirs")
+
+    def theirs(self) -> Cost:
+        return kafka_log().cost("start", self.path / "theirs", 2)
+
+    def _open(self) -> segstore.LogManager:
+        return segstore.open_dir(self.path / "ours", durability="none")
+
+
+class StartManyPartitions(_BesideLogManager):
+    """``open_dir``, until each partition has answered ``log_end_offset``."""
+
+    def ours(self) -> Cost:
+        opened: list[segstore.LogManager] = []
+
+        def start() -> float:
+            manager = self._open()
+            opened.append(manager)
+            for number in range(MANY):
+                assert manager.log(TOPIC, number).log_end_offset == 1
+            return MANY
+
+        cost = cost_of(start)
+        (manager,) = opened
+        assert all(manager.log(TOPIC, number).report.clean for number in range(MANY))
+        manager.close()
+        return cost
+
+
+class RegisterManyPartitions(_BesideLogManager):
+    """``open_dir``, until all partitions are known by name; each log is opened at its first use."""
+
+    def ours(self) -> Cost:
+        opened: list[segstore.LogManager] = []
+
+        def register() -> float:
+            manager = self._open()
+            opened.append(manager)
+            return len(manager.partitions())
+
+        cost = cost_of(register)
+        opened[0].close()
+        return cost

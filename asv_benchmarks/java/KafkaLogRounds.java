@@ -10,7 +10,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Properties;
 import java.util.Random;
+import java.util.Set;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -21,8 +23,12 @@ import java.util.function.LongSupplier;
 
 import com.sun.management.OperatingSystemMXBean;
 
+import kafka.log.LogManager;
+import kafka.server.KafkaConfig;
+
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.server.common.RequestLocal;
 import org.apache.kafka.server.storage.log.FetchIsolation;
 import org.apache.kafka.server.util.Scheduler;
@@ -34,11 +40,13 @@ import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.apache.kafka.storage.internals.log.VerificationGuard;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
+import scala.jdk.javaapi.CollectionConverters;
+
 /**
  * Kafka's UnifiedLog, one measured round per line of input, so that its rounds come in turn with those of another process.
  *
  * A line holds words parted by tabs: pool FILE; append leader|follower DIR; append_and_flush THREADS COUNT DIR; open DIR CLEAN RECOVERY_POINT SEGMENT_BYTES and
- * open_and_close with the same; keep DIR, the log that read COUNT MAX_BYTES and timestamps COUNT FROM TO then ask. The
+ * open_and_close with the same; start LOG_DIR THREADS, of a LogManager that is shut down after that; keep DIR, the log that read COUNT MAX_BYTES and timestamps COUNT FROM TO then ask. The
  * answer is CPU seconds of this thread, wall seconds and the work done: collector and compiler count for nothing, but where
  * threads append.
  */
@@ -74,6 +82,8 @@ public class KafkaLogRounds {
                 return open(words, false);
             case "open_and_close":
                 return open(words, true);
+            case "start":
+                return start(words[1], words[2]);
             case "keep":
                 if (kept != null)
                     kept.closeHandlers();
@@ -181,6 +191,27 @@ public class KafkaLogRounds {
         });
         if (!closes)
             opened[0].closeHandlers();
+        return measured;
+    }
+
+    /** Each log answers its end, as in the other process. The manager has no task and no cleaner. */
+    private String start(String logDir, String threads) throws Exception {
+        KafkaConfig config = KafkaConfig.fromProps(Utils.mkProperties(Map.of("process.roles", "broker", "node.id", "1",
+                "controller.listener.names", "CONTROLLER", "controller.quorum.bootstrap.servers", "localhost:1", "log.dirs", logDir,
+                "log.cleaner.enable", "false", "num.recovery.threads.per.data.dir", threads)));
+        LogManager[] started = new LogManager[1];
+        String measured = measure(() -> {
+            started[0] = LogManager.apply(config, CollectionConverters.asScala(List.<String>of()).toSeq(), resource -> new Properties(),
+                    new Idle(), Time.SYSTEM, STATS, new LogDirFailureChannel(1));
+            started[0].startup(CollectionConverters.asScala(Set.<String>of()), log -> false);
+            long logs = 0;
+            for (UnifiedLog log : CollectionConverters.asJava(started[0].allLogs())) {
+                sink += log.logEndOffset();
+                logs++;
+            }
+            return logs;
+        }, () -> ((OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime());
+        started[0].shutdown(-1);
         return measured;
     }
 

@@ -53,6 +53,8 @@ class TopicSettings:
         self._directory = directory
         self._listing = listing
         self._options = options
+        self._configs: dict[frozenset[tuple[str, str]], LogConfig] = {}
+        """By what topics were given: most topics were given the same."""
 
     def config_of(self, topic_partition: TopicPartition) -> LogConfig:
         """Return what a log goes by."""
@@ -104,4 +106,8 @@ class TopicSettings:
         require_codec(codec_of(self._config(properties)))
 
     def _config(self, properties: Mapping[str, str]) -> LogConfig:
-        return config_of_topic(self._options, properties)
+        key = frozenset(properties.items())
+        config = self._configs.get(key)
+        if config is None:
+            config = self._configs[key] = config_of_topic(self._options, properties)
+        return config
