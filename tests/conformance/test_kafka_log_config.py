@@ -1,10 +1,14 @@
-"""Kafka's LogConfigTest: the settings of remote storage."""
+"""Kafka's LogConfigTest."""
 
 from __future__ import annotations
 
 import pytest
 
 from segstore import LogConfig
+from segstore.config.broker_config import BrokerConfig
+from segstore.config.config_key import ConfigType
+from segstore.config.topic_keys import TOPIC_KEYS
+from segstore.config.topic_properties import check_properties, overridden_text
 from segstore.errors import IllegalArgumentError
 from segstore.log.open_options import open_options
 from tests.kits.log_kit import new_log
@@ -125,3 +129,96 @@ def test_flags(name):
     for value in ("remove", "0", 1, None):
         with pytest.raises(IllegalArgumentError, match=name):
             LogConfig(**{name: value})
+
+
+def test_kafka_config_to_props():
+    """[CFG-52] LogConfigTest.testKafkaConfigToProps; hours become ms, and go by names."""
+    config = BrokerConfig.from_properties(
+        {
+            "log.roll.hours": "2",
+            "log.roll.jitter.hours": "2",
+            "log.retention.hours": "960",
+            "log.local.retention.ms": "2592000000",
+            "log.local.retention.bytes": "4294967296",
+        }
+    )
+    found = config.topic_defaults
+    assert (found["segment.ms"], found["segment.jitter.ms"]) == (7_200_000, 7_200_000)
+    assert found["retention.ms"] == 3_456_000_000
+    assert found["local.retention.ms"] == 2_592_000_000
+    assert found["local.retention.bytes"] == 4_294_967_296
+
+
+@pytest.mark.parametrize("name", sorted(TOPIC_KEYS))
+def test_from_props_invalid(name):
+    """LogConfigTest.testFromPropsInvalid."""
+    others = {
+        "cleanup.policy": ("true", "foobar"),
+        "internal.segment.bytes": ("not_a_number",),
+        "min.cleanable.dirty.ratio": ("not_a_number", "-0.1", "1.2"),
+        "min.insync.replicas": ("not_a_number", "0", "-1"),
+        "local.retention.ms": ("not_a_number", "-3"),
+        "local.retention.bytes": ("not_a_number", "-3"),
+        "retention.ms": ("not_a_number",),
+        "retention.bytes": ("not_a_number",),
+        "compression.gzip.level": ("not_a_number", "-2"),
+        "compression.lz4.level": ("not_a_number", "-1"),
+        "compression.zstd.level": ("not_a_number", "-0.1"),
+        "remote.log.copy.disable": ("remove", "0"),
+        "remote.log.delete.on.disable": ("remove", "0"),
+    }
+    key = TOPIC_KEYS[name]
+    bad = others.get(name, ("not_a_number", "-1"))
+    if key.type is ConfigType.BOOLEAN and name not in others:
+        bad = ("not a boolean",)
+    for text in bad:
+        with pytest.raises(IllegalArgumentError):
+            check_properties({name: text})
+
+
+THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+
+
+@pytest.mark.parametrize("name", THROTTLED)
+def test_throttled_replicas(name):
+    """[CFG-40] LogConfigTest.shouldValidateThrottledReplicasConfig."""
+    for text in (
+        *("*", "* ", "", " ", "100:10", "100:10,12:10", "100:10,12:10,15:1"),
+        *("100:10,12:10,15:1  ", "100:0,"),
+    ):
+        check_properties({name: text})
+    for text in (
+        *("100", "100:", "100:0,10", "100:0,10:", "100:0,10:   ", "100 :0,10:   "),
+        *("100: 0,10:   ", "100:0,10 :   ", "*,100:10", "* ,100:10"),
+    ):
+        with pytest.raises(IllegalArgumentError):
+            check_properties({name: text})
+
+
+def test_overridden_configs_as_loggable_string():
+    """[CFG-51] LogConfigTest.testOverriddenConfigsAsLoggableString."""
+    given = {
+        "unknown.topic.password.config": "aaaaa",
+        "min.insync.replicas": "2",
+        "ssl.truststore.password": "sometrustpasswrd",
+        "retention.bytes": "100",
+    }
+    assert overridden_text(given) == (
+        "{min.insync.replicas=2, retention.bytes=100, ssl.truststore.password=(redacted),"
+        " unknown.topic.password.config=(redacted)}"
+    )
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_validate_broker_log_configs(is_on):
+    """[CFG-44, CFG-48] LogConfigTest.testValidateBrokerLogConfigs."""
+    given = {
+        "remote.log.storage.system.enable": str(is_on).lower(),
+        "log.retention.bytes": "1024",
+        "log.local.retention.bytes": "2048",
+    }
+    if is_on:
+        with pytest.raises(IllegalArgumentError, match="local"):
+            BrokerConfig.from_properties(given)
+    else:
+        assert BrokerConfig.from_properties(given).topic_defaults["retention.bytes"] == 1024

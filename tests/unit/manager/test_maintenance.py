@@ -90,7 +90,7 @@ def no_log_may_be_touched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_week_is_kept_and_the_report_says_what_went(logs: LogManager, begin: int):
-    """[RTN-12, RTN-3] Each deletion with its limit, size, offsets and largest timestamp."""
+    """[RTN-12, RTN-3] KAFKA-10141. Each deletion with limit, size, offsets, largest time."""
     logs.create_topic("clicks", config={"retention.ms": 7 * DAY})
     log = logs.log("clicks", 0)
     write(log, 5, begin)
