@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from segstore.cli.output import human_bytes, human_time, print_table, say, say_warnings, write_line
 from segstore.cli.partition_paths import (
     add_as_argument,
+    add_metadata_log_argument,
     all_partitions,
+    holds_log,
     is_partition,
     unlisted_directories,
 )
-from segstore.cli.policy_text import UNKNOWN, policy_text, stored_properties
+from segstore.cli.policy_text import UNKNOWN, policy_of_topic, stray_text, strays_of
 from segstore.cli.shown_times import shown_times
 from segstore.cli.transaction_text import transaction_fields, transaction_text
 from segstore.errors import SegstoreError
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segstore.log.unified_log import Log
+    from segstore.manager.log_manager import LogManager
+    from segstore.types import TopicPartition
 
 COLUMNS = (
     *("TOPIC", "PARTITION", "START", "END", "OFFSETS", "FIRST", "LAST", "BYTES", "SEGMENTS"),
@@ -54,6 +59,8 @@ class PartitionSummary:
     """Ascending by their first offsets; The fields of `OpenTransaction`, and whether it hangs."""
     policy: str
     """What deletes records of the topic, by its own settings."""
+    stray: str | None = None
+    """Why the partition is stray to its broker; None where it is not."""
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +76,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("path", metavar="DIR", help="a log directory, or one partition's")
     add_as_argument(parser)
+    add_metadata_log_argument(parser)
     parser.add_argument("-t", "--topic", help="only this topic")
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
 
@@ -79,20 +87,19 @@ def run(arguments: argparse.Namespace) -> int:
 
     summaries = []
     code = 0
-    policies = _Policies()
+    is_one = is_partition(arguments.path) or holds_log(arguments.path)
+    log_dir = str(Path(arguments.path).absolute().parent) if is_one else arguments.path
+    policies = _Policies(log_dir, arguments.metadata_log)
     for path in all_partitions(arguments.path, arguments.as_):
         topic = (arguments.as_ or Path(path).absolute().name).rpartition("-")[0]
         if arguments.topic not in {None, topic}:
             continue
         try:
             with segstore.open(path, read_only=True, as_=arguments.as_) as log:
-                summaries.append(summarise(log, path, policies.of(log)))
+                summaries.append(summarise(log, path, policies.of(log), policies.why_stray(log)))
             say_warnings(log)
-            for one in summaries[-1].open_transactions:
-                if one["is_hanging"]:
-                    say(f"segstore: {path}: {transaction_text(one, path)}")
+            _say_what_is_wrong(summaries[-1])
             if summaries[-1].damage is not None:
-                say(f"segstore: {path}: {summaries[-1].damage}")
                 code = 1
         except SegstoreError as error:
             say(f"segstore: {path}: {type(error).__name__}: {error}")
@@ -112,23 +119,48 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-class _Policies:
-    """What deletes records, by topic; each log directory is looked at once."""
+def _say_what_is_wrong(summary: PartitionSummary) -> None:
+    path = summary.path
+    if summary.stray is not None:
+        say(
+            f"segstore: {path}: {stray_text(f'{summary.topic}-{summary.partition}', summary.stray)}"
+        )
+    for one in summary.open_transactions:
+        if one["is_hanging"]:
+            say(f"segstore: {path}: {transaction_text(one, path)}")
+    if summary.damage is not None:
+        say(f"segstore: {path}: {summary.damage}")
 
-    def __init__(self) -> None:
-        self._known: dict[str, Mapping[str, Mapping[str, str]] | None] = {}
+
+class _Policies:
+    """What deletes records of a topic, and which partitions are stray; in one log directory."""
+
+    def __init__(self, log_dir: str, metadata_log: str | None) -> None:
+        import segstore
+
+        self._logs: LogManager | None = None
+        self._strays: Mapping[TopicPartition, str] = {}
+        self._policies: dict[str, str] = {}
+        unlisted = () if metadata_log is not None else (SegstoreError,)
+        with suppress(*unlisted):  # its partitions can be read all the same
+            self._logs = segstore.open_dir(log_dir, read_only=True, metadata_log=metadata_log)
+            self._strays = strays_of(self._logs)
 
     def of(self, log: Log) -> str:
         """Return the words for a log."""
-        log_dir = str(Path(log.path).parent)
-        if log_dir not in self._known:
-            self._known[log_dir] = stored_properties(log_dir)
-        properties = self._known[log_dir]
+        if self._logs is None:
+            return UNKNOWN
         topic = log.topic_partition.topic
-        return UNKNOWN if properties is None else policy_text(properties.get(topic, {}))
+        if topic not in self._policies:
+            self._policies[topic] = policy_of_topic(self._logs, topic)
+        return self._policies[topic]
+
+    def why_stray(self, log: Log) -> str | None:
+        """Return why a log is stray to its broker; None where it is not."""
+        return self._strays.get(log.topic_partition)
 
 
-def summarise(log: Log, path: str, policy: str) -> PartitionSummary:
+def summarise(log: Log, path: str, policy: str, stray: str | None = None) -> PartitionSummary:
     """Look up what a line of the list says; reads a batch or two."""
     topic, partition = log.topic_partition
     segments = log.segments()
@@ -153,6 +185,7 @@ def summarise(log: Log, path: str, policy: str) -> PartitionSummary:
         last_stable_offset=stable,
         open_transactions=transactions,
         policy=policy,
+        stray=stray,
     )
 
 

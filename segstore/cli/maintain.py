@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from segstore.cli.output import (
     UsageError,
@@ -15,11 +15,15 @@ from segstore.cli.output import (
     say,
     write_line,
 )
+from segstore.cli.partition_paths import add_metadata_log_argument
+from segstore.cli.policy_text import given_properties
 from segstore.log.retention_plan import RetentionLimit
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
 
+    from segstore.config.log_config import LogSettings
     from segstore.manager.log_manager import LogManager
     from segstore.manager.maintenance_report import MaintenanceReport, SegmentDeletion
 
@@ -40,6 +44,15 @@ def register(parser: argparse.ArgumentParser) -> None:
         "directory: a program that has it open calls LogManager.maintain instead."
     )
     parser.add_argument("path", metavar="DIR", help="a log directory")
+    add_metadata_log_argument(parser)
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a default of topics that were not given it, as server.properties sets it for a"
+        " broker, such as retention.ms=-1; repeat it for more",
+    )
     parser.add_argument("--once", action="store_true", help="do what is due now, and end")
 
 
@@ -49,11 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     if not os.path.isdir(arguments.path):  # noqa: PTH112 - as it was typed
         raise UsageError(f"{arguments.path} is no directory")
-    with segstore.open_dir(arguments.path) as logs:
-        if not _has_limits(logs):
-            say(
-                "segstore: no topic here has retention.ms or retention.bytes, so nothing is deleted"
-            )
+    with segstore.open_dir(
+        arguments.path, metadata_log=arguments.metadata_log, **defaults_of(arguments.config)
+    ) as logs:
+        _say_what_deletes(logs)
         while True:
             report = logs.maintain()
             _show(report)
@@ -66,13 +78,38 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if report.failed else 0
 
 
-def _has_limits(logs: LogManager) -> bool:
-    limits = {"retention.ms", "retention.bytes"}
-    return any(
-        one.name in limits and one.value not in {None, -1}
+def defaults_of(texts: Iterable[str]) -> LogSettings:
+    """Return what ``--config`` arguments say, as keywords of `open_dir`."""
+    from segstore.config.log_config import LogConfig
+
+    properties = given_properties(texts)
+    config = LogConfig.from_properties(properties)
+    names = [name.replace(".", "_") for name in properties]
+    return cast("LogSettings", {name: getattr(config, name) for name in names})
+
+
+def _say_what_deletes(logs: LogManager) -> None:
+    """Say that nothing deletes, or that Kafka's default does, which a broker's file may replace."""
+    from segstore.manager.topic_description import SettingSource
+
+    settings = {
+        topic: {one.name: one for one in logs.describe_topic(topic).settings}
         for topic in logs.topics()
-        for one in logs.describe_topic(topic).settings
-    )
+    }
+    limits = ("retention.ms", "retention.bytes")
+    if all(topic[key].value in {None, -1} for topic in settings.values() for key in limits):
+        say("segstore: no topic here has retention.ms or retention.bytes, so nothing is deleted")
+    by_default = [
+        name
+        for name, topic in settings.items()
+        if topic["retention.ms"].source is SettingSource.DEFAULT
+    ]
+    if by_default:
+        say(
+            "segstore: the metadata log has no retention.ms of these topics, so Kafka's default of"
+            f" 7 days deletes: {', '.join(by_default)}. Nothing here reads the broker's"
+            " server.properties: give its limit with --config retention.ms=MS, -1 is none"
+        )
 
 
 def _show(report: MaintenanceReport) -> None:

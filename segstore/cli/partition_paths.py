@@ -154,6 +154,16 @@ def partitions_of(path: str) -> list[tuple[str, int, str]]:
     return [(*partition, name) for partition, name in found if not unfinished.hides(partition)]
 
 
+def add_metadata_log_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``--metadata-log``, for a broker's directory that is not the first of its log.dirs."""
+    parser.add_argument(
+        "--metadata-log",
+        metavar="DIR",
+        help="__cluster_metadata-0 of the broker, or the directory that holds it (default: that in"
+        " DIR, if there is one)",
+    )
+
+
 def unlisted_directories(path: str) -> list[str]:
     """Return the directories in a log directory that hold a log under a name of no partition.
 

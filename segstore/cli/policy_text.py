@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from segstore.cli.output import UsageError, human_bytes
-from segstore.errors import SegstoreError
+from segstore.errors import SegstoreError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from segstore.config.log_config import LogConfig
+    from segstore.manager.log_manager import LogManager
+    from segstore.types import TopicPartition
 
 UNITS_MS = (("d", 24 * 3600 * 1000), ("h", 3600 * 1000), ("min", 60 * 1000), ("s", 1000))
 KEPT = "keep"
 UNKNOWN = "?"
 
 
-def stored_properties(log_dir: str) -> Mapping[str, Mapping[str, str]] | None:
-    """Return what each topic of a log directory was given; None where that cannot be read."""
-    from segstore._core import Directory
-    from segstore.log.files.topics_file import read_topics
+def policy_of_topic(logs: LogManager, topic: str) -> str:
+    """Return the words for a topic of a log directory; ``?`` where its settings cannot be read.
 
+    What has no directory of a partition is deleted by nothing.
+    """
     try:
-        with closing(Directory(log_dir)) as directory:
-            return {name: entry.config for name, entry in read_topics(directory).items()}
+        settings = logs.describe_topic(topic).settings
+    except UnknownTopicOrPartitionError:
+        return KEPT
     except SegstoreError:
-        return None
+        return UNKNOWN
+    values = {one.name: one.value for one in settings}
+    policies = values["cleanup.policy"]
+    limits = {
+        key: str(values[key])
+        for key in ("retention.ms", "retention.bytes")
+        if values[key] is not None
+    }
+    policy = ",".join(policies) if isinstance(policies, tuple) else "delete"
+    return policy_text({"cleanup.policy": policy, **limits})
+
+
+def strays_of(logs: LogManager) -> Mapping[TopicPartition, str]:
+    """Return the stray partitions; none where the metadata log is unreadable."""
+    try:
+        return logs.stray_partitions()
+    except SegstoreError:  # it was logged
+        return {}
+
+
+def stray_text(partition: str, reason: str) -> str:
+    """Return a sentence about a stray partition."""
+    return (
+        f"{partition} is stray: {reason}. A broker that starts here renames its directory;"
+        " segstore only shows it"
+    )
 
 
 def policy_text(properties: Mapping[str, str]) -> str:

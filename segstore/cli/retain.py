@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from segstore.cli.output import UsageError, count_of, human_bytes, human_time, say, write_line
-from segstore.cli.partition_paths import is_partition, partition_number
+from segstore.cli.partition_paths import add_metadata_log_argument, is_partition, partition_number
 from segstore.cli.policy_text import KEPT, given_properties, policy_of
 from segstore.errors import SegstoreError, UnknownTopicOrPartitionError
 
@@ -30,6 +30,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "beside it. Exit code 1 when one of the logs cannot be opened, or damage keeps a segment."
     )
     parser.add_argument("path", metavar="DIR", help="a log directory")
+    add_metadata_log_argument(parser)
     parser.add_argument("-t", "--topic", help="only this topic")
     parser.add_argument("-p", "--partition", type=partition_number, help="only this partition")
     parser.add_argument(
@@ -60,7 +61,9 @@ def run(arguments: argparse.Namespace) -> int:
             " and -p"
         )
     code = 0
-    with segstore.open_dir(arguments.path, read_only=arguments.dry_run) as logs:
+    with segstore.open_dir(
+        arguments.path, read_only=arguments.dry_run, metadata_log=arguments.metadata_log
+    ) as logs:
         for partition in _chosen(logs, arguments):
             path = f"{arguments.path.rstrip('/')}/{partition}"
             try:

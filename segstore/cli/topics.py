@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from segstore.cli.output import count_of, print_table, write_line
-from segstore.cli.policy_text import UNKNOWN, given_properties, policy_text, stored_properties
+from segstore.cli.output import count_of, print_table, say, write_line
+from segstore.cli.partition_paths import add_metadata_log_argument
+from segstore.cli.policy_text import given_properties, policy_of_topic, stray_text, strays_of
 
 if TYPE_CHECKING:
     import argparse
@@ -21,7 +22,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "The topics of a log directory and their settings, which are Kafka's and stay in "
         "topics.json. Nothing deletes records until a topic is given cleanup.policy, retention.ms "
-        "or retention.bytes. A change needs the directory for itself: stop its writer."
+        "or retention.bytes. Topics of a broker's metadata log go by its settings, and are changed "
+        "with Kafka's tools. A change needs the directory for itself: stop its writer."
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     described = actions.add_parser("list", help="all topics, with what deletes their records")
@@ -64,6 +66,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="DIR", help="a log directory")
+    add_metadata_log_argument(parser)
 
 
 def _add_topic(parser: argparse.ArgumentParser) -> None:
@@ -88,20 +91,27 @@ def _open(arguments: argparse.Namespace) -> LogManager:
     """Open a directory that is there, to read it."""
     import segstore
 
-    return segstore.open_dir(arguments.path, read_only=True)
+    return segstore.open_dir(arguments.path, read_only=True, metadata_log=arguments.metadata_log)
+
+
+def _open_to_write(arguments: argparse.Namespace) -> LogManager:
+    import segstore
+
+    return segstore.open_dir(arguments.path, metadata_log=arguments.metadata_log)
 
 
 def _list(arguments: argparse.Namespace) -> None:
     with _open(arguments) as logs:
         topics = logs.topics()
-    properties = stored_properties(arguments.path)
-    policies = {
-        topic: UNKNOWN if properties is None else policy_text(properties.get(topic, {}))
-        for topic in topics
-    }
+        policies = {topic: policy_of_topic(logs, topic) for topic in topics}
+        strays = strays_of(logs)
+    for one, reason in strays.items():
+        say(f"segstore: {arguments.path}: {stray_text(str(one), reason)}")
     if arguments.json:
         for topic, numbers in topics.items():
-            row = {"topic": topic, "partitions": len(numbers), "policy": policies[topic]}
+            stray = {one.partition: reason for one, reason in strays.items() if one.topic == topic}
+            policy = policies[topic]
+            row = {"topic": topic, "partitions": len(numbers), "policy": policy, "stray": stray}
             write_line(json.dumps(row))
         return
     rows = [(topic, str(len(numbers)), policies[topic]) for topic, numbers in topics.items()]
@@ -109,21 +119,17 @@ def _list(arguments: argparse.Namespace) -> None:
 
 
 def _create(arguments: argparse.Namespace) -> None:
-    import segstore
-
     config = given_properties(arguments.config)
-    with segstore.open_dir(arguments.path) as logs:
+    with _open_to_write(arguments) as logs:
         made = logs.create_topic(arguments.topic, arguments.partitions, config=config)
     write_line(f"{arguments.topic}: created, with {count_of(len(made), 'partition')}")
 
 
 def _alter(arguments: argparse.Namespace) -> None:
-    import segstore
-
     _open(arguments).close()  # a directory that is not there is not made
     taken_back = dict.fromkeys(arguments.delete_config)
     config = {**given_properties(arguments.config), **taken_back}
-    with segstore.open_dir(arguments.path) as logs:
+    with _open_to_write(arguments) as logs:
         described = logs.alter_topic(arguments.topic, config, partitions=arguments.partitions)
     _print(described, with_defaults=False)
 
@@ -140,10 +146,8 @@ def _describe(arguments: argparse.Namespace) -> None:
 
 
 def _delete(arguments: argparse.Namespace) -> None:
-    import segstore
-
     _open(arguments).close()
-    with segstore.open_dir(arguments.path) as logs:
+    with _open_to_write(arguments) as logs:
         logs.delete_topic(arguments.topic)
     write_line(f"{arguments.topic}: deleted")
 

@@ -104,9 +104,34 @@ class BrokerConfig:
             )
 
 
+def topic_properties_of(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return what a broker's properties set for its topics, as if topics were given it [CFG-52].
+
+    Keys that are not set are left out, and so are those that are no default of topics.
+
+    Raises
+    ------
+    IllegalArgumentError
+        A value has another type than its key, or is out of range.
+    """
+    values = _set_for_topics(parsed(BROKER_KEYS, properties))
+    for name, value in values.items():
+        _check_as_topic(name, value)
+    return {name: _text(value) for name, value in values.items()}
+
+
+def _text(value: ConfigValue) -> str:
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
 def _topic_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a topic gets: of several keys the strongest that was set counts [CFG-52]."""
-    values: dict[str, Any] = default_values()
+    """Return what a topic gets that was given nothing."""
+    return {**default_values(), **_set_for_topics(given)}
+
+
+def _set_for_topics(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is set: of several keys for one setting, the strongest counts [CFG-52]."""
+    values: dict[str, Any] = {}
     for name, key in TOPIC_KEYS.items():
         for synonym in key.synonyms:
             if given.get(synonym) is not None:
@@ -114,7 +139,7 @@ def _topic_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
                     given[synonym] * UNIT_MS[synonym] if synonym in UNIT_MS else given[synonym]
                 )
                 break
-    if values["retention.ms"] < 0:
+    if values.get("retention.ms", 0) < 0:
         values["retention.ms"] = NO_LIMIT
     return values
 

@@ -1,4 +1,8 @@
-"""The settings of a log that is opened alone: ``topics.json`` of the directory above has them."""
+"""The settings of a log that is opened alone: the directory above has them.
+
+They are in the metadata log of a broker, where there is one that knows the topic, else in
+``topics.json``.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from segstore.config.topic_config import topic_config
 from segstore.errors import IllegalArgumentError, InvalidConfigurationError, LogNotFoundError
+from segstore.log.files.broker_metadata import UNREADABLE_METADATA, find_broker_metadata
 from segstore.log.files.checkpoints import UNREADABLE_TO_READERS, read_topic_id
 from segstore.log.files.profile import Profile
+from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC
 from segstore.log.files.topics_file import TOPICS_FILE, UNREADABLE_TOPICS, read_topics
 
 if TYPE_CHECKING:
@@ -62,7 +68,7 @@ def config_above(
     options : OpenOptions
         Those that the log is opened with.
     log_directory : Directory
-        Has ``topics.json``, or not.
+        Has a broker's metadata log, or ``topics.json``, or neither.
     topic : str
         The topic of the log.
     partition : Directory
@@ -70,20 +76,37 @@ def config_above(
     warnings : list of str
         Gets a line for a file that cannot be read.
     """
-    config, given = options.config, options.given
+    if topic == CLUSTER_METADATA_TOPIC:  # its records go with snapshots alone [RAFT-41]
+        return _config(options, {}, deletes_by_default=False)
     unreadable = UNREADABLE_TO_READERS if options.read_only else UNREADABLE_TOPICS
-    deletes_by_default = options.profile is Profile.KAFKA
+    try:
+        metadata = find_broker_metadata(log_directory)
+        if metadata is not None and metadata.owns(topic, id_of_partition(partition)):
+            return _config(options, metadata.properties_of(topic), deletes_by_default=True)
+    except UNREADABLE_METADATA as error:
+        warnings.append(
+            f"the settings of topic {topic!r} are unknown, and nothing is deleted by a default: the"
+            f" metadata log cannot be used: {error}"
+        )
+        return _config(options, {}, deletes_by_default=False)
     try:
         topics = read_topics(log_directory)
         entry = entry_that_counts(topics, topic, id_of_partition(partition))
         if entry is None and topic in topics:
             warnings.append(older_settings(topic))
         own = {} if entry is None else entry.config
-        properties = {key: text for key, text in own.items() if key not in given}
-        return topic_config(config, given, properties, deletes_by_default=deletes_by_default)
+        return _config(options, own, deletes_by_default=options.profile is Profile.KAFKA)
     except (*unreadable, *REFUSED_SETTINGS) as error:
         warnings.append(f"the settings of topic {topic!r} are unknown: {error}")
-    return topic_config(config, given, {}, deletes_by_default=False)
+    return _config(options, {}, deletes_by_default=False)
+
+
+def _config(
+    options: OpenOptions, properties: Mapping[str, str], *, deletes_by_default: bool
+) -> LogConfig:
+    given = options.given
+    own = {key: text for key, text in properties.items() if key not in given}
+    return topic_config(options.config, given, own, deletes_by_default=deletes_by_default)
 
 
 def older_settings(topic: str) -> str:

@@ -1672,9 +1672,10 @@ class UnifiedLog(Log):
     def restore_topic_id(self) -> bool:
         """Write a missing or unreadable ``partition.metadata`` again [UNI-5].
 
-        The id comes from the other partitions of the topic in the same log directory. All that can
-        be read must agree, and ``topics.json`` too; ``topics.json`` alone is not enough. Returns
-        whether the file was written: False when the log has an id, or no other partition has one.
+        The id comes from the other partitions of the topic in the same log directory, and from a
+        broker's metadata log there. All that can be read must agree, and ``topics.json`` too;
+        ``topics.json`` alone is not enough. Returns whether the file was written: False when the
+        log has an id, or nothing else has one.
 
         Raises
         ------

@@ -30,6 +30,7 @@ from segstore.log.open_options import OpenKeywords, open_options
 from segstore.log.shutdown import Shutdown, suppress_repeated_error
 from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.deleted_partitions import DeletedPartitions
+from segstore.manager.directory_metadata import DirectoryMetadata
 from segstore.manager.maintenance import Maintenance
 from segstore.manager.owned_log_directory import OwnedLogDirectory
 from segstore.manager.partition_directories import check_no_gap, refuse_partition_directory
@@ -73,6 +74,7 @@ def open_dir(
     *,
     read_only: bool = False,
     background: bool = False,
+    metadata_log: str | os.PathLike[str] | None = None,
     **settings: Unpack[OpenKeywords],
 ) -> LogManager:
     """Open a log directory, which holds ``<topic>-<partition>`` directories.
@@ -86,6 +88,10 @@ def open_dir(
     background : bool
         Let threads do what `LogManager.maintain` does, from 30 seconds after the open until
         `close`.
+    metadata_log : path or None
+        ``__cluster_metadata-0`` of the directory's broker, or the directory that holds it: that of
+        ``metadata.log.dir``, else the first of ``log.dirs``. Topics that it has go by its settings,
+        and then by Kafka's defaults. None = the one in *path*, if there is one.
     **settings
         As for ``segstore.open``, for every log. ``progress`` must not use the manager.
 
@@ -100,8 +106,16 @@ def open_dir(
         A broker or another manager has the directory open, or another writer one of its logs.
     NotALogError
         *path* is a file, or the directory of one partition.
+    LogNotFoundError
+        There is no metadata log at *metadata_log*.
     """
-    return LogManager(path, read_only=read_only, background=background, **settings)
+    return LogManager(
+        path,
+        read_only=read_only,
+        background=background,
+        metadata_log=metadata_log,
+        **settings,
+    )
 
 
 class LogManager:
@@ -118,6 +132,7 @@ class LogManager:
         *,
         read_only: bool = False,
         background: bool = False,
+        metadata_log: str | os.PathLike[str] | None = None,
         **settings: Unpack[OpenKeywords],
     ) -> None:
         if read_only and background:
@@ -136,6 +151,8 @@ class LogManager:
         self._shutdown = Shutdown(lambda: self._logs.end_with_this_thread())  # noqa: PLW0108 - made below
         self._pending_closes: PendingCloses | None = None  # since `close` was called
         self._may_mark = True
+        if metadata_log is not None:
+            metadata_log = path_text("metadata_log", metadata_log)
         full_path = os.path.abspath(path_text("path", path))  # noqa: PTH100 - links stay as they are
         if self._options.state_dir is not None:  # one that cannot be made leaves nothing behind
             make_log_directory(self._options.state_dir).close()
@@ -146,19 +163,21 @@ class LogManager:
         self._maintenance: Maintenance | None = None
         try:
             refuse_partition_directory(self._directory)
+            metadata = DirectoryMetadata(self._directory, metadata_log)
             if not read_only:
                 with hint_at_read_only():
                     self._owned = OwnedLogDirectory(self._directory, self._options.profile)
         except BaseException:
             self._release()
             raise
-        self._settings = TopicSettings(self._directory, self._listing, self._options)
+        self._settings = TopicSettings(self._directory, self._listing, self._options, metadata)
         if self._owned is not None:
             self._maintenance = Maintenance(
                 self._directory,
                 self._listing,
                 self._owned.checkpoints,
                 self._options,
+                self._settings.configs_of,
                 self.log,
                 lambda: self._logs.all_writable(),  # noqa: PLW0108 - made below
                 self._check_writable,
@@ -335,6 +354,22 @@ class LogManager:
         """
         self._check_usable()
         return self._settings.describe(name)
+
+    def stray_partitions(self) -> dict[TopicPartition, str]:
+        """Return the partitions that the directory's broker takes for stray, each with the reason.
+
+        The metadata log says which: a topic was deleted, or a replica moved. A broker that starts
+        renames their directories; segstore leaves them. Without a metadata log there are none.
+
+        Raises
+        ------
+        CorruptLogError, CorruptCheckpointError, UnsupportedFormatError
+            The metadata log cannot be read.
+
+        Source: [MGR-26].
+        """
+        self._check_usable()
+        return self._settings.strays()
 
     @contextmanager
     def _changing_topics(self) -> Iterator[TopicChanges]:

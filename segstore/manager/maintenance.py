@@ -31,10 +31,11 @@ from segstore.manager.retention_schedule import RetentionSchedule, retry_delay_m
 from segstore.manager.task_pool import MAX_THREADS, Clock, TaskPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from segstore._core import Directory
     from segstore.config.broker_config import BrokerConfig
+    from segstore.config.log_config import LogConfig
     from segstore.log.files.log_directory_checkpoints import OwnedCheckpoints
     from segstore.log.open_options import OpenOptions
     from segstore.log.unified_log import UnifiedLog
@@ -170,6 +171,8 @@ class Maintenance:
         Its checkpoint files.
     options : OpenOptions
         What it was opened with.
+    configs_of : callable
+        Takes names of topics, returns what the logs of each go by.
     open_log : callable
         Returns the log of a topic and a partition's number; opens it where it is not open.
     open_logs : callable
@@ -191,6 +194,7 @@ class Maintenance:
         listing: PartitionListing,
         checkpoints: OwnedCheckpoints,
         options: OpenOptions,
+        configs_of: Callable[[Iterable[str]], Mapping[str, LogConfig]],
         open_log: Callable[[str, int], UnifiedLog],
         open_logs: Callable[[], list[UnifiedLog]],
         check: Callable[[], None],
@@ -210,7 +214,7 @@ class Maintenance:
         self._passing = AppendLock()  # a handler that comes here in its midst is told
         self._noted: dict[TopicPartition, WatchedLog] = {}
         self._schedule = RetentionSchedule(
-            directory, listing, options, open_log, intervals.retention_ms
+            directory, listing, options, configs_of, open_log, intervals.retention_ms
         )
         now_ms = self._clock.now_ms()
         self._open_logs = open_logs

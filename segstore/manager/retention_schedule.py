@@ -18,13 +18,13 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import ClosedError, LogNotFoundError, UnknownTopicOrPartitionError
-from segstore.log.files.topics_file import TOPICS_FILE, read_topics
+from segstore.log.files.topics_file import TOPICS_FILE
 from segstore.manager.maintenance_report import FailedTask, SegmentDeletion
-from segstore.manager.topic_limits import is_left_to_compaction, is_limited, limits_of_topic
+from segstore.manager.topic_limits import is_left_to_compaction, is_limited
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from segstore._core import Directory
     from segstore.config.log_config import LogConfig
@@ -56,6 +56,8 @@ class RetentionSchedule:
         Its partitions.
     options : OpenOptions
         What it was opened with.
+    configs_of : callable
+        Takes names of topics, returns what the logs of each go by.
     open_log : callable
         Returns the log of a topic and a partition's number.
     interval_ms : int
@@ -67,11 +69,12 @@ class RetentionSchedule:
         Those that are due at the next run; any thread adds to it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with
         self,
         directory: Directory,
         listing: PartitionListing,
         options: OpenOptions,
+        configs_of: Callable[[Iterable[str]], Mapping[str, LogConfig]],
         open_log: Callable[[str, int], UnifiedLog],
         interval_ms: int,
     ) -> None:
@@ -79,6 +82,7 @@ class RetentionSchedule:
         self._directory = directory
         self._listing = listing
         self._options = options
+        self._configs_of = configs_of
         self._open_log = open_log
         self._interval_ms = interval_ms
         self._heap: list[tuple[int, int, TopicPartition]] = []
@@ -87,7 +91,7 @@ class RetentionSchedule:
         self._numbers = itertools.count()
         self._attempts: dict[TopicPartition, int] = {}
         self._seen: tuple[Listed, tuple[int, ...] | None] | None = None
-        self._configs: dict[str, LogConfig] = {}
+        self._configs: Mapping[str, LogConfig] = {}
         self._known: set[TopicPartition] = set()
 
     def run(self, now_ms: int | None, findings: Findings, is_over: Callable[[], bool]) -> None:
@@ -173,13 +177,11 @@ class RetentionSchedule:
         seen = self._listing.current(), self._signature()
         if self._seen is not None and self._seen[0] is seen[0] and self._seen[1] == seen[1]:
             return
-        listed, given = seen[0], read_topics(self._directory)
+        listed = seen[0]
         known: set[TopicPartition] = set()
-        configs: dict[str, LogConfig] = {}
+        configs = self._configs_of(listed.topics)
         for topic, numbers in listed.topics.items():
-            entry = given.get(topic)
-            properties = {} if entry is None else entry.config
-            config = configs[topic] = limits_of_topic(self._options, topic, properties)
+            config = configs[topic]
             is_new = self._configs.get(topic) != config
             for number in numbers:
                 topic_partition = TopicPartition(topic, number)

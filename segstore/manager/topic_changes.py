@@ -62,6 +62,7 @@ class TopicChanges:
         count = checked_count(partitions)
         properties = _given({} if config is None else properties_of(config))
         self._settings.check(properties, {})
+        self._settings.refuse_name_of_broker(name)
         self._registry.create(name, count, properties)
         return [TopicPartition(name, number) for number in range(count)]
 
@@ -70,6 +71,7 @@ class TopicChanges:
         changes = {} if config is None else properties_of(config)
         count = None if partitions is None else checked_count(partitions)
         numbers = self._settings.numbers_of(name)
+        self._settings.refuse_topic_of_broker(name)
         known = self._registry.entry_of(name)
         topic_id = self._settings.topic_id_of(name, numbers)
         entry = entry_that_counts({} if known is None else {name: known}, name, topic_id)
@@ -100,6 +102,7 @@ class TopicChanges:
     def delete(self, name: str) -> None:
         """Delete a topic; see `LogManager.delete_topic`."""
         check_topic(name)
+        self._settings.refuse_topic_of_broker(name)
         if not self._registry.settle(name):
             self._registry.delete(name, self._settings.numbers_of(name))
 
@@ -111,6 +114,7 @@ class TopicChanges:
                 file=self._directory.path,
                 found="no such directory",
             )
+        self._settings.refuse_topic_of_broker(topic)
         self._registry.delete_partition(TopicPartition(topic, partition))
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from segstore.config.config_key import ConfigValue
+    from segstore.manager.topic_limits import GivenSettings
 
 
 class SettingSource(Enum):
@@ -25,6 +26,10 @@ class SettingSource(Enum):
 
     TOPIC = "topic"
     """The topic was given it."""
+    METADATA_LOG = "metadata log"
+    """The topic was given it in its cluster, as the broker's metadata log says."""
+    BROKER = "broker"
+    """Its broker was given it while it ran, as the broker's metadata log says."""
     DIRECTORY = "directory"
     """The directory was opened with it."""
     DEFAULT = "default"
@@ -76,28 +81,32 @@ class TopicDescription(NamedTuple):
 
 
 def settings_of(
-    properties: Mapping[str, str], directory: Mapping[str, ConfigValue], profile: Profile
+    given: GivenSettings, directory: Mapping[str, ConfigValue], profile: Profile
 ) -> Iterator[TopicSetting]:
     """Yield each setting of a topic.
 
     Parameters
     ----------
-    properties : mapping of str to str
+    given : GivenSettings
         What the topic was given.
     directory : mapping
         What the directory was opened with, where the caller has set it.
     profile : Profile
-        In the safe one nothing deletes by default.
+        In the safe one nothing deletes by default, but for a broker's topics.
     """
-    values = values_of(properties)
+    values = values_of({**given.broker, **given.topic})
+    is_of_broker = given.metadata_log is not None
+    own = SettingSource.METADATA_LOG if is_of_broker else SettingSource.TOPIC
     for name, key in TOPIC_KEYS.items():
-        if name in properties:
-            value, source = values[name], SettingSource.TOPIC
+        if name in given.topic:
+            value, source = values[name], own
+        elif name in given.broker:
+            value, source = values[name], SettingSource.BROKER
         elif name in directory:
             value, source = directory[name], SettingSource.DIRECTORY
-        elif name in NOT_DELETING and profile is Profile.SAFE:
+        elif name in NOT_DELETING and profile is Profile.SAFE and not is_of_broker:
             value, source = None, SettingSource.NOT_SET
         else:
             value, source = key.default, SettingSource.DEFAULT
-        if not key.is_internal or source is SettingSource.TOPIC:
+        if not key.is_internal or source is own:
             yield TopicSetting(name, value, source, key.documentation)

@@ -7,7 +7,8 @@ is kept for ever, and so is one whose settings cannot be read [RTN-2, DUR-128]. 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.config.topic_config import topic_config
 from segstore.log.files.profile import Profile
@@ -23,36 +24,60 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def limits_of_topic(
-    options: OpenOptions, topic: str, properties: Mapping[str, str] | None
-) -> LogConfig:
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class GivenSettings(NamedTuple):
+    """What a topic was given, in Kafka's keys, as text; of a broker's topic also by its broker.
+
+    Attributes
+    ----------
+    topic : mapping of str to str
+        What the topic was given.
+    broker : mapping of str to str
+        What its broker, and all brokers, were given for topics that were not.
+    metadata_log : str or None
+        The metadata log that says so: Kafka's defaults count then. None = ``topics.json``.
+    """
+
+    topic: Mapping[str, str] = _NOTHING
+    broker: Mapping[str, str] = _NOTHING
+    metadata_log: str | None = None
+
+
+def limits_of_topic(options: OpenOptions, topic: str, given: GivenSettings | None) -> LogConfig:
     """Return `config_of_topic`; where this version refuses a setting, as if none could be read."""
     try:
-        return config_of_topic(options, properties)
+        return config_of_topic(options, given)
     except REFUSED_SETTINGS as error:
         _log.warning("the settings of topic %r are unknown: %s", topic, error)
     return config_of_topic(options, None)
 
 
-def config_of_topic(options: OpenOptions, properties: Mapping[str, str] | None) -> LogConfig:
+def config_of_topic(options: OpenOptions, given: GivenSettings | None) -> LogConfig:
     """Return the settings of a topic's logs.
 
     Parameters
     ----------
     options : OpenOptions
         What the directory was opened with.
-    properties : mapping of str to str, or None
+    given : GivenSettings or None
         What the topic was given; None = it cannot be read.
+
+    Raises
+    ------
+    IllegalArgumentError
+        A value has another type than its key, or is out of range.
     """
-    config = topic_config(
+    if given is None:
+        config = topic_config(options.config, options.given, {}, deletes_by_default=False)
+        return config.with_changes(retention_ms=None, retention_bytes=-1)
+    return topic_config(
         options.config,
         options.given,
-        {} if properties is None else properties,
-        deletes_by_default=options.profile is Profile.KAFKA,
+        {**given.broker, **given.topic},
+        deletes_by_default=options.profile is Profile.KAFKA or given.metadata_log is not None,
     )
-    if properties is None:
-        return config.with_changes(retention_ms=None, retention_bytes=-1)
-    return config
 
 
 def is_left_to_compaction(config: LogConfig, profile: Profile) -> bool:

@@ -1,6 +1,7 @@
 """The settings of the topics of a log directory: what each log goes by, and where that comes from.
 
-They are in ``topics.json``. Source: [CFG-37…CFG-54], DESIGN D16.
+They are in ``topics.json``; those of a broker's topics are in its metadata log. Source:
+[CFG-37…CFG-54, MGR-25], DESIGN D16.
 """
 
 from __future__ import annotations
@@ -11,24 +12,33 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Directory
 from segstore.config.topic_properties import check_change, default_values
-from segstore.errors import LogNotFoundError
+from segstore.errors import (
+    AlreadyExistsError,
+    IllegalStateError,
+    LogNotFoundError,
+)
+from segstore.log.files.broker_metadata import UNREADABLE_METADATA
 from segstore.log.files.checkpoints import UNREADABLE_TO_READERS
 from segstore.log.files.partition_directory import directory_name
+from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC
 from segstore.log.files.topics_file import UNREADABLE_TOPICS, read_topics
 from segstore.log.settings_above import entry_that_counts, id_of_partition, older_settings
 from segstore.manager.partition_listing import numbers_in
 from segstore.manager.topic_description import TopicDescription, settings_of
-from segstore.manager.topic_limits import config_of_topic, limits_of_topic
+from segstore.manager.topic_limits import GivenSettings, config_of_topic, limits_of_topic
 from segstore.records.compression import require_codec
 from segstore.records.record_builder import codec_of
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from segstore.config.log_config import LogConfig
+    from segstore.log.files.broker_metadata import BrokerMetadata
+    from segstore.log.files.topics_file import TopicEntry
     from segstore.log.open_options import OpenOptions
+    from segstore.manager.directory_metadata import DirectoryMetadata
     from segstore.manager.partition_listing import PartitionListing
 
 _log = logging.getLogger(__name__)
@@ -45,29 +55,67 @@ class TopicSettings:
         Its partitions, as they are now.
     options : OpenOptions
         Those of the manager: their settings count where a topic was given none.
+    metadata : DirectoryMetadata
+        What a broker's metadata log says of topics.
     """
 
     def __init__(
-        self, directory: Directory, listing: PartitionListing, options: OpenOptions
+        self,
+        directory: Directory,
+        listing: PartitionListing,
+        options: OpenOptions,
+        metadata: DirectoryMetadata,
     ) -> None:
         self._directory = directory
         self._listing = listing
         self._options = options
+        self._metadata = metadata
         self._configs: dict[frozenset[tuple[str, str]], LogConfig] = {}
         """By what topics were given: most topics were given the same."""
 
+    # ---- what logs go by -------------------------------------------------------------------------
+
     def config_of(self, topic_partition: TopicPartition) -> LogConfig:
-        """Return what a log goes by."""
+        """Return what a log goes by; it has no limit where its settings cannot be read."""
         topic, number = topic_partition
+        if topic == CLUSTER_METADATA_TOPIC:  # its records go with snapshots alone [RAFT-41]
+            return config_of_topic(self._options, None)
+        try:
+            metadata = self._metadata.get()
+        except UNREADABLE_METADATA:  # reported when it was read
+            return config_of_topic(self._options, None)
+        if metadata is not None and self._is_owned(metadata, topic, [number]):
+            return limits_of_topic(self._options, topic, _of_broker(metadata, topic))
         try:
             topics = read_topics(self._directory)
-        except UNREADABLE_TOPICS:  # told by who lists the directory, and nothing is deleted then
+        except UNREADABLE_TOPICS:  # reported by the listing
             return config_of_topic(self._options, None)
-        topic_id = self.topic_id_of(topic, [number]) if topic in topics else None
+        topic_id = self._id_in(topic, number) if topic in topics else None
         entry = entry_that_counts(topics, topic, topic_id)
         if entry is None and topic in topics:
             _log.warning("%s: %s", self._directory.path, older_settings(topic))
-        return limits_of_topic(self._options, topic, {} if entry is None else entry.config)
+        return limits_of_topic(self._options, topic, _of_entry(entry))
+
+    def configs_of(self, topics: Iterable[str]) -> dict[str, LogConfig]:
+        """Return what the logs of topics go by that have the ids which are known of the topics.
+
+        Raises
+        ------
+        SegstoreError, OSError
+            The metadata log, or ``topics.json``, cannot be read.
+        """
+        metadata, entries = self._metadata.get(), read_topics(self._directory)
+        found: dict[str, LogConfig] = {}
+        for topic in topics:
+            given: GivenSettings | None = _of_entry(entries.get(topic))
+            if topic == CLUSTER_METADATA_TOPIC:
+                given = None
+            elif metadata is not None and metadata.has_topic(topic):
+                given = _of_broker(metadata, topic)
+            found[topic] = limits_of_topic(self._options, topic, given)
+        return found
+
+    # ---- topics ----------------------------------------------------------------------------------
 
     def numbers_of(self, topic: str) -> Sequence[int]:
         """Return the partitions of a topic, ascending."""
@@ -77,37 +125,99 @@ class TopicSettings:
         """Return a topic's id, its partitions, and each setting with where it comes from."""
         numbers = self.numbers_of(name)
         topic_id = self.topic_id_of(name, numbers)
-        entry = entry_that_counts(read_topics(self._directory), name, topic_id)
-        if topic_id is None and entry is not None:
-            topic_id = entry.topic_id
+        metadata = self._metadata.get()
+        if metadata is not None and metadata.owns(name, topic_id):
+            given, topic_id = _of_broker(metadata, name), metadata.id_of(name)
+        else:
+            entry = entry_that_counts(read_topics(self._directory), name, topic_id)
+            given = _of_entry(entry)
+            if topic_id is None and entry is not None:
+                topic_id = entry.topic_id
         options = self._options
         opened = options.config.to_values()
         directory = {key: opened[key] for key in options.given if key in opened}
-        properties = {} if entry is None else entry.config
-        settings = tuple(settings_of(properties, directory, options.profile))
+        settings = tuple(settings_of(given, directory, options.profile))
         return TopicDescription(name, topic_id, tuple(numbers), settings)
 
     def topic_id_of(self, topic: str, numbers: Sequence[int]) -> uuid.UUID | None:
         """Return the id that the partitions have; None where none has one that can be read."""
-        for number in numbers:
-            path = f"{self._directory.path}/{directory_name(TopicPartition(topic, number))}"
-            with suppress(LogNotFoundError, *UNREADABLE_TO_READERS):
-                with closing(Directory(path, self._directory.environment)) as directory:
-                    found = id_of_partition(directory)
-                if found is not None:
-                    return found
+        return next((one for n in numbers if (one := self._id_in(topic, n)) is not None), None)
+
+    def _id_in(self, topic: str, number: int) -> uuid.UUID | None:
+        path = f"{self._directory.path}/{directory_name(TopicPartition(topic, number))}"
+        with (
+            suppress(LogNotFoundError, *UNREADABLE_TO_READERS),
+            closing(Directory(path, self._directory.environment)) as directory,
+        ):
+            return id_of_partition(directory)
         return None
+
+    # ---- a broker's topics -----------------------------------------------------------------------
+
+    def strays(self) -> dict[TopicPartition, str]:
+        """Return the stray partitions, each with the reason [MGR-26].
+
+        None of them without a metadata log.
+        """
+        metadata = self._metadata.get()
+        if metadata is None:
+            return {}
+        reasons = {
+            one: metadata.why_stray(one, self._id_in(*one))
+            for one in self._listing.current().partitions
+        }
+        return {one: reason for one, reason in reasons.items() if reason is not None}
+
+    def refuse_topic_of_broker(self, name: str) -> None:
+        """Raise where a metadata log has the settings of a topic: a change here would not count."""
+        metadata = self._metadata.get()
+        numbers = self._listing.current().topics.get(name, ())
+        if metadata is not None and self._is_owned(metadata, name, numbers):
+            raise IllegalStateError(
+                f"topic {name!r} belongs to the cluster of this metadata log: change it there, with"
+                " Kafka's tools. If the directory is not a broker's any more, move the metadata"
+                " log away first",
+                file=metadata.path,
+                found=f"topic {name!r}",
+                expected="a topic that the metadata log does not have",
+            )
+
+    def refuse_name_of_broker(self, name: str) -> None:
+        """Raise where the cluster of a metadata log has a topic of that name, here or elsewhere."""
+        metadata = self._metadata.get()
+        if metadata is not None and metadata.has_topic(name):
+            raise AlreadyExistsError(
+                f"the cluster has a topic {name!r}", file=metadata.path, found=f"topic {name!r}"
+            )
+
+    def _is_owned(self, metadata: BrokerMetadata, topic: str, numbers: Sequence[int]) -> bool:
+        """Whether the metadata log speaks of the topic here: of one of these partitions."""
+        return metadata.has_topic(topic) and any(
+            metadata.owns(topic, self._id_in(topic, number)) for number in numbers
+        )
+
+    # ---- changes ---------------------------------------------------------------------------------
 
     def check(self, properties: Mapping[str, str], existing: Mapping[str, str]) -> None:
         """Check what a topic is to be given: by Kafka's rules, and that a log here takes it."""
         is_on = self._options.remote_offset_reader is not None
-        defaults = {**default_values(), **self._config({}).to_values()}
+        defaults = {**default_values(), **self._config(GivenSettings()).to_values()}
         check_change(properties, existing, defaults, is_tiered_system_on=is_on)
-        require_codec(codec_of(self._config(properties)))
+        require_codec(codec_of(self._config(GivenSettings(properties))))
 
-    def _config(self, properties: Mapping[str, str]) -> LogConfig:
-        key = frozenset(properties.items())
+    def _config(self, given: GivenSettings) -> LogConfig:
+        key = frozenset(given.topic.items())
         config = self._configs.get(key)
         if config is None:
-            config = self._configs[key] = config_of_topic(self._options, properties)
+            config = self._configs[key] = config_of_topic(self._options, given)
         return config
+
+
+def _of_broker(metadata: BrokerMetadata, topic: str) -> GivenSettings:
+    return GivenSettings(
+        metadata.topic_properties(topic), metadata.broker_properties, metadata.path
+    )
+
+
+def _of_entry(entry: TopicEntry | None) -> GivenSettings:
+    return GivenSettings() if entry is None else GivenSettings(entry.config)

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING
 from segstore._core import Barrier, DataFile, Directory
 from segstore.log.files.meta_properties import read_meta_properties
 from segstore.log.files.metadata_image_reader import METADATA_LOG, read_metadata_image
+from segstore.log.log_environment import LogEnvironment
+from segstore.log.log_opener import open_partition_to_write
+from segstore.log.open_options import open_options
+from segstore.manager.log_manager import LogManager
 from tests.crash.barrier_scene import new_disk
-from tests.crash.failing_trial import GOES_ON, Trial
-from tests.kits.metadata_kit import metadata_batch, snapshot_bytes, topic_records
+from tests.crash.failing_scenarios_of_managers import living_on
+from tests.crash.failing_trial import CLOSED, GOES_ON, Trial
+from tests.crash.manual_scheduler import ManualScheduler
+from tests.kits.metadata_kit import TOPIC_ID, metadata_batch, snapshot_bytes, topic_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,6 +25,8 @@ if TYPE_CHECKING:
     from segstore._core import SimulatedDisk
 
 LOGS = "/data"
+PARTITION = "/data/clicks-0"
+WEEK = 7 * 24 * 3600 * 1000
 FILES = {
     f"{2:020}.log": metadata_batch(2, topic_records("clicks")) + bytes(99),
     f"{2:020}-{5:010}.checkpoint": snapshot_bytes([topic_records()]),
@@ -65,4 +73,48 @@ def looking() -> Trial:
     return Trial(disk, lambda: seen.append(look(disk)), check)
 
 
-METADATA_SCENARIOS: dict[str, Callable[[], Trial]] = {"read what a broker's disk knows": looking}
+def managing(named: str | None) -> Trial:
+    """A manager of a broker's directory, and a log of it that has lost its topic id.
+
+    What fails leaves the records, and a limit that the metadata log gives, or none.
+    """
+    disk = broker(FILES)
+    alone = LogEnvironment(environment=disk, background=lambda *_: ManualScheduler())
+    with open_partition_to_write(PARTITION, open_options(topic_id=TOPIC_ID), alone) as log:
+        log.append([(None, b"v")])
+    managers: list[LogManager] = []
+    limits: set[int | None] = set()
+
+    def run() -> None:
+        with living_on(disk):
+            managers.append(LogManager(LOGS, metadata_log=named))
+            limits.add(managers[0].log("clicks", 0).config.retention_ms)
+            managers[0].maintain()
+            managers[0].describe_topic("clicks")
+            managers[0].stray_partitions()
+            managers[0].close()
+        with closing(Directory(PARTITION, disk)) as directory:
+            directory.unlink("partition.metadata")
+        with open_partition_to_write(PARTITION, open_options(), alone) as log:
+            limits.add(log.config.retention_ms)
+            log.restore_topic_id()
+
+    def check(error: SegstoreError | None) -> str:
+        assert limits <= {None, WEEK}
+        for manager in managers:
+            for one in manager._logs.by_name.values():
+                one.close_quietly()
+        image = disk.crash_image(fate="killed")
+        there = alone._replace(environment=image)
+        with open_partition_to_write(PARTITION, open_options(), there) as log:
+            assert [record.value for record in log.scan()] == [b"v"]
+        return GOES_ON if error is None else CLOSED
+
+    return Trial(disk, run, check)
+
+
+METADATA_SCENARIOS: dict[str, Callable[[], Trial]] = {
+    "read what a broker's disk knows": looking,
+    "a manager of a broker's directory": lambda: managing(None),
+    "a manager that is shown a metadata log": lambda: managing(LOGS),
+}

@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
+import segstore
+from segstore.cli import main
 from segstore.errors import CorruptCheckpointError, CorruptLogError
 from segstore.log.files.meta_properties import parse_meta_properties
 from segstore.log.files.metadata_image_reader import METADATA_LOG, read_metadata_image
 from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.manager.topic_description import SettingSource
 from tests.fuzz.mutations import outcome
 from tests.interop.kafka_metadata import EPOCH, TIMESTAMP, KafkaMetadata, tree_of
 from tests.interop.random_metadata import SCHEMAS, RandomMetadata
@@ -165,6 +169,45 @@ def test_an_image_says_what_is_known_of_the_case(golden: Path):
                 assert int(number) in image.topics[topic].partitions
                 compared += 1
     assert compared
+
+
+def test_a_directory_of_a_broker_has_its_settings_and_ids(
+    golden: Path, golden_summary: GoldenSummary, tmp_path: Path
+):
+    """[CFG-52, MGR-25, MGR-26] In the manager, in a log opened alone; a lost id is found."""
+    compared = 0
+    for case in sorted(golden.glob("*/cluster_metadata")):
+        data = tmp_path / case.parent.name
+        shutil.copytree(case.parent / "data", data)
+        described = json.loads((case.parent / "case.json").read_text())
+        with segstore.open_dir(data, read_only=True, metadata_log=case) as logs:
+            for name, topic in described["topics"].items():
+                if name not in logs.topics():
+                    continue
+                found = logs.describe_topic(name)
+                given = {
+                    one.name for one in found.settings if one.source is SettingSource.METADATA_LOG
+                }
+                configs = {**topic.get("configs", {})}
+                assert given - {*CHANGED_AT_THE_END} == configs.keys() - {*CHANGED_AT_THE_END}, case
+                limit = next(one for one in found.settings if one.name == "retention.ms")
+                assert limit.value == int(configs.get("retention.ms", 7 * 24 * 3600 * 1000))
+                compared += 1
+            assert logs.stray_partitions() == {}, case
+        shutil.copytree(case / METADATA_LOG, data / METADATA_LOG)
+        for file in sorted(data.glob("[a-z]*-0/partition.metadata"))[:1]:
+            before = file.read_bytes()
+            with (
+                segstore.open(file.parent, read_only=True) as log,
+                segstore.open_dir(data, read_only=True) as logs,
+            ):
+                assert log.config == logs.log(*log.topic_partition).config
+            for one in data.glob(f"{log.topic_partition.topic}-*/partition.metadata"):
+                one.unlink()
+            main(["recover", str(file.parent)])
+            assert file.read_bytes() == before, case
+    golden_summary.add("topics with a broker's settings", compared, compared)
+    assert compared > 5
 
 
 def kafkas_text(found: MetaProperties) -> str:

@@ -1,4 +1,4 @@
-"""The id of a topic by what lies beside a partition: its other partitions.
+"""The id of a topic by what lies beside a partition: its other partitions, a broker's metadata log.
 
 ``topics.json`` may contradict them. Alone it is no source: a broker that removes a topic and makes
 it again, with another id, leaves the file as it is.
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Directory
 from segstore.errors import InconsistentTopicIdError, SegstoreError
+from segstore.log.files.broker_metadata import UNREADABLE_METADATA, find_broker_metadata
 from segstore.log.files.checkpoints import PARTITION_METADATA, read_topic_id
+from segstore.log.files.metadata_image_reader import METADATA_LOG
 from segstore.log.files.partition_directory import (
     directory_name,
     is_partition_directory_name,
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 def topic_id_of_siblings(
     log_directory: Directory, topic_partition: TopicPartition
 ) -> uuid.UUID | None:
-    """Return the id that the other partitions of a topic have.
+    """Return the id that the topic's other partitions have, and the metadata log in the directory.
 
     None where none of them has one that can be read.
 
@@ -43,6 +45,9 @@ def topic_id_of_siblings(
         They, or ``topics.json``, have different ids: nothing shows which is that of this partition.
     """
     known = dict(_ids_of_siblings(log_directory, topic_partition))
+    in_metadata_log = _topic_id_in_metadata_log(log_directory, topic_partition)
+    if in_metadata_log is not None:
+        known[METADATA_LOG] = in_metadata_log
     in_topics_file = topic_id_in_topics_file(log_directory, topic_partition)
     if known and in_topics_file is not None:
         known[TOPICS_FILE] = in_topics_file
@@ -65,6 +70,15 @@ def topic_id_in_topics_file(
     with suppress(SegstoreError):  # a file that cannot be read says nothing
         entry = read_topics(log_directory).get(topic_partition.topic)
         return None if entry is None else entry.topic_id
+    return None
+
+
+def _topic_id_in_metadata_log(
+    log_directory: Directory, topic_partition: TopicPartition
+) -> uuid.UUID | None:
+    with suppress(*UNREADABLE_METADATA):  # as above
+        metadata = find_broker_metadata(log_directory)
+        return None if metadata is None else metadata.topic_id_of(topic_partition)
     return None
 
 

@@ -56,7 +56,7 @@ def test_a_topic_from_its_making_to_its_end(tmp_path: Path, run):
         ["u", "1", "keep"],
     ]
     assert [json.loads(line) for line in run("topics", "list", path, "--json").splitlines()][1] == {
-        "topic": "u", "partitions": 1, "policy": "keep",
+        "topic": "u", "partitions": 1, "policy": "keep", "stray": {},
     }  # fmt: skip
     altered = run(
         "topics", "alter", path, "t", "--partitions", 3, "--config", "retention.bytes=1024",
