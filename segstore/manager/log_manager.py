@@ -32,6 +32,8 @@ from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.deleted_partitions import DeletedPartitions
 from segstore.manager.directory_metadata import DirectoryMetadata
 from segstore.manager.maintenance import Maintenance
+from segstore.manager.maintenance_report import DeletionCounts
+from segstore.manager.manager_stats import manager_stats
 from segstore.manager.owned_log_directory import OwnedLogDirectory
 from segstore.manager.partition_directories import check_no_gap, refuse_partition_directory
 from segstore.manager.partition_listing import PartitionListing, numbers_in
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.maintenance_report import MaintenanceReport
+    from segstore.manager.manager_stats import ManagerStats
     from segstore.manager.partition_listing import Listed
     from segstore.manager.topic_description import TopicDescription
     from segstore.records.record_builder import Records
@@ -424,6 +427,26 @@ class LogManager:
     def _unknown(self, topic_partition: TopicPartition, found: str) -> UnknownTopicOrPartitionError:
         return UnknownTopicOrPartitionError(
             f"no partition {topic_partition} here", file=self.path, found=found
+        )
+
+    def stats(self) -> ManagerStats:
+        """Return numbers of the directory and of its open logs, by Kafka's metric names.
+
+        No log is opened for it: one that is not open has no size and no offsets here.
+        ``stats().prometheus_text()`` is what Prometheus reads. Source: [MGR-12].
+        """
+        self._check_process()
+        with self._mutex:
+            self._check_usable()
+            logs = [log for log in self._logs.by_name.values() if not log.closed]
+        maintenance = self._maintenance
+        return manager_stats(
+            self.path,
+            is_offline=self._failures.has_offline_log_dir(self.path),
+            partitions=len(self._listing.current().partitions),
+            logs=logs,
+            deletions=DeletionCounts() if maintenance is None else maintenance.deletions,
+            failing_tasks=0 if maintenance is None else maintenance.failing,
         )
 
     # ---- background work -------------------------------------------------------------------------

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from segstore.log.files.log_directory_checkpoints import OwnedCheckpoints
     from segstore.log.open_options import OpenOptions
     from segstore.log.unified_log import UnifiedLog
-    from segstore.manager.maintenance_report import MaintenanceReport
+    from segstore.manager.maintenance_report import DeletionCounts, MaintenanceReport
     from segstore.manager.partition_listing import PartitionListing
     from segstore.manager.task_pool import PooledTasks
     from segstore.types import TopicPartition
@@ -236,6 +236,16 @@ class Maintenance:
     def watched(self, topic_partition: TopicPartition) -> WatchedLog:
         """Return what a log gets that is about to be opened."""
         return WatchedLog(self._pool, topic_partition, self._schedule.changed, self._noted)
+
+    @property
+    def deletions(self) -> DeletionCounts:
+        """What retention has deleted since the open."""
+        return self._schedule.deletions
+
+    @property
+    def failing(self) -> int:
+        """How many tasks failed when they ran last, and are tried again."""
+        return self._schedule.failing + sum(job.attempts > 0 for job in self._jobs)
 
     # ---- a pass ----------------------------------------------------------------------------------
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
+
+from segstore.log.retention_plan import RetentionLimit
 
 if TYPE_CHECKING:
     from segstore.log.retention_plan import DeletedSegment
@@ -83,6 +86,30 @@ class MaintenanceReport(NamedTuple):
     tasks: int
     failed: tuple[FailedTask, ...]
     next_ms: int
+
+
+class DeletionCounts:
+    """What retention has deleted since the open, by limit; one thread at a time adds to it.
+
+    Attributes
+    ----------
+    segments, bytes : Counter of str
+        Counted by the names of limits, such as ``retention.ms``.
+    """
+
+    def __init__(self) -> None:
+        self.segments = Counter({_name_of(limit): 0 for limit in RetentionLimit})
+        self.bytes = Counter(self.segments)
+
+    def add(self, deletion: SegmentDeletion) -> None:
+        """Count a segment."""
+        name = _name_of(deletion.segment.limit)
+        self.segments[name] += 1
+        self.bytes[name] += deletion.segment.size_bytes
+
+
+def _name_of(limit: RetentionLimit) -> str:
+    return limit.value.replace("_", ".")
 
 
 class Findings:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from segstore.errors import ClosedError, LogNotFoundError, UnknownTopicOrPartitionError
 from segstore.log.files.topics_file import TOPICS_FILE
-from segstore.manager.maintenance_report import FailedTask, SegmentDeletion
+from segstore.manager.maintenance_report import DeletionCounts, FailedTask, SegmentDeletion
 from segstore.manager.topic_limits import is_left_to_compaction, is_limited
 from segstore.types import TopicPartition
 
@@ -67,6 +67,8 @@ class RetentionSchedule:
     ----------
     changed : set of TopicPartition
         Those that are due at the next run; any thread adds to it.
+    deletions : DeletionCounts
+        What was deleted since the open.
     """
 
     def __init__(  # noqa: PLR0913 - what it works with
@@ -79,6 +81,7 @@ class RetentionSchedule:
         interval_ms: int,
     ) -> None:
         self.changed: set[TopicPartition] = set()
+        self.deletions = DeletionCounts()
         self._directory = directory
         self._listing = listing
         self._options = options
@@ -126,6 +129,11 @@ class RetentionSchedule:
             for topic_partition, next_due in later:  # not before: each is looked at once
                 self._put(topic_partition, next_due)
 
+    @property
+    def failing(self) -> int:
+        """How many logs retention has failed with, at its last look."""
+        return len(self._attempts)
+
     def _put(self, topic_partition: TopicPartition, due_ms: int | None) -> None:
         if due_ms is None:
             self._due.pop(topic_partition, None)
@@ -164,6 +172,7 @@ class RetentionSchedule:
             for segment in deleted:
                 deletion = SegmentDeletion(topic_partition, segment)
                 findings.deleted.append(deletion)
+                self.deletions.add(deletion)
                 _log.info("%s: %s", self._directory.path, deletion)
         return next_ms
 

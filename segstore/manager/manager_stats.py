@@ -1,0 +1,181 @@
+"""Numbers of a log directory under Kafka's metric names, and as Prometheus reads them.
+
+Nothing is opened for them: a log that is not open has no numbers. Source: [MGR-12, MGR-24]; Kafka
+``LogManager``, ``UnifiedLog.newMetrics``, ``ReplicaManager``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from segstore.errors import ClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.maintenance_report import DeletionCounts
+
+OFFLINE_DIRECTORIES: Final = "kafka.log:type=LogManager,name=OfflineLogDirectoryCount"
+DIRECTORY_OFFLINE: Final = "kafka.log:type=LogManager,name=LogDirectoryOffline"
+PARTITIONS: Final = "kafka.server:type=ReplicaManager,name=PartitionCount"
+OPEN_LOGS: Final = "segstore.manager:type=LogManager,name=OpenLogs"
+DELETED_SEGMENTS: Final = "segstore.manager:type=Retention,name=DeletedSegments"
+DELETED_BYTES: Final = "segstore.manager:type=Retention,name=DeletedBytes"
+FAILING_TASKS: Final = "segstore.manager:type=Maintenance,name=FailingTasks"
+SIZE: Final = "kafka.log:type=Log,name=Size"
+SEGMENTS: Final = "kafka.log:type=Log,name=NumLogSegments"
+LOG_START_OFFSET: Final = "kafka.log:type=Log,name=LogStartOffset"
+LOG_END_OFFSET: Final = "kafka.log:type=Log,name=LogEndOffset"
+
+_OF_LOGS: Final = {
+    SIZE: "size",
+    SEGMENTS: "num_log_segments",
+    LOG_START_OFFSET: "log_start_offset",
+    LOG_END_OFFSET: "log_end_offset",
+}
+"""What `Log.stats` calls it."""
+_COUNTERS: Final = frozenset({DELETED_SEGMENTS, DELETED_BYTES})
+_HELP: Final = {
+    OFFLINE_DIRECTORIES: "Log directories in which an I/O error has ended writing.",
+    DIRECTORY_OFFLINE: "1 where an I/O error has ended writing, else 0.",
+    PARTITIONS: "Partitions in the directory, open or not.",
+    OPEN_LOGS: "Partitions whose logs are open; only these have numbers of their own.",
+    DELETED_SEGMENTS: "Segments that retention has deleted since the open, by limit.",
+    DELETED_BYTES: "Bytes of these segments.",
+    FAILING_TASKS: "Tasks that failed when they ran last, and are tried again.",
+    SIZE: "Bytes in the .log files.",
+    SEGMENTS: "Segments.",
+    LOG_START_OFFSET: "First offset that can be read.",
+    LOG_END_OFFSET: "Offset that the next record gets.",
+}
+
+
+class Metric(NamedTuple):
+    """One number.
+
+    Attributes
+    ----------
+    name : str
+        Kafka's name of the metric; one that Kafka does not have begins with ``segstore``.
+    tags : tuple of tuple of str
+        Pairs of name and value, such as ``("topic", "orders")``.
+    value : int
+        The number.
+    """
+
+    name: str
+    tags: tuple[tuple[str, str], ...]
+    value: int
+
+    @property
+    def prometheus_name(self) -> str:
+        """The name as the JMX exporter gives it with Kafka's sample configuration."""
+        domain, _, keys = self.name.partition(":")
+        words = [domain.replace(".", "_"), *(pair.partition("=")[2] for pair in keys.split(","))]
+        total = ["total"] if self.name in _COUNTERS else []
+        return "_".join([*words, *total]).lower()
+
+
+class ManagerStats(NamedTuple):
+    """The numbers of a log directory at one moment.
+
+    Attributes
+    ----------
+    metrics : tuple of Metric
+        All of them; those of one name follow each other.
+    """
+
+    metrics: tuple[Metric, ...]
+
+    def value(self, name: str, **tags: str) -> int:
+        """Return a number by its Kafka name and its tags.
+
+        Raises
+        ------
+        KeyError
+            There is none.
+        """
+        for one in self.metrics:
+            if one.name == name and dict(one.tags) == tags:
+                return one.value
+        raise KeyError(name, tags)
+
+    def prometheus_text(self) -> str:
+        """Return them in the text format of Prometheus, to be served as ``/metrics``."""
+        lines: list[str] = []
+        before = None
+        for one in self.metrics:
+            name = one.prometheus_name
+            if one.name != before:
+                kind = "counter" if one.name in _COUNTERS else "gauge"
+                lines += [f"# HELP {name} {_HELP[one.name]}", f"# TYPE {name} {kind}"]
+                before = one.name
+            labels = ",".join(f'{key}="{_escaped(text)}"' for key, text in one.tags)
+            lines.append(f"{name}{{{labels}}} {one.value}" if labels else f"{name} {one.value}")
+        return "\n".join(lines) + "\n"
+
+
+def manager_stats(  # noqa: PLR0913 - what is counted elsewhere
+    path: str,
+    *,
+    is_offline: bool,
+    partitions: int,
+    logs: Iterable[UnifiedLog],
+    deletions: DeletionCounts,
+    failing_tasks: int,
+) -> ManagerStats:
+    """Put the numbers together.
+
+    Parameters
+    ----------
+    path : str
+        The log directory.
+    is_offline : bool
+        An I/O error has ended writing.
+    partitions : int
+        How many there are.
+    logs : iterable of UnifiedLog
+        Those that are open; one that is closed meanwhile is left out.
+    deletions : DeletionCounts
+        What retention has deleted.
+    failing_tasks : int
+        How many fail.
+    """
+    of_logs = sorted(_numbers_of(logs))
+    limits = sorted(deletions.segments)
+    return ManagerStats(
+        (
+            Metric(OFFLINE_DIRECTORIES, (), int(is_offline)),
+            Metric(DIRECTORY_OFFLINE, (("logDirectory", path),), int(is_offline)),
+            Metric(PARTITIONS, (), partitions),
+            Metric(OPEN_LOGS, (), len(of_logs)),
+            *(
+                Metric(DELETED_SEGMENTS, (("limit", one),), deletions.segments[one])
+                for one in limits
+            ),
+            *(Metric(DELETED_BYTES, (("limit", one),), deletions.bytes[one]) for one in limits),
+            Metric(FAILING_TASKS, (), failing_tasks),
+            *(
+                Metric(name, (("topic", topic), ("partition", str(number))), numbers[place])
+                for place, name in enumerate(_OF_LOGS)
+                for topic, number, numbers in of_logs
+            ),
+        )
+    )
+
+
+def _numbers_of(logs: Iterable[UnifiedLog]) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+    for log in logs:
+        try:
+            found = log.stats()
+        except ClosedError:
+            continue
+        yield (
+            *log.topic_partition,
+            tuple(int(found[name]) for name in _OF_LOGS.values()),
+        )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

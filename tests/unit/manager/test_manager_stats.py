@@ -1,0 +1,94 @@
+"""Numbers of a log directory: Kafka's names, Prometheus' text."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+from unittest import mock
+
+import pytest
+
+import segstore
+from segstore.errors import ClosedError, CorruptLogError, LogReadOnlyError
+from segstore.log.unified_log import UnifiedLog
+from segstore.manager import manager_stats as names
+from tests.kits.prometheus_reader import read_prometheus_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DAY = 24 * 3600 * 1000
+
+
+def test_numbers_of_open_logs(tmp_path: Path):
+    """[MGR-12] Kafka's ``Log`` metrics; no log is opened for them."""
+    with segstore.open_dir(tmp_path, internal_segment_bytes=200) as logs:
+        logs.create_topic("t", 3)
+        log = logs.log("t", 1)
+        for _ in range(3):
+            log.append([(None, b"x" * 100)])
+        log.delete_records(1)
+        found = logs.stats()
+        assert found.value(names.SEGMENTS, topic="t", partition="1") == len(log.segments())
+        assert found.value(names.LOG_START_OFFSET, topic="t", partition="1") == 1
+        assert found.value(names.LOG_END_OFFSET, topic="t", partition="1") == 3
+        assert found.value(names.SIZE, topic="t", partition="1") == log.stats()["size"]
+    with segstore.open_dir(tmp_path, read_only=True) as logs:
+        found = logs.stats()
+        assert found.value(names.PARTITIONS) == 3
+        assert found.value(names.OPEN_LOGS) == 0
+        with pytest.raises(KeyError):
+            found.value(names.SIZE, topic="t", partition="1")
+        logs.log("t", 1)
+        assert logs.stats().value(names.OPEN_LOGS) == 1
+    with pytest.raises(ClosedError):
+        logs.stats()
+
+
+def test_what_retention_has_deleted(tmp_path: Path):
+    """Counted since the open, by limit; what fails is a gauge that falls again [DUR-131]."""
+    now = time.time_ns() // 1_000_000
+    with segstore.open_dir(tmp_path, internal_segment_bytes=200) as logs:
+        logs.create_topic("t", config={"retention.ms": DAY})
+        for _ in range(3):
+            logs.log("t", 0).append([(now - 9 * DAY, None, b"x" * 100)])
+        size = logs.log("t", 0).stats()["size"]
+        with mock.patch.object(UnifiedLog, "_run_retention", side_effect=CorruptLogError("bad")):
+            assert logs.maintain().failed
+        assert logs.stats().value(names.FAILING_TASKS) == 1
+        done = logs.maintain(now + DAY).deleted
+        found = logs.stats()
+        assert len(done) == found.value(names.DELETED_SEGMENTS, limit="retention.ms") == 3
+        assert found.value(names.DELETED_BYTES, limit="retention.ms") == size
+        assert found.value(names.DELETED_SEGMENTS, limit="retention.bytes") == 0
+        assert found.value(names.FAILING_TASKS) == 0
+
+
+def test_a_directory_that_is_offline(tmp_path: Path):
+    """[MGR-12] Both gauges are 1."""
+    logs = segstore.open_dir(tmp_path)
+    assert logs.stats().value(names.OFFLINE_DIRECTORIES) == 0
+    logs._failures.maybe_add_offline_log_dir(str(tmp_path), CorruptLogError("gone"))
+    found = logs.stats()
+    with pytest.raises(LogReadOnlyError):
+        logs.close()
+    assert found.value(names.OFFLINE_DIRECTORIES) == 1
+    assert found.value(names.DIRECTORY_OFFLINE, logDirectory=str(tmp_path)) == 1
+
+
+def test_prometheus_reads_them(tmp_path: Path):
+    """The names are those of the JMX exporter; any path is escaped."""
+    folder = tmp_path / 'a "b"\\c\nd'
+    with segstore.open_dir(folder) as logs:
+        logs.create_topic("t.u-v", 2)
+        found = logs.stats()
+        families = read_prometheus_text(found.prometheus_text())
+    assert families["kafka_log_log_size"].samples == {
+        (("topic", "t.u-v"), ("partition", "0")): 0,
+        (("topic", "t.u-v"), ("partition", "1")): 0,
+    }
+    directories = families["kafka_log_logmanager_logdirectoryoffline"].samples
+    assert directories == {(("logDirectory", str(folder)),): 0}
+    assert families["segstore_manager_retention_deletedsegments_total"].kind == "counter"
+    assert sum(len(one.samples) for one in families.values()) == len(found.metrics)
+    assert families["kafka_server_replicamanager_partitioncount"].samples == {(): 2}
