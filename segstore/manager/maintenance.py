@@ -341,15 +341,16 @@ class Maintenance:
         if self._is_kafka:
             for one in self._open_logs():
                 one._note_checkpoints()  # noqa: SLF001 - asked by its manager
-        while self._noted and not self._is_over:
-            topic_partition, watched = self._noted.popitem()
-            log = watched.log
-            if log is not None:
-                try:
+        for topic_partition, watched in [*self._noted.items()]:
+            if self._is_over:
+                break
+            try:
+                self._noted.pop(topic_partition, None)  # before: what changes meanwhile is noted again
+                if (log := watched.log) is not None:
                     log._note_checkpoints()  # noqa: SLF001 - asked by its manager
-                except BaseException:
-                    self._noted[topic_partition] = watched
-                    raise
+            except BaseException:
+                self._noted.setdefault(topic_partition, watched)
+                raise
 
     def _remove_directories(self, now_ms: int | None, findings: Findings) -> None:
         """Remove the directories of deleted partitions whose delay is over [MGR-66, MGR-67]."""

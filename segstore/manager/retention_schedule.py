@@ -13,7 +13,6 @@ Source: [RTN-1, RTN-3, MGR-30], Kafka ``LogManager.cleanupLogs``; DESIGN D18.
 from __future__ import annotations
 
 import heapq
-import itertools
 import logging
 from typing import TYPE_CHECKING, Final
 
@@ -88,10 +87,12 @@ class RetentionSchedule:
         self._configs_of = configs_of
         self._open_log = open_log
         self._interval_ms = interval_ms
-        self._heap: list[tuple[int, int, TopicPartition]] = []
         self._due: dict[TopicPartition, int] = {}
-        """What of the heap counts: other entries are of earlier looks."""
-        self._numbers = itertools.count()
+        """When each is looked at again. It changes after the look: an interrupt loses none."""
+        self._heap: list[tuple[int, TopicPartition]] = []
+        """The same by time, among entries that no longer count."""
+        self._is_heap_whole = True
+        """False during a run, and after one that was interrupted."""
         self._attempts: dict[TopicPartition, int] = {}
         self._seen: tuple[Listed, tuple[int, ...] | None] | None = None
         self._configs: Mapping[str, LogConfig] = {}
@@ -109,25 +110,30 @@ class RetentionSchedule:
         is_over : callable
             Asked between two logs.
         """
+        if not self._is_heap_whole or len(self._heap) > 2 * len(self._due):
+            self._heap = [(due_ms, one) for one, due_ms in self._due.items()]
+            heapq.heapify(self._heap)
+        self._is_heap_whole = False
         self._look_at_directory()
         now = self._directory.wall_clock_ms() if now_ms is None else now_ms
-        while self.changed:
-            self._put(self.changed.pop(), 0)
-        later: list[tuple[TopicPartition, int | None]] = []
-        try:
-            while not is_over() and self._heap and self._heap[0][0] <= now:
-                due, _, topic_partition = self._heap[0]
-                later.append((topic_partition, due))  # an interrupt leaves it due
-                heapq.heappop(self._heap)
-                if self._due.get(topic_partition) != due:
-                    later.pop()
-                else:
-                    del self._due[topic_partition]
-                    next_ms = self._look_at(topic_partition, now_ms, now, findings)
-                    later[-1] = (topic_partition, next_ms)
-        finally:
-            for topic_partition, next_due in later:  # not before: each is looked at once
-                self._put(topic_partition, next_due)
+        for topic_partition in [*self.changed]:
+            self._put(topic_partition, 0)
+            self.changed.discard(topic_partition)  # a note that came in between is looked at below
+        for topic_partition in self._take_due(now):
+            if is_over():
+                return
+            next_ms = self._look_at(topic_partition, now_ms, now, findings)
+            self._put(topic_partition, next_ms)
+        self._is_heap_whole = True
+
+    def _take_due(self, now: int) -> dict[TopicPartition, None]:
+        """Return the logs that are due, each once, the longest due first."""
+        taken: dict[TopicPartition, None] = {}
+        while self._heap and self._heap[0][0] <= now:
+            due_ms, topic_partition = heapq.heappop(self._heap)
+            if self._due.get(topic_partition) == due_ms:
+                taken[topic_partition] = None
+        return taken
 
     @property
     def failing(self) -> int:
@@ -137,9 +143,9 @@ class RetentionSchedule:
     def _put(self, topic_partition: TopicPartition, due_ms: int | None) -> None:
         if due_ms is None:
             self._due.pop(topic_partition, None)
-        elif self._due.get(topic_partition) != due_ms:
+        else:
             self._due[topic_partition] = due_ms
-            heapq.heappush(self._heap, (due_ms, next(self._numbers), topic_partition))
+            heapq.heappush(self._heap, (due_ms, topic_partition))
 
     def _look_at(
         self,

@@ -44,6 +44,8 @@ class Interrupt:
     number : int
         Which call, from 1 on. Not counted is one in whose place the next instruction, where a
         tracer raises, would not be caught by the same ``except`` or ``with``.
+    folder : str
+        Only calls that code in this folder makes.
 
     Attributes
     ----------
@@ -51,7 +53,8 @@ class Interrupt:
         Function and line; None when there were fewer calls.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, folder: str = PACKAGE) -> None:
+        self._folder = folder
         self.place: str | None = None
         self._left = number
         self._last: dict[FrameType, int] = {}
@@ -70,7 +73,7 @@ class Interrupt:
 
     def _enter(self, frame: FrameType, _event: str, _argument: object) -> Callable | None:
         code = frame.f_code
-        if self.place or not code.co_filename.startswith(PACKAGE) or code.co_name == "__del__":
+        if self.place or not code.co_filename.startswith(self._folder) or code.co_name == "__del__":
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self._follow

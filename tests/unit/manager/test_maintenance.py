@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,6 +32,9 @@ from segstore.log.unified_log import UnifiedLog
 from segstore.manager import log_manager, maintenance
 from segstore.manager.maintenance import MaintenanceIntervals
 from segstore.number_limits import MAX_LONG
+from segstore.types import TopicPartition
+from tests.conftest import IN_CI
+from tests.crash.interrupts import Interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +47,9 @@ MINUTE = 60_000
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 CHECK = MaintenanceIntervals().retention_ms
+FOLDER = maintenance.__file__.rpartition("/")[0]
+STEP = 3 if IN_CI else 1
+"""An interrupt after each so many calls."""
 
 
 @pytest.fixture
@@ -553,6 +561,41 @@ def test_an_interrupted_pass_is_done_by_the_next(logs: LogManager, begin: int, m
     with pytest.raises(KeyboardInterrupt):
         logs.maintain(begin + HOUR)
     assert len(logs.maintain(begin + HOUR).deleted) == 4
+
+
+def test_an_interrupt_anywhere_in_a_pass_loses_nothing(tmp_path: Path, begin: int):
+    """[DUR-70] Ctrl-C after each call that the manager makes: the next pass does what was due.
+
+    Logs wait for their age, lines of checkpoints for their job, and a sync for its time.
+    """
+    topics, tail = ("a", "b"), TopicPartition("tail", 0)
+    with open_small(tmp_path) as logs:
+        for topic in (*topics, "tail"):
+            logs.create_topic(topic)
+        for number in itertools.count(1):
+            now = begin + 2 * number * DAY
+            for topic in topics:
+                logs.alter_topic(topic, {"retention.ms": now - HOUR - begin})
+                logs.log(topic, 0).append([(begin, None, b"x" * 30)])
+            logs.maintain(now - 2 * HOUR)
+            logs.alter_topic("tail", {"flush.ms": HOUR})
+            logs.log(*tail).append([(begin, None, b"v")])
+            logs.log(*tail).flush()
+            logs.log(*tail).append([(begin, None, b"v")])
+            interrupt = Interrupt(number * STEP, FOLDER)
+            interrupt.run(partial(logs.maintain, now))
+            logs.maintain(now)
+
+            where = interrupt.place
+            kept = [one for one in topics if logs.log(one, 0).log_start_offset < number]
+            assert (where, kept) == (where, [])
+            content = (tmp_path / "recovery-point-offset-checkpoint").read_bytes()
+            points = dict(parse_offset_checkpoint(content))
+            assert (where, points.get(tail)) == (where, 2 * number - 1)
+            assert (where, logs.log(*tail).durable_offset) == (where, 2 * number)
+            if where is None:
+                break
+        assert number > 20
 
 
 def test_a_partition_that_is_gone_is_forgotten(logs: LogManager, begin: int, tmp_path: Path):
