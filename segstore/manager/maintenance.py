@@ -28,7 +28,7 @@ from segstore.log.files.checkpoints import (
 from segstore.log.files.profile import Profile
 from segstore.manager.maintenance_report import FailedTask, Findings
 from segstore.manager.retention_schedule import RetentionSchedule, retry_delay_ms
-from segstore.manager.task_pool import MAX_THREADS, Clock, TaskPool
+from segstore.manager.task_pool import THREADS, Clock, TaskPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -184,8 +184,8 @@ class Maintenance:
         returns their names.
     intervals : MaintenanceIntervals
         How often what is done.
-    max_threads : int
-        At most so many threads do what logs do later; 0 = it is done in passes alone.
+    thread_count : int
+        How many threads do what logs do later; 0 = it is done in passes alone.
     """
 
     def __init__(  # noqa: PLR0913 - what it works with
@@ -201,10 +201,10 @@ class Maintenance:
         remove_deleted: Callable[[int], list[str]],
         *,
         intervals: MaintenanceIntervals = MaintenanceIntervals(),  # noqa: B008 - a value
-        max_threads: int = MAX_THREADS,
+        thread_count: int = THREADS,
     ) -> None:
         self._clock = Clock(directory.environment)
-        self._pool = TaskPool(self._clock, max_threads)
+        self._pool = TaskPool(self._clock, thread_count)
         self._path = directory.path
         self._checkpoints = checkpoints
         self._check = check

@@ -4,8 +4,9 @@ A log submits its tasks as it does to a `BackgroundWorker` of its own: syncs on 
 roll, unlinking, the look for silent producers. The log decides what is done; this decides who runs
 it: a thread of the pool, or the caller of `TaskPool.run_due`.
 
-THREADS  Who submits takes no lock: a signal handler may come in the middle of it. What is due is
-taken under a lock. No task runs under that lock.
+THREADS  All start with the first task. Each waits for the first due time; who takes a task wakes
+another one, which looks at the next. Who submits takes no lock: a signal handler may come in the
+middle of it. What is due is taken under a lock. No task runs under that lock.
 
 Source: DESIGN D18, [MGR-37, DUR-131].
 """
@@ -21,11 +22,11 @@ import sys
 import threading
 import time
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import AppendLock
 from segstore.log.files.background import start_thread
-from segstore.number_limits import MAX_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,8 +37,8 @@ _log = logging.getLogger(__name__)
 
 NS_PER_MS: Final = 1_000_000
 _NS: Final = 1_000_000_000
-MAX_THREADS: Final = 10
-"""Kafka's default of ``background.threads``; a thread starts when those before it are busy."""
+THREADS: Final = 4
+"""Retention, checkpoints and removals take one each, so one is left for what logs do on time."""
 _LONGEST_WAIT_SECONDS: Final = 3600.0
 
 _of_this_thread = threading.local()
@@ -115,7 +116,7 @@ class _Task(NamedTuple):
 class _Pool:
     """What the threads hold on to: tasks, but neither a log nor its manager."""
 
-    def __init__(self, clock: Clock, max_threads: int) -> None:
+    def __init__(self, clock: Clock, thread_count: int) -> None:
         self.clock = clock
         self.incoming: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self.is_closed = False
@@ -125,22 +126,31 @@ class _Pool:
         self.taken: set[_Owner] = set()
         """Under the lock: those of which a task was taken."""
         self._lock = AppendLock()  # a handler that comes here in its midst is told
-        self._max_threads = max_threads
+        self._thread_count = thread_count
         self._heap: list[_Task] = []
-        self._idle_count = 0
-        self._watched_ns = MAX_LONG
-        """A thread that waits looks at the tasks then, at the latest."""
+        self._arrived: list[_Task | None] = []
+        """From `incoming`, on the way to the heap."""
 
-    def start_thread(self) -> None:
-        """Start one more thread, which ends at once where there are enough."""
-        name = f"segstore-background-{len(self.threads)}"
-        start_thread(threading.Thread(target=_work, args=(self,), name=name, daemon=True))
-        self.has_started = True
+    def start_threads(self) -> None:
+        """Start the threads. Where the system refuses some, those before them do the work.
+
+        Where it refuses all, the next task that comes tries again, and passes do what is due.
+        """
+        for number in range(self._thread_count):
+            name = f"segstore-background-{number}"
+            thread = threading.Thread(target=_work, args=(self,), name=name, daemon=True)
+            try:
+                start_thread(thread)
+            except RuntimeError as error:
+                count = self._thread_count
+                _log.warning("only %d of %d background threads started: %s", number, count, error)
+                return
+            self.has_started = True
 
     def enter(self) -> bool:
-        """Let this thread be one of the pool; False where there are enough."""
+        """Let this thread be one of the pool; False where two callers have started threads."""
         with self._lock:
-            if len(self.threads) >= self._max_threads:
+            if len(self.threads) >= self._thread_count:
                 return False
             self.threads.append(threading.current_thread())
         return True
@@ -155,30 +165,30 @@ class _Pool:
                 if owner.is_closed:
                     heapq.heappop(self._heap)
                 elif owner.is_taken:
-                    owner.waiting.append(heapq.heappop(self._heap))
+                    owner.waiting.append(self._heap[0])
+                    heapq.heappop(self._heap)
                 else:
-                    taken.append(self._heap[0])  # first: an interrupt must not lose it
+                    task = self._heap[0]
+                    taken.append(task)  # first: an interrupt must not lose it
                     owner.is_taken = True
                     self.taken.add(owner)
-                    heapq.heappop(self._heap)
+                    while self._heap and self._heap[0] is task:  # an interrupt may leave it twice
+                        heapq.heappop(self._heap)
+                    self.wake()
                     return True
         return False
-
-    def keep_watch(self) -> None:
-        """Have a thread that waits beside those that run tasks: more may become due meanwhile."""
-        if self._idle_count == 0 and len(self.threads) < self._max_threads:
-            self.start_thread()
 
     def give_back(self, task: _Task, *, again: bool = False) -> None:
         """Let other tasks of its owner run; with *again* also this one, which was interrupted."""
         owner = task.owner
         with self._lock:
-            if again and task not in self._heap:
+            if again:
                 heapq.heappush(self._heap, task)
             owner.is_taken = False
             self.taken.discard(owner)
             while owner.waiting:
-                heapq.heappush(self._heap, owner.waiting.pop())
+                heapq.heappush(self._heap, owner.waiting[-1])
+                owner.waiting.pop()
 
     def next_due_ns(self) -> int | None:
         """Return when the next task is due; None without one."""
@@ -193,34 +203,23 @@ class _Pool:
 
     def wait(self) -> None:
         """Wait until a task may be due, or another one comes."""
-        seconds = self._begin_wait()
-        task = None
+        due_ns, seconds = self.next_due_ns(), None
+        if due_ns is not None:
+            wait_ns = due_ns - self.clock.now_ns()
+            seconds = max(0.0, min(wait_ns / _NS, _LONGEST_WAIT_SECONDS))
         with contextlib.suppress(queue.Empty):
             task = self.incoming.get(timeout=seconds)
-        with self._lock:
-            self._idle_count -= 1
-            self._watched_ns = MAX_LONG
             if task is not None:
-                heapq.heappush(self._heap, task)
+                with self._lock:
+                    heapq.heappush(self._heap, task)
 
-    def _begin_wait(self) -> float | None:
-        """Return for how long, None = until a task comes."""
-        with self._lock:
-            self._idle_count += 1
-            due_ns = self._first_due_ns()
-            self._watched_ns = MAX_LONG if due_ns is None else due_ns
-        if due_ns is None:
-            return None
-        return max(0.0, min((due_ns - self.clock.now_ns()) / _NS, _LONGEST_WAIT_SECONDS))
-
-    def wake_threads(self) -> None:
-        """Let the threads look at the clock again."""
-        for _ in self.threads:
-            self.incoming.put(None)
+    def wake(self) -> None:
+        """Let a thread that waits look at tasks and clock again."""
+        self.incoming.put(None)
 
     def close(self) -> None:
         self.is_closed = True
-        self.incoming.put(None)  # each that ends lets the next one end
+        self.wake()  # each that ends lets the next one end
 
     def run(self, task: _Task) -> Exception | None:
         """Run a task that was taken; return what it has raised."""
@@ -243,17 +242,13 @@ class _Pool:
         return None
 
     def _gather(self) -> None:
-        with contextlib.suppress(queue.Empty):
-            while True:
-                task = self.incoming.get_nowait()
-                if task is not None:
-                    heapq.heappush(self._heap, task)
-                elif self.is_closed:
-                    self.incoming.put(None)  # for a thread that waits
-                    break
-        if self._idle_count and self._heap and self._heap[0].due_ns < self._watched_ns:
-            self._watched_ns = self._heap[0].due_ns
-            self.incoming.put(None)  # this thread may be busy by then
+        with contextlib.suppress(queue.Empty):  # in one call: an interrupt cannot lose a task
+            self._arrived.extend(iter(self.incoming.get_nowait, self))
+        while self._arrived:
+            task = self._arrived[-1]
+            if task is not None:
+                heapq.heappush(self._heap, task)
+            self._arrived.pop()
 
 
 def _work(pool: _Pool) -> None:
@@ -261,15 +256,16 @@ def _work(pool: _Pool) -> None:
         return
     taken: list[_Task] = []
     while not pool.is_closed:
-        if pool.take(taken):
-            pool.keep_watch()
-            task = taken.pop()
-            pool.run(task)
-            pool.give_back(task)
-            del task
-        else:
-            pool.wait()
-    pool.incoming.put(None)  # the next one ends too
+        try:
+            if pool.take(taken):
+                pool.run(taken[0])
+            else:
+                pool.wait()
+        finally:
+            for task in taken:
+                pool.give_back(task)
+            taken.clear()
+    pool.wake()  # the next one ends too
 
 
 class TaskPool:
@@ -279,13 +275,12 @@ class TaskPool:
     ----------
     clock : Clock
         By which tasks are due.
-    max_threads : int
-        At most so many threads; 0 = tasks run in `run_due` alone.
+    thread_count : int
+        How many threads; 0 = tasks run in `run_due` alone.
     """
 
-    def __init__(self, clock: Clock, max_threads: int = MAX_THREADS) -> None:
-        self._pool = _Pool(clock, max_threads)
-        self._max_threads = max_threads
+    def __init__(self, clock: Clock, thread_count: int = THREADS) -> None:
+        self._pool = _Pool(clock, thread_count)
         self._finalizer = weakref.finalize(self, self._pool.close)
 
     def tasks(self, name: str, keeps: object = None) -> PooledTasks:
@@ -293,10 +288,10 @@ class TaskPool:
         return PooledTasks(self, self._pool, name, keeps)
 
     def start(self) -> None:
-        """Have a thread."""
+        """Have the threads."""
         pool = self._pool
-        if self._max_threads > 0 and not pool.has_started and not pool.is_closed:
-            pool.start_thread()
+        if not pool.has_started and not pool.is_closed:
+            pool.start_threads()
 
     def run_due(self) -> tuple[int, list[tuple[str, Exception]]]:
         """Run all tasks that are due, in this thread.
@@ -319,8 +314,9 @@ class TaskPool:
         except BaseException:
             for task in taken:  # interrupted: it runs again
                 pool.give_back(task, again=True)
-            pool.wake_threads()
             raise
+        finally:
+            pool.wake()  # a thread has to watch what was gathered here
         return count, failed
 
     def settle(self) -> None:
@@ -330,11 +326,12 @@ class TaskPool:
                 with owner.runner:
                     pass
                 time.sleep(0)  # between the task and what gives it back
-        self._pool.wake_threads()
+        self._pool.wake()
 
     def next_due_ms(self) -> int | None:
         """Return the time of the next task, in ms since 1970; None without one."""
         due_ns = self._pool.next_due_ns()
+        self._pool.wake()  # as above
         return None if due_ns is None else -(-due_ns // NS_PER_MS)
 
     def close(self) -> None:
@@ -387,10 +384,11 @@ class PooledTasks:
         """
         reference = weakref.WeakMethod(method)
         tasks = weakref.ref(self)
+        turn = [0]
 
-        def run() -> None:
+        def run(number: int) -> None:
             target = reference()
-            if target is None:
+            if target is None or number != turn[0]:  # it was interrupted when all was done
                 return
             error = None
             try:
@@ -399,11 +397,12 @@ class PooledTasks:
                 error = failed
             owner = tasks()
             if owner is not None:
-                owner.submit(run, seconds)
+                owner.submit(partial(run, number + 1), seconds)
+                turn[0] = number + 1
             if error is not None:
                 raise error
 
-        self.submit(run, seconds if first_seconds is None else first_seconds)
+        self.submit(partial(run, 0), seconds if first_seconds is None else first_seconds)
 
     def wait_until_idle(self, timeout: float = 10.0) -> bool:
         """Wait until all tasks that are due have ended; False when *timeout* seconds passed."""

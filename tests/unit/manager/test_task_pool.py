@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,9 @@ from hypothesis import strategies as st
 
 from segstore import _core
 from segstore._core import Environment
+from segstore.manager import task_pool
 from segstore.manager.task_pool import Clock, TaskPool
+from tests.crash.interrupts import Interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +120,7 @@ def test_a_pool_starts_no_thread_before_it_has_a_task():
     assert not background_threads()
 
 
-def test_busy_threads_are_joined_by_others_up_to_the_limit(threaded):
+def test_as_many_logs_run_at_once_as_there_are_threads(threaded):
     is_over, running = threading.Event(), threading.Semaphore(0)
 
     def block() -> None:
@@ -182,6 +186,93 @@ def test_an_interrupted_task_runs_again(held):
         held.run_due()
     assert held.run_due() == (2, [])
     assert ran == ["first", "first", "second"]
+
+
+def test_an_interrupt_anywhere_loses_no_task():
+    """[DUR-70] Ctrl-C after each call of `run_due`: all tasks run, in their order."""
+    for number in itertools.count(1):
+        pool, ran = TaskPool(moved_clock(), 0), []
+        log, other, timer = pool.tasks("log"), pool.tasks("other"), Owner()
+        log.repeat(timer.tick, 3600)
+        pool._pool.clock.move_to(BEGIN_MS + 3_700_000)
+        for name in ("first", "second"):
+            log.submit(lambda name=name, ran=ran: ran.append(name))
+        other.submit(lambda ran=ran: ran.append("other"))
+        interrupt = Interrupt(number, task_pool.__file__)
+        interrupt.run(pool.run_due)
+        pool.run_due()
+
+        once = [*dict.fromkeys(ran)]
+        assert (interrupt.place, sorted(once)) == (interrupt.place, ["first", "other", "second"])
+        assert once.index("first") < once.index("second")
+        assert (interrupt.place, timer.count in {1, 2}) == (interrupt.place, True)
+        before = timer.count
+        run_at(pool, BEGIN_MS + 10**8)
+        assert timer.count == before + 1
+        pool.close()
+        if interrupt.place is None:
+            break
+    assert number > 20
+
+
+def test_threads_that_cannot_be_started_leave_the_work_to_others(monkeypatch, caplog):
+    """[DUR-131] A process may have no more threads, for a while: no task is lost or waits."""
+    started, real = [], task_pool.start_thread
+
+    def start(thread: threading.Thread) -> None:
+        if len(started) == allowed:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        real(thread)
+
+    monkeypatch.setattr(task_pool, "start_thread", start)
+    pool, allowed, ran = TaskPool(moved_clock(), 4), 0, []
+    log, other = pool.tasks("log"), pool.tasks("other")
+    log.submit(lambda: ran.append("in a pass"))
+    assert "only 0 of 4 background threads started: can't start new thread" in caplog.text
+    assert (pool.run_due(), ran) == ((1, []), ["in a pass"])
+    allowed = 1
+    for one in (log, other, log):
+        one.submit(lambda: ran.append("in a thread"))
+    assert log.wait_until_idle(60)
+    assert other.wait_until_idle(60)
+    assert ran[1:] == ["in a thread"] * 3
+    assert len(background_threads()) == 1
+    pool.settle()
+    pool.close()
+    assert not background_threads()
+
+
+def test_a_thread_that_dies_gives_its_task_back(threaded, monkeypatch):
+    """[DUR-131] The others go on, and nobody waits for what it had taken."""
+    log, ran = threaded.tasks("log"), threading.Event()
+    died = threading.Event()
+    monkeypatch.setattr(threading, "excepthook", lambda _: died.set())
+
+    def exhausted() -> None:
+        raise GeneratorExit  # no Exception: nothing catches it
+
+    log.submit(exhausted)
+    assert died.wait(60)
+    threaded.settle()
+    log.submit(ran.set)
+    assert ran.wait(60)
+
+
+def test_idle_threads_sleep(threaded):
+    """A task wakes one thread, and that one no other without a task."""
+    logs, waits = [threaded.tasks(f"log-{number}") for number in range(8)], []
+    for log in logs:
+        log.submit(lambda: None)
+        log.submit(lambda: None, 3600)
+    assert all(log.wait_until_idle(60) for log in logs)
+    time.sleep(0.1)
+    pool, real = threaded._pool, threaded._pool.wait
+    pool.wait = lambda: (waits.append(1), real())
+    logs[0].submit(lambda: None)
+    assert logs[0].wait_until_idle(60)
+    time.sleep(0.2)
+    assert len(waits) <= 12
 
 
 def test_an_interrupted_timer_stays_one_timer(held):
@@ -288,10 +379,11 @@ def test_what_a_caller_has_seen_is_run_by_a_thread_at_its_time(threaded):
     log, ran = threaded.tasks("log"), threading.Event()
     log.submit(lambda: None)
     assert log.wait_until_idle(60)
-    with threaded._pool._lock:  # no thread looks meanwhile
-        log.submit(ran.set, 0.2)
-        threaded._pool._gather()
-    assert ran.wait(60)
+    for _ in range(50):
+        ran.clear()
+        log.submit(ran.set, 0.01)
+        threaded.next_due_ms()
+        assert ran.wait(60)
 
 
 def test_a_moved_clock_wakes_the_threads(threaded):
