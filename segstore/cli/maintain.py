@@ -71,8 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
             _show(report)
             if arguments.once:
                 break
-            seconds = report.next_ms / 1000 - time.time()
-            time.sleep(min(max(seconds, 0.01), LONGEST_SLEEP_SECONDS))
+            time.sleep(min(max(report.due_in_ms / 1000, 0.01), LONGEST_SLEEP_SECONDS))
         size = sum(one.segment.size_bytes for one in report.deleted)
         write_line(f"{count_of(len(report.deleted), 'segment')} deleted, {human_bytes(size)}")
     return 1 if report.failed else 0

@@ -274,7 +274,8 @@ class Maintenance:
                 self._pool.settle()
             next_ms = min(job.next_ms for job in self._jobs)
             due_ms = self._pool.next_due_ms()
-        return findings.report(tasks, next_ms if due_ms is None else min(next_ms, due_ms))
+        first_ms = next_ms if due_ms is None else min(next_ms, due_ms)
+        return findings.report(tasks, max(0, first_ms - self._clock.now_ms()))
 
     def _run_job(self, job: _Job, now_ms: int | None, findings: Findings) -> None:
         """Run a job that is due; a failure is reported, and it is tried again [DUR-131]."""

@@ -76,8 +76,8 @@ class MaintenanceReport(NamedTuple):
         silent producers.
     failed : tuple of FailedTask
         What failed.
-    next_ms : int
-        When something is due again, in ms since 1970.
+    due_in_ms : int
+        In how many ms something is due again; 0 = now. The wall clock does not count.
     """
 
     deleted: tuple[SegmentDeletion, ...]
@@ -85,7 +85,7 @@ class MaintenanceReport(NamedTuple):
     removed: tuple[str, ...]
     tasks: int
     failed: tuple[FailedTask, ...]
-    next_ms: int
+    due_in_ms: int
 
 
 class DeletionCounts:
@@ -127,7 +127,7 @@ class Findings:
         self.removed: list[str] = []
         self.failed: list[FailedTask] = []
 
-    def report(self, tasks: int, next_ms: int) -> MaintenanceReport:
+    def report(self, tasks: int, due_in_ms: int) -> MaintenanceReport:
         """Return them as a value."""
         return MaintenanceReport(
             tuple(self.deleted),
@@ -135,5 +135,5 @@ class Findings:
             tuple(self.removed),
             tasks,
             tuple(self.failed),
-            next_ms,
+            due_in_ms,
         )

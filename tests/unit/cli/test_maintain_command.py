@@ -102,8 +102,12 @@ def test_it_goes_on_until_ctrl_c_and_leaves_a_clean_directory(directory: Path):
         assert logs.log("old", 0).report.clean
 
 
-def test_it_sleeps_until_something_is_due(directory: Path, monkeypatch):
+@pytest.mark.parametrize("hours", [0, 1, -1])
+def test_it_sleeps_until_something_is_due(directory: Path, monkeypatch, hours: int):
+    """[MGR-30] Also after the wall clock was set: it neither spins nor misses what is due."""
     slept: list[float] = []
+    real = time.time
+    monkeypatch.setattr(maintain.time, "time", lambda: real() + hours * 3600)
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
@@ -113,4 +117,5 @@ def test_it_sleeps_until_something_is_due(directory: Path, monkeypatch):
     own = SimpleNamespace(time=time.time, sleep=sleep)  # the clock of no other thread
     monkeypatch.setattr(maintain, "time", own)
     assert cli.main(["maintain", str(directory)]) == 130
-    assert all(0 < seconds <= 60 for seconds in slept)
+    assert len(slept) == 2
+    assert all(1 < seconds <= 60 for seconds in slept)
