@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
 from segstore.cli.output import (
@@ -17,6 +18,7 @@ from segstore.cli.output import (
 )
 from segstore.cli.partition_paths import add_metadata_log_argument
 from segstore.cli.policy_text import given_properties
+from segstore.errors import SegstoreError
 from segstore.log.retention_plan import RetentionLimit
 
 if TYPE_CHECKING:
@@ -65,7 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     with segstore.open_dir(
         arguments.path, metadata_log=arguments.metadata_log, **defaults_of(arguments.config)
     ) as logs:
-        _say_what_deletes(logs)
+        with suppress(SegstoreError):  # settings that cannot be read: the pass says so
+            _say_what_deletes(logs)
         while True:
             report = logs.maintain()
             _show(report)

@@ -346,7 +346,7 @@ class Maintenance:
             if self._is_over:
                 break
             try:
-                self._noted.pop(topic_partition, None)  # before: what changes meanwhile is noted again
+                self._noted.pop(topic_partition, None)  # first: a change meanwhile notes again
                 if (log := watched.log) is not None:
                     log._note_checkpoints()  # noqa: SLF001 - asked by its manager
             except BaseException:

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 NS_PER_MS: Final = 1_000_000
 _NS: Final = 1_000_000_000
 THREADS: Final = 4
-"""Retention, checkpoints and removals take one each, so one is left for what logs do on time."""
+"""Retention and removals may take long: others are left for what logs do on time."""
 _LONGEST_WAIT_SECONDS: Final = 3600.0
 
 _of_this_thread = threading.local()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from types import SimpleNamespace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore.cli import maintain
+from segstore.log.files.topics_file import TOPICS_FILE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +73,26 @@ def test_what_fails_is_told_and_exits_with_1(directory: Path, capsys, monkeypatc
     monkeypatch.setattr(UnifiedLog, "_run_retention", lambda *_: 1 / 0)
     assert cli.main(["maintain", str(directory), "--once"]) == 1
     assert "retention of old-0 failed, and is tried again" in capsys.readouterr().err
+
+
+def test_damaged_settings_keep_the_command_from_nothing_else(directory: Path, capsys, monkeypatch):
+    """[DUR-128, DUR-131] No limit deletes anything, and deleted topics go."""
+    with segstore.open_dir(directory) as logs:
+        logs.delete_topic("kept")
+        logs._deleted._own.clear()  # as left by a process that was killed
+    (waiting,) = directory.glob("kept-0.*-delete")
+    monkeypatch.setattr(segstore, "open_dir", partial(segstore.open_dir, file_delete_delay_ms=0))
+    file = directory / TOPICS_FILE
+    file.write_bytes(file.read_bytes()[:-9])
+
+    assert cli.main(["maintain", str(directory), "--once"]) == 1
+
+    printed = capsys.readouterr()
+    assert printed.out == "0 segments deleted, 0 B\n"
+    assert "segstore: retention failed, and is tried again" in printed.err
+    assert "topics.json" in printed.err
+    assert "no topic here has" not in printed.err
+    assert not waiting.exists()
 
 
 def test_a_missing_directory_is_not_made(tmp_path: Path, capsys):
