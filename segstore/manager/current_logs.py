@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from segstore.log.files.partition_directory import delete_directory_name, directory_name
@@ -11,7 +12,7 @@ from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from segstore._core import Directory
     from segstore.config.log_config import LogConfig
@@ -136,20 +137,23 @@ class CurrentLogs:
             return None
         return os.path.join(state_dir, directory_name(topic_partition))  # noqa: PTH118 - as above
 
-    def forget_state_of(self, gone: Sequence[TopicPartition]) -> None:
+    @contextmanager
+    def forgetting_state_of(self, gone: Sequence[TopicPartition]) -> Iterator[None]:
         """Remove what is known of partitions that are deleted, or whose directories are gone.
 
-        It goes before the new name, or before a directory of that name is made [DUR-121]. What a
-        log has in a directory for its state has the log's lock: the log is closed.
+        In the block their directories get other names, or are made; no log that is still open
+        brings its lines of checkpoints back before [DUR-121]. What a log has in a directory for
+        its state has the log's lock: the log is closed.
         """
         if self._options.state_dir is not None:
             self.close_all_quietly(gone)
-        if self._owned is not None:
-            self._owned.checkpoints.forget(gone)
-        for topic_partition in gone:
-            state_dir = self._state_dir_of(topic_partition)
-            if state_dir is not None:
-                remove_stale_state(state_dir, topic_partition, self._directory.environment)
+        owned = cast("OwnedLogDirectory", self._owned)  # who only reads deletes nothing
+        with owned.checkpoints.forgetting(gone):
+            for topic_partition in gone:
+                state_dir = self._state_dir_of(topic_partition)
+                if state_dir is not None:
+                    remove_stale_state(state_dir, topic_partition, self._directory.environment)
+            yield
 
     def rename_for_deletion(self, topic_partition: TopicPartition) -> str:
         """Give the directory of a partition a name that ends in ``-delete``; return it [MGR-63].

@@ -251,9 +251,9 @@ class TopicRegistry:
         names = {one: directory_name(one) for one in partitions}
         new = [one for one in partitions if not _is_directory(self._directory, names[one])]
         self._logs.close_all_quietly(new)  # of handles whose directory somebody has removed
-        self._logs.forget_state_of(new)
-        for one in new:
-            self._directory.make_directory(names[one])
+        with self._logs.forgetting_state_of(new):
+            for one in new:
+                self._directory.make_directory(names[one])
         self._directory.sync(Barrier.NEW_DIRECTORY)
         for directory in self._directories(name, entry.new_partitions):
             metadata = PartitionMetadataFile(directory)
@@ -332,9 +332,9 @@ class TopicRegistry:
 
     def _doom(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """Give directories names that end in ``-delete``, durably; they are removed later."""
-        self._logs.forget_state_of(topic_partitions)
-        for one in topic_partitions:
-            self._deleted.add(self._logs.rename_for_deletion(one))
+        with self._logs.forgetting_state_of(topic_partitions):
+            for one in topic_partitions:
+                self._deleted.add(self._logs.rename_for_deletion(one))
         self._directory.sync(Barrier.DOOMED_DIRECTORY)
 
     # ---- files -----------------------------------------------------------------------------------

@@ -216,6 +216,7 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         self._known: dict[str, dict[TopicPartition, int] | SegstoreError] = {}
         self._unreadable: dict[str, dict[TopicPartition, int]] = {}  # what they would say
         self._changed: set[str] = set()
+        self._forgotten: frozenset[TopicPartition] = frozenset()
         self._gathers = False
         self._marker_is_gone = False
         self._mutex = AppendLock()  # a handler that comes here in its midst is told
@@ -237,7 +238,8 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
     def lower(self, name: str, topic_partition: TopicPartition, offset: int) -> None:
         """See `LogDirectoryCheckpoints`."""
         with self._mutex:
-            self._merge(name, {topic_partition: offset})
+            if topic_partition not in self._forgotten:
+                self._merge(name, {topic_partition: offset})
 
     def note_close(
         self, topic_partition: TopicPartition, log_start_offset: int, recovery_point: int
@@ -265,6 +267,8 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
 
     def _note(self, name: str, topic_partition: TopicPartition, offset: int) -> bool:
         """Change a line; False where the file cannot be read."""
+        if topic_partition in self._forgotten:
+            return True
         offsets = self._lines(name)
         if offsets is None:
             return False
@@ -279,6 +283,16 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         """See `LogDirectoryCheckpoints`."""
         with self._mutex:
             super().forget(topic_partitions)
+
+    @contextlib.contextmanager
+    def forgetting(self, topic_partitions: Iterable[TopicPartition]) -> Iterator[None]:
+        """As `forget`; and until the block ends, their logs bring no line back [DUR-121]."""
+        self._forgotten = frozenset(topic_partitions)
+        try:
+            self.forget(self._forgotten)
+            yield
+        finally:
+            self._forgotten = frozenset()
 
     def gather(self) -> None:
         """From now on let all lines wait for `write`."""

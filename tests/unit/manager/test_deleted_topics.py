@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -21,14 +22,19 @@ from segstore.errors import (
     LogReadOnlyError,
     UnknownTopicOrPartitionError,
 )
-from segstore.log.files.checkpoints import PARTITION_METADATA
+from segstore.log.files.checkpoints import PARTITION_METADATA, parse_offset_checkpoint
+from segstore.log.files.log_directory_checkpoints import CHECKPOINTS
 from segstore.log.files.topics_file import TOPICS_FILE, parse_topics
 from segstore.manager import deleted_partitions
 from segstore.manager.current_logs import CurrentLogs
+from segstore.manager.maintenance_report import Findings
 from segstore.manager.topic_registry import TopicRegistry
+from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from segstore.manager.log_manager import LogManager
 
 RECORDS = [(b"k", b"v")] * 5
 HOUR_MS = 3600 * 1000
@@ -329,6 +335,82 @@ def test_a_directory_that_cannot_be_removed_keeps_no_other(tmp_path: Path, monke
         (tmp_path / left).rename(tmp_path / "away")
         assert logs._deleted.delete_due(2**62) == []
         assert logs._deleted.waiting == {}
+
+
+@pytest.mark.parametrize("settings", [{}, {"recovery": "kafka", "replicated": True}])
+@pytest.mark.parametrize("what", ["checkpoints", "truncation", "close"])
+def test_nothing_brings_lines_of_a_deleted_partition_back(
+    tmp_path: Path, monkeypatch, what: str, settings
+):
+    """[DUR-121] What a job, another thread or a user does before the new name of the directory."""
+    logs = segstore.open_dir(tmp_path, **settings)
+    logs.create_topic("t", 2)
+    for number in range(2):
+        log = logs.log("t", number)
+        log.append(RECORDS)
+        if settings:
+            log.update_high_watermark(5)
+        log.delete_records(2)
+        log.flush()
+    run_jobs(logs)
+    assert lines_of(tmp_path) == {TopicPartition("t", 0), TopicPartition("t", 1)}
+    real = CurrentLogs.rename_for_deletion
+
+    def rename(current: CurrentLogs, topic_partition: TopicPartition) -> str:
+        log = current.by_name[f"t-{topic_partition.partition}"]
+        log.append(RECORDS)
+        log.flush()
+        if what == "truncation":
+            log.truncate_to(4)
+        if what == "close":
+            log.close()
+        run_jobs(logs)
+        return real(current, topic_partition)
+
+    monkeypatch.setattr(CurrentLogs, "rename_for_deletion", rename)
+    logs.delete_topic("t")
+    assert lines_of(tmp_path) == set()
+    run_jobs(logs)
+    logs.close()
+    assert lines_of(tmp_path) == set()
+
+
+def test_a_partition_that_was_not_deleted_has_its_lines(tmp_path: Path, monkeypatch):
+    """[DUR-121] The deletion failed when its lines were gone."""
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("t")
+        logs.append("t", RECORDS)
+        with monkeypatch.context() as patched:
+            error = LogPermissionError("it is not permitted")
+            patched.setattr(CurrentLogs, "rename_for_deletion", failing(error))
+            with pytest.raises(LogPermissionError):
+                logs.delete_partition("t", 0)
+        logs.append("t", RECORDS)
+        logs.log("t", 0).flush()
+        run_jobs(logs)
+        assert lines_of(tmp_path) == {TopicPartition("t", 0)}
+
+
+def run_jobs(logs: LogManager) -> None:
+    """In a thread, as with ``background=True``: the caller has the manager's mutex."""
+    jobs = [one for one in logs._maintenance._jobs if one.name in {"recovery points", "log starts"}]
+    for job in jobs:
+        job.next_ms = 0
+    findings = Findings()
+    for job in jobs:
+        thread = threading.Thread(target=logs._maintenance._run_job, args=(job, None, findings))
+        thread.start()
+        thread.join(60)
+    assert findings.failed == []
+
+
+def lines_of(path: Path) -> set[TopicPartition]:
+    found: set[TopicPartition] = set()
+    for name in CHECKPOINTS:
+        file = path / name
+        if file.exists() and (data := file.read_bytes()):
+            found |= {*parse_offset_checkpoint(data)}
+    return found
 
 
 # ---- adding --------------------------------------------------------------------------------------
