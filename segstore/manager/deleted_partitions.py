@@ -34,14 +34,21 @@ class DeletedPartitions:
         Time in ms from the new name to the removal.
     close_quietly : callable
         Closes the log of a directory, by its name, if one is open.
+    now_ms : callable
+        Returns the time in ms by the clock of the log directory, which ends the delay.
     """
 
     def __init__(
-        self, directory: Directory, delay_ms: int, close_quietly: Callable[[str], None]
+        self,
+        directory: Directory,
+        delay_ms: int,
+        close_quietly: Callable[[str], None],
+        now_ms: Callable[[], int],
     ) -> None:
         self._directory = directory
         self._delay_ms = delay_ms
         self._close_quietly = close_quietly
+        self._now_ms = now_ms
         self._waiting: dict[str, int] = {}
         self._own: set[str] = set()
 
@@ -57,7 +64,7 @@ class DeletedPartitions:
 
     def add(self, name: str) -> None:
         """Queue a directory that has its new name now."""
-        self._waiting[name] = self._directory.wall_clock_ms()
+        self._waiting[name] = self._now_ms()
         self._own.add(name)
 
     def find_left(self) -> None:
@@ -65,7 +72,7 @@ class DeletedPartitions:
 
         The delay begins with the time of the directory's last change, which is its new name.
         """
-        directory, now_ms = self._directory, self._directory.wall_clock_ms()
+        directory, now_ms = self._directory, self._now_ms()
         for name in directory.names():
             if is_deleted_directory_name(name):
                 try:
@@ -94,7 +101,7 @@ class DeletedPartitions:
 
         What cannot be removed is left to the next open, unless the disk has failed.
         """
-        now_ms = self._directory.wall_clock_ms()
+        now_ms = self._now_ms()
         try:
             self.delete_due(now_ms)
             self._delete([name for name in self._waiting if name in self._own], now_ms)

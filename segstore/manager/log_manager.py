@@ -385,7 +385,12 @@ class LogManager:
     def _own_topics(self) -> None:
         """Finish or undo what was left of changes of topics, and take changes from now on."""
         logs, delay_ms = self._logs, self._options.config.file_delete_delay_ms
-        deleted = self._deleted = DeletedPartitions(self._directory, delay_ms, logs.close_quietly)
+        deleted = self._deleted = DeletedPartitions(
+            self._directory,
+            delay_ms,
+            logs.close_quietly,
+            cast("Maintenance", self._maintenance).now_ms,
+        )
         registry = TopicRegistry(self._directory, logs, deleted)
         self._changes = TopicChanges(self._directory, self._settings, registry, logs)
         try:

@@ -247,6 +247,10 @@ class Maintenance:
         """How many tasks failed when they ran last, and are tried again."""
         return self._schedule.failing + sum(job.attempts > 0 for job in self._jobs)
 
+    def now_ms(self) -> int:
+        """Return the time in ms by the clock of the directory."""
+        return self._clock.now_ms()
+
     # ---- a pass ----------------------------------------------------------------------------------
 
     def run_due(self, now_ms: int | None = None) -> MaintenanceReport:
@@ -355,7 +359,8 @@ class Maintenance:
 
     def _remove_directories(self, now_ms: int | None, findings: Findings) -> None:
         """Remove the directories of deleted partitions whose delay is over [MGR-66, MGR-67]."""
-        findings.removed += self._remove_deleted(now_ms or self._clock.now_ms())
+        del now_ms
+        findings.removed += self._remove_deleted(self.now_ms())
 
     # ---- threads ---------------------------------------------------------------------------------
 

@@ -101,9 +101,7 @@ class Managed:
         """Run retention and the checkpoints over logs whose sealed segments have no times."""
         with living_on(self.disk):
             manager = self.manager()
-            manager._maintenance._pool._pool._thread_count = (
-                0  # in the pass, so that calls come in order
-            )
+            manager._maintenance._pool._pool._thread_count = 0  # calls come in order
             for topic, partition in manager.partitions():
                 log = manager.log(topic, partition)
                 self.acknowledged.clear()  # a deletion that fails may have deleted

@@ -452,6 +452,19 @@ def test_files_are_unlinked_after_their_delay(logs: LogManager, begin: int, tmp_
     assert not [*(tmp_path / "a-0").glob("*.deleted")]
 
 
+def test_deleted_partitions_go_by_the_clock_of_the_directory(
+    logs: LogManager, begin: int, tmp_path: Path
+):
+    """[MGR-66] The delay begins by the clock that ends it: the wall clock may be set meanwhile."""
+    logs.create_topic("a")
+    logs.maintain(begin + DAY)
+    logs.delete_topic("a")
+    logs.maintain(begin + DAY + MINUTE // 2)
+    assert logs.maintain(begin + DAY + MINUTE // 2).removed == ()
+    assert [*tmp_path.glob("a-0.*-delete")]
+    assert len(logs.maintain(begin + DAY + 3 * MINUTE).removed) == 1
+
+
 def test_a_timed_sync_runs_in_the_pass_of_its_time(tmp_path: Path, begin: int):
     """[MGR-40, DUR-14] ``flush.ms`` of the topic; the log decides what it syncs."""
     with segstore.open_dir(tmp_path, durability="none") as logs:
