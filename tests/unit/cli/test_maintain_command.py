@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
