@@ -163,7 +163,7 @@ def open_manager() -> LogManager:
         message_timestamp_after_max_ms=10**15,
     )
     assert logs._maintenance is not None
-    logs._maintenance._pool._max_threads = 0  # calls come in order
+    logs._maintenance._pool._pool._thread_count = 0  # calls come in order
     return logs
 
 
