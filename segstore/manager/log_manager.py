@@ -300,6 +300,8 @@ class LogManager:
             A partition below the last is missing, so none can be added.
         CorruptCheckpointError, UnsupportedFormatError
             ``topics.json`` is damaged, or of a later version; nothing changed.
+        SegstoreError
+            An open log cannot take the settings; a note says that the topic has them.
         """
         with self._changing_topics() as changes:
             changes.alter(name, config, partitions)

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from segstore.arguments import integer
 from segstore.config.topic_properties import properties_of
-from segstore.errors import IllegalArgumentError, UnknownTopicOrPartitionError
+from segstore.errors import (
+    ClosedError,
+    IllegalArgumentError,
+    SegstoreError,
+    UnknownTopicOrPartitionError,
+)
 from segstore.log.files.partition_directory import check_topic
 from segstore.log.files.topics_file import TopicEntry, TopicState
 from segstore.log.settings_above import entry_that_counts
@@ -93,11 +98,28 @@ class TopicChanges:
                 )
             now = entry._replace(partitions=len(numbers))
             self._registry.grow(name, now, then._replace(partitions=count))
+        self._update_open_logs(name)
+
+    def _update_open_logs(self, name: str) -> None:
+        """Let open logs go by settings that are written down; one that fails keeps no other."""
+        errors: list[SegstoreError] = []
         for number in self._settings.numbers_of(name):
             topic_partition = TopicPartition(name, number)
             log = self._logs.find_in_place(topic_partition)
-            if log is not None:
+            if log is None:
+                continue
+            try:
                 log.update_config(self._settings.config_of(topic_partition))
+            except ClosedError:  # meanwhile: its next open reads them
+                continue
+            except SegstoreError as error:
+                error.add_note(
+                    f"topic {name!r} has the new settings; {topic_partition} goes by them after"
+                    " its next open"
+                )
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def delete(self, name: str) -> None:
         """Delete a topic; see `LogManager.delete_topic`."""

@@ -14,6 +14,7 @@ from segstore.config.topic_config import NOT_DELETING
 from segstore.config.topic_keys import TOPIC_KEYS
 from segstore.errors import (
     ArgumentTypeError,
+    ClosedError,
     CorruptCheckpointError,
     IllegalArgumentError,
     InvalidConfigurationError,
@@ -21,6 +22,7 @@ from segstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from segstore.log.files.topics_file import TOPICS_FILE
+from segstore.log.unified_log import UnifiedLog
 from segstore.manager.topic_description import SettingSource
 
 if TYPE_CHECKING:
@@ -223,3 +225,29 @@ def test_a_topic_that_was_made_again_gets_settings_of_its_own(tmp_path: Path):
         assert {logs.log("t", number).topic_id for number in (0, 1)} == {topic_id}
         logs.delete_topic("t")
         assert logs.topics() == {}
+
+
+@pytest.mark.parametrize("error", [ClosedError("closed"), LogReadOnlyError("it has failed")])
+def test_a_log_that_cannot_take_settings_keeps_no_other_from_them(
+    tmp_path: Path, monkeypatch, error: segstore.SegstoreError
+):
+    """[MGR-95] The others would go on deleting by a limit that was taken back."""
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("orders", 3, config={"retention.ms": WEEK_MS})
+        open_logs = [logs.log("orders", number) for number in range(3)]
+        real = UnifiedLog.update_config
+
+        def update(log: UnifiedLog, config: LogConfig) -> LogConfig:
+            if log is open_logs[0]:
+                raise error
+            return real(log, config)
+
+        monkeypatch.setattr(UnifiedLog, "update_config", update)
+        if isinstance(error, ClosedError):
+            logs.alter_topic("orders", {"retention.ms": -1})
+        else:
+            with pytest.raises(LogReadOnlyError) as raised:
+                logs.alter_topic("orders", {"retention.ms": -1})
+            assert "orders-0 goes by them after its next open" in raised.value.__notes__[-1]
+        assert [log.config.retention_ms for log in open_logs[1:]] == [None, None]
+        assert setting(logs, "orders", "retention.ms") == (-1, SettingSource.TOPIC)
