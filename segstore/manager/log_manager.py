@@ -18,7 +18,9 @@ from segstore.errors import (
     ClosedError,
     ForkedHandleError,
     IllegalArgumentError,
+    LogNotFoundError,
     LogReadOnlyError,
+    NotALogError,
     UnknownTopicOrPartitionError,
 )
 from segstore.log.files.clean_shutdown_file_handler import NO_BROKER_EPOCH
@@ -428,7 +430,13 @@ class LogManager:
                 if self._listing.current().unfinished.hides(topic_partition):
                     found = "one whose creation or deletion is not finished"
                     raise self._unknown(topic_partition, found)
-                log = self._logs.find_or_open(topic_partition)
+                try:
+                    log = self._logs.find_or_open(topic_partition)
+                except (LogNotFoundError, NotALogError) as error:
+                    if self._directory.exists(name):
+                        raise
+                    found = "a directory that was removed meanwhile"
+                    raise self._unknown(topic_partition, found) from error
             return log
 
     def _unknown(self, topic_partition: TopicPartition, found: str) -> UnknownTopicOrPartitionError:

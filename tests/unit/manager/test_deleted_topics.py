@@ -20,12 +20,13 @@ from segstore.errors import (
     InconsistentTopicIdError,
     LogPermissionError,
     LogReadOnlyError,
+    NotALogError,
     UnknownTopicOrPartitionError,
 )
 from segstore.log.files.checkpoints import PARTITION_METADATA, parse_offset_checkpoint
 from segstore.log.files.log_directory_checkpoints import CHECKPOINTS
 from segstore.log.files.topics_file import TOPICS_FILE, parse_topics
-from segstore.manager import deleted_partitions
+from segstore.manager import current_logs, deleted_partitions
 from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.maintenance_report import Findings
 from segstore.manager.topic_registry import TopicRegistry
@@ -389,6 +390,32 @@ def test_a_partition_that_was_not_deleted_has_its_lines(tmp_path: Path, monkeypa
         logs.log("t", 0).flush()
         run_jobs(logs)
         assert lines_of(tmp_path) == {TopicPartition("t", 0)}
+
+
+@pytest.mark.parametrize("error", [None, NotALogError("the directory holds no .log file")])
+def test_a_reader_that_comes_during_a_removal_finds_no_partition(
+    tmp_path: Path, monkeypatch, error: segstore.SegstoreError | None
+):
+    """[DUR-132] It had opened the directory, whose files then went: no log with a fault."""
+    fill(tmp_path)
+    real = current_logs.open_partition
+
+    def remove_first(path: str, *given: object) -> object:
+        monkeypatch.undo()
+        with segstore.open_dir(tmp_path) as logs:
+            logs.delete_topic("t")
+        if error is not None:
+            raise error
+        return real(path, *given)
+
+    with segstore.open_dir(tmp_path, read_only=True) as reader:
+        monkeypatch.setattr(current_logs, "open_partition", remove_first)
+        with pytest.raises(UnknownTopicOrPartitionError, match="no partition t-0 here"):
+            reader.log("t", 0)
+    (tmp_path / "u-0").mkdir()
+    (tmp_path / "u-0" / "notes.txt").touch()
+    with segstore.open_dir(tmp_path, read_only=True) as reader, pytest.raises(NotALogError):
+        reader.log("u", 0)
 
 
 def run_jobs(logs: LogManager) -> None:
