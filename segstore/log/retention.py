@@ -8,6 +8,7 @@ Source: [LST-1, LST-5, UNI-3, DUR-19]; Kafka ``UnifiedLog.deleteOldSegments``.
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from segstore.log.remote_part import RemotePart
     from segstore.log.retention_plan import DeletedSegment
     from segstore.log.retention_planner import RetentionPlanner
+
+
+_log = logging.getLogger(__name__)
 
 
 class Retention:
@@ -80,6 +84,14 @@ class Retention:
                     chosen.begin_again()
         finally:
             self._note_size(self._log.local_log.config)
+        for segment, timestamp in chosen.of_the_future:
+            _log.warning(
+                "%s: segment %d has a record of the time %d, which is in the future: retention.ms"
+                " deletes neither this segment nor any after it before that time has passed",
+                self._log.local_log.directory.path,
+                segment.base_offset,
+                timestamp,
+            )
         for error in chosen.unread:
             raise error
         for segment in chosen.undecided:

@@ -92,7 +92,7 @@ class RetentionPlanner:
         now_ms = self._local_log.directory.wall_clock_ms() if now_ms is None else now_ms
         if limit_ms is not None and limit_ms >= 0:
             if is_given or self._believes_clock(now_ms):
-                yield RetentionLimit.RETENTION_MS, _is_old(chosen, gone, now_ms - limit_ms)
+                yield RetentionLimit.RETENTION_MS, _is_old(chosen, gone, now_ms, limit_ms)
             else:
                 chosen.hold(HoldingReason.CLOCK)
 
@@ -135,14 +135,14 @@ def _is_surplus(segments: tuple[Segment, ...], gone: frozenset[Segment], limit_b
     return goes
 
 
-def _is_old(chosen: ChosenSegments, gone: frozenset[Segment], oldest_ms: int) -> _Goes:
-    """Delete what has no record of *oldest_ms* or later [RET-7, RET-8].
+def _is_old(chosen: ChosenSegments, gone: frozenset[Segment], now_ms: int, limit_ms: int) -> _Goes:
+    """Delete what has no record within the last *limit_ms* [RET-7, RET-8].
 
-    A segment whose latest record damage may hide stays, with all behind it, and the damage is
-    raised [DUR-79].
+    A sealed segment with a time in the future is noted: it keeps all after it [RTN-14]. One whose
+    latest record damage may hide stays, with all behind it, and the damage is raised [DUR-79].
     """
 
-    def goes(segment: Segment, _: Segment | None) -> bool:
+    def goes(segment: Segment, following: Segment | None) -> bool:
         if segment in gone:
             return True
         try:
@@ -150,7 +150,9 @@ def _is_old(chosen: ChosenSegments, gone: frozenset[Segment], oldest_ms: int) ->
         except SegstoreError as error:
             chosen.unread.append(error)
             return False
-        if latest >= oldest_ms:
+        if latest >= now_ms - limit_ms:
+            if latest > now_ms and following is not None:
+                chosen.of_the_future.append((segment, latest))
             return False
         if segment.may_hide_times():
             chosen.undecided.append(segment)
@@ -180,6 +182,8 @@ class ChosenSegments:
         self.values: list[DeletedSegment] = []
         self.undecided: list[Segment] = []
         """Old enough, if damage does not hide a later record."""
+        self.of_the_future: list[tuple[Segment, int]] = []
+        """The first that stays, with its largest timestamp, where that is later than now."""
         self.unread: list[SegstoreError] = []
         """Why the age of the first that stays cannot be read."""
         self.rolls_active = False

@@ -33,19 +33,22 @@ def write(log, count: int, timestamp: int) -> None:
 # ---- which segments go, and which stay -----------------------------------------------------------
 
 
-def test_a_future_timestamp_holds_back_by_age_and_not_by_size(tmp_path: Path, begin: int):
-    """[RTN-14] KAFKA-6482. The plan names the segment and the timestamp that hold the rest."""
+def test_a_future_timestamp_holds_back_by_age_and_not_by_size(tmp_path: Path, begin: int, caplog):
+    """[RTN-14] KAFKA-6482. Plan and log name the segment and the timestamp that hold the rest."""
     with opened(tmp_path, message_timestamp_after_max_ms=10**15) as logs:
         logs.create_topic("a", config={"retention.ms": HOUR})
         log = logs.log("a", 0)
         write(log, 3, begin + 30 * DAY)
-        write(log, 6, begin - DAY)
         assert logs.maintain(begin).deleted == ()
+        assert caplog.text == ""  # it is written to
+        write(log, 6, begin - DAY)
+        assert logs.maintain(begin + HOUR).deleted == ()
+        assert f"a-0: segment 0 has a record of the time {begin + 30 * DAY}" in caplog.text
         holding = log.plan_retention().holding
         assert (holding.base_offset, holding.largest_timestamp) == (0, begin + 30 * DAY)
         logs.alter_topic("a", {"retention.bytes": 0})
 
-        deleted = logs.maintain(begin + HOUR).deleted
+        deleted = logs.maintain(begin + 2 * HOUR).deleted
 
         limits = [(one.segment.base_offset, one.segment.limit) for one in deleted]
         assert limits[0] == (0, RetentionLimit.RETENTION_BYTES)
