@@ -433,7 +433,7 @@ class LogManager:
                 try:
                     log = self._logs.find_or_open(topic_partition)
                 except (LogNotFoundError, NotALogError) as error:
-                    if self._directory.exists(name):
+                    if topic_partition in self._listing.current().partitions:
                         raise
                     found = "a directory that was removed meanwhile"
                     raise self._unknown(topic_partition, found) from error
