@@ -84,6 +84,7 @@ class LogScript:
             durability=Durability(),
             profile=self.profile,
             config=LogConfig.from_properties(self.properties),
+            given=frozenset(self.properties),
             replicated=True,
             topic_id=self.topic_id,
             remote_offset_reader=self.remote_offset_reader,
