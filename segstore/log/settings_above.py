@@ -81,7 +81,7 @@ def config_above(
     unreadable = UNREADABLE_TO_READERS if options.read_only else UNREADABLE_TOPICS
     try:
         metadata = find_broker_metadata(log_directory)
-        if metadata is not None and metadata.owns(topic, id_of_partition(partition)):
+        if metadata is not None and metadata.gives_settings(topic, id_of_partition(partition)):
             return _config(options, metadata.properties_of(topic), deletes_by_default=True)
     except UNREADABLE_METADATA as error:
         warnings.append(

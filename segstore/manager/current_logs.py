@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from segstore.log.files.partition_directory import delete_directory_name, directory_name
+from segstore.log.files.profile import Profile
 from segstore.log.files.stale_partition_state import remove_stale_state
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
@@ -125,7 +126,9 @@ class CurrentLogs:
         )
         with self._failures.guard(log_dir):
             log = cast("UnifiedLog", open_partition(path, options, log_environment))
-            log._take_high_watermark(self._owned.checkpoints)  # noqa: SLF001 - asked by its manager
+            # after anything else the log may have been cut, and written again
+            if was_clean or options.profile is Profile.KAFKA:
+                log._take_high_watermark(self._owned.checkpoints)  # noqa: SLF001 - asked by its manager
         watched.watch(log)
         self._owned.note_opened(topic_partition)
         return log

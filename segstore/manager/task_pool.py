@@ -204,6 +204,8 @@ class _Pool:
     def wait(self) -> None:
         """Wait until a task may be due, or another one comes."""
         due_ns, seconds = self.next_due_ns(), None
+        if self.is_closed:  # what would wake this thread may have been gathered just now
+            return
         if due_ns is not None:
             wait_ns = due_ns - self.clock.now_ns()
             seconds = max(0.0, min(wait_ns / _NS, _LONGEST_WAIT_SECONDS))

@@ -84,7 +84,7 @@ class TopicSettings:
             metadata = self._metadata.get()
         except UNREADABLE_METADATA:  # reported when it was read
             return config_of_topic(self._options, None)
-        if metadata is not None and self._is_owned(metadata, topic, [number]):
+        if metadata is not None and metadata.gives_settings(topic, self._id_in(topic, number)):
             return limits_of_topic(self._options, topic, _of_broker(metadata, topic))
         try:
             topics = read_topics(self._directory)
@@ -127,7 +127,9 @@ class TopicSettings:
         topic_id = self.topic_id_of(name, numbers)
         metadata = self._metadata.get()
         if metadata is not None and metadata.owns(name, topic_id):
-            given, topic_id = _of_broker(metadata, name), metadata.id_of(name)
+            is_given = metadata.gives_settings(name, topic_id)
+            given = _of_broker(metadata, name) if is_given else GivenSettings()
+            topic_id = metadata.id_of(name)
         else:
             entry = entry_that_counts(read_topics(self._directory), name, topic_id)
             given = _of_entry(entry)

@@ -88,6 +88,15 @@ class BrokerMetadata:
         topic = self._image.topics.get(name)
         return topic is not None and topic_id in {None, topic.topic_id}
 
+    def gives_settings(self, name: str, topic_id: uuid.UUID | None) -> bool:
+        """Whether its settings count for a directory: only for the id that it names.
+
+        A directory without an id may be of another topic, whose records they would delete
+        [DUR-120, DUR-128].
+        """
+        topic = self._image.topics.get(name)
+        return topic is not None and topic_id == topic.topic_id
+
     def id_of(self, name: str) -> uuid.UUID | None:
         """Return the id of a topic; None where the cluster has none of that name."""
         topic = self._image.topics.get(name)
@@ -152,6 +161,13 @@ def find_broker_metadata(
             return None
         metadata_log = os.path.join(log_directory.path, METADATA_LOG)  # noqa: PTH118 - its own spelling
     image = _image(metadata_log, log_directory.environment)
+    if image.torn_bytes:  # a setting may be in them
+        raise CorruptLogError(
+            "the metadata log ends in a write that is not whole: newer settings may be lost",
+            file=image.path,
+            found=f"{image.torn_bytes} bytes at its end",
+            expected="whole batches",
+        )
     properties = read_meta_properties(log_directory)
     return BrokerMetadata(image, None if properties is None else properties.node_id)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import threading
 import time
 from datetime import UTC, datetime
@@ -337,6 +338,20 @@ def test_high_watermarks_survive_a_restart_and_a_kill(tmp_path: Path, begin: int
         assert (logs.log("a", 0).high_watermark, logs.log("a", 1).high_watermark) == (4, 0)
         logs.delete_topic("a")
         assert lines(tmp_path, HIGH_WATERMARK_CHECKPOINT) == {}
+
+
+def test_after_a_kill_no_high_watermark_is_believed(tmp_path: Path, begin: int):
+    """[CKP-12, DUR-120] The log may have lost records since, and have others at their offsets."""
+    logs = open_small(tmp_path, replicated=True)
+    logs.create_topic("a")
+    write(logs.log("a", 0), 5, begin)
+    logs.log("a", 0).update_high_watermark(5)
+    assert HIGH_WATERMARK_CHECKPOINT in logs.maintain(begin + MINUTE).checkpoints
+    killed = tmp_path.parent / "killed"
+    shutil.copytree(tmp_path, killed)
+    logs.close()
+    with open_small(killed, replicated=True) as found:
+        assert found.log("a", 0).high_watermark == 0
 
 
 def test_a_high_watermark_that_cannot_be_read_begins_at_the_log_start(

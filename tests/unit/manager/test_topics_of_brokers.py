@@ -113,10 +113,15 @@ def test_settings_come_from_the_metadata_log(tmp_path: Path):
 
 
 def test_a_topic_of_a_broker_has_kafkas_retention(tmp_path: Path):
-    """[RTN-1] Others in the directory are kept, as everywhere; so is what another id has."""
+    """[RTN-1, DUR-120] Others in the directory are kept, and what has another id, or none."""
     broker(tmp_path, topic(), topic("clicks", OTHER_ID))
     old = time.time_ns() // 1_000_000 - 8 * DAY
-    for name, topic_id in (("clicks-0", UUID(int=5 << 64)), ("own-0", None), ("orders-1", None)):
+    for name, topic_id in (
+        ("clicks-0", UUID(int=5 << 64)),
+        ("own-0", None),
+        ("orders-1", None),
+        ("orders-2", TOPIC_ID),
+    ):
         with segstore.open(tmp_path / name, topic_id=topic_id, durability="none") as log:
             log.append([(old, None, b"v")])
             log.roll()
@@ -125,7 +130,7 @@ def test_a_topic_of_a_broker_has_kafkas_retention(tmp_path: Path):
         assert setting(logs, "retention.ms") == (WEEK, SettingSource.DEFAULT)
         assert setting(logs, "retention.ms", "clicks") == (None, SettingSource.NOT_SET)
         report = logs.maintain()
-        assert {one.topic_partition for one in report.deleted} == {TopicPartition("orders", 1)}
+        assert {one.topic_partition for one in report.deleted} == {TopicPartition("orders", 2)}
         later = logs.maintain(time.time_ns() // 1_000_000 + WEEK)
         assert {one.topic_partition for one in later.deleted} == {TopicPartition("orders", 0)}
     with segstore.open_dir(tmp_path, retention_ms=None) as logs:  # as server.properties says
@@ -227,7 +232,7 @@ def test_a_lost_id_comes_from_the_metadata_log(tmp_path: Path, capsys):
     file.unlink()
     with segstore.open_dir(tmp_path) as logs:
         assert logs.describe_topic("orders").topic_id == TOPIC_ID
-        assert setting(logs, "retention.ms") == (WEEK, SettingSource.DEFAULT)
+        assert setting(logs, "retention.ms") == (None, SettingSource.NOT_SET)
     out, _ = run(capsys, "recover", tmp_path / "orders-0", "--dry-run")
     assert topic_id_text(TOPIC_ID) in out
     run(capsys, "recover", tmp_path / "orders-0")
@@ -324,3 +329,15 @@ def test_commands_go_by_it(tmp_path: Path, capsys):
     assert "Kafka's default of 7 days deletes: orders." in err
     _, err = run(capsys, "maintain", data, "--once", *named, "--config", "retention.ms=-1")
     assert "default" not in err
+
+
+def test_a_metadata_log_that_ends_within_a_batch_deletes_nothing(tmp_path: Path):
+    """[DUR-128] The setting that keeps the topic may be what is torn."""
+    broker(tmp_path, topic(retention_ms="1"))
+    log = next((tmp_path / "__cluster_metadata-0").glob("*.log"))
+    log.write_bytes(log.read_bytes() + log.read_bytes()[:70])
+    with segstore.open_dir(tmp_path) as logs:
+        assert logs.log("orders", 0).config.retention_ms is None
+        report = logs.maintain()
+        assert report.deleted == ()
+        assert [one.task for one in report.failed] == ["retention"]
