@@ -11,6 +11,7 @@ from segstore.log.files.profile import Profile
 from segstore.log.files.stale_partition_state import remove_stale_state
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
+from segstore.log.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from segstore.config.log_config import LogConfig
     from segstore.log.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.open_options import OpenOptions
-    from segstore.log.unified_log import UnifiedLog
     from segstore.manager.maintenance import Maintenance
     from segstore.manager.owned_log_directory import OwnedLogDirectory
     from segstore.types import TopicPartition
@@ -206,6 +206,10 @@ class CurrentLogs:
     def all_writable(self) -> list[UnifiedLog]:
         """Return all that are not over; also without the mutex."""
         return [*self._closing, *self.by_name.values()]
+
+    def all_open(self) -> list[UnifiedLog]:
+        """Return those that take changes; others were opened to read, as the disk had failed."""
+        return [log for log in self.all_writable() if isinstance(log, UnifiedLog)]
 
     def end_with_this_thread(self) -> bool:
         """Whether it is the thread of one of them, whose end waits for it."""

@@ -184,7 +184,7 @@ class LogManager:
                 self._options,
                 self._settings.configs_of,
                 self.log,
-                lambda: self._logs.all_writable(),  # noqa: PLW0108 - made below
+                lambda: self._logs.all_open(),  # noqa: PLW0108 - made below
                 self._check_writable,
                 self._remove_deleted,
             )
