@@ -11,7 +11,7 @@ from segstore.log.files.profile import Profile
 from segstore.log.files.stale_partition_state import remove_stale_state
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
-from segstore.log.unified_log import UnifiedLog
+from segstore.log.unified_log import Log, UnifiedLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -209,7 +209,8 @@ class CurrentLogs:
 
     def all_open(self) -> list[UnifiedLog]:
         """Return those that take changes; others were opened to read, as the disk had failed."""
-        return [log for log in self.all_writable() if isinstance(log, UnifiedLog)]
+        logs: list[Log] = [*self.all_writable()]
+        return [log for log in logs if isinstance(log, UnifiedLog)]
 
     def end_with_this_thread(self) -> bool:
         """Whether it is the thread of one of them, whose end waits for it."""
