@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 LOGS = "/data"
 PARTITION = "/data/clicks-0"
 WEEK = 7 * 24 * 3600 * 1000
-FILES = {
-    f"{2:020}.log": metadata_batch(2, topic_records("clicks")) + bytes(99),
+WHOLE_FILES = {
+    f"{2:020}.log": metadata_batch(2, topic_records("clicks")),
     f"{2:020}-{5:010}.checkpoint": snapshot_bytes([topic_records()]),
 }
+FILES = {**WHOLE_FILES, f"{2:020}.log": WHOLE_FILES[f"{2:020}.log"] + bytes(99)}
+"""With room after the last batch: settings of a log that may be torn do not count."""
 
 
 def broker(files: Mapping[str, bytes]) -> SimulatedDisk:
@@ -78,7 +80,7 @@ def managing(named: str | None) -> Trial:
 
     What fails leaves the records, and a limit that the metadata log gives, or none.
     """
-    disk = broker(FILES)
+    disk = broker(WHOLE_FILES)
     alone = LogEnvironment(environment=disk, background=lambda *_: ManualScheduler())
     with open_partition_to_write(PARTITION, open_options(topic_id=TOPIC_ID), alone) as log:
         log.append([(None, b"v")])
