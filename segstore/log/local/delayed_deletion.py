@@ -40,16 +40,17 @@ class DelayedDeletion:
     def unlink_later(self, unlink: Callable[[], object], delay_seconds: float) -> None:
         """Call *unlink* after *delay_seconds*, or in `unlink_now`; once."""
         number = next(self._numbers)
-        task = self._awaiting[number] = partial(self._unlink, number, unlink)
-        self._background.submit(task, delay_seconds)
+        self._awaiting[number] = unlink  # the task does not keep it: files stay open with it
+        self._background.submit(partial(self._unlink, number), delay_seconds)
 
     def unlink_now(self) -> None:
         """Unlink everything that still waits."""
-        for task in list(self._awaiting.values()):
-            task()
+        for number in list(self._awaiting):
+            self._unlink(number)
 
-    def _unlink(self, number: int, unlink: Callable[[], object]) -> None:
-        if self._awaiting.pop(number, None) is not None:
+    def _unlink(self, number: int) -> None:
+        unlink = self._awaiting.pop(number, None)
+        if unlink is not None:
             try:
                 unlink()
             except SegstoreError:  # garbage: tried again by the next open [DUR-42]
