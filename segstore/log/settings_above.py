@@ -7,7 +7,7 @@ They are in the metadata log of a broker, where there is one that knows the topi
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from segstore.config.topic_config import topic_config
 from segstore.errors import IllegalArgumentError, InvalidConfigurationError, LogNotFoundError
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
     from segstore._core import Directory
     from segstore.config.log_config import LogConfig
-    from segstore.log.files.topics_file import TopicEntry
     from segstore.log.open_options import OpenOptions
 
-REFUSED_SETTINGS = (IllegalArgumentError, InvalidConfigurationError)
+REFUSED_SETTINGS: Final = (IllegalArgumentError, InvalidConfigurationError)
 """What says of a setting in ``topics.json`` that this version does not take it."""
 
 
@@ -34,20 +33,6 @@ def id_of_partition(directory: Directory) -> uuid.UUID | None:
     """Return the topic id of a partition's directory; None where no file says it."""
     with suppress(LogNotFoundError, *UNREADABLE_TO_READERS):
         return read_topic_id(directory)
-    return None
-
-
-def entry_that_counts(
-    topics: Mapping[str, TopicEntry], topic: str, topic_id: uuid.UUID | None
-) -> TopicEntry | None:
-    """Return what ``topics.json`` says of a topic, None where it says nothing.
-
-    What it says of another id does not count: the topic was made again since, by a broker or by
-    hand. The settings of the older one would delete the records of this one [DUR-120, DUR-128].
-    """
-    entry = topics.get(topic)
-    if entry is None or None in {entry.topic_id, topic_id} or entry.topic_id == topic_id:
-        return entry
     return None
 
 
@@ -90,10 +75,10 @@ def config_above(
         )
         return _config(options, {}, deletes_by_default=False)
     try:
-        topics = read_topics(log_directory)
-        entry = entry_that_counts(topics, topic, id_of_partition(partition))
-        if entry is None and topic in topics:
+        entry = read_topics(log_directory).get(topic)
+        if entry is not None and not entry.counts_for(id_of_partition(partition)):
             warnings.append(older_settings(topic))
+            entry = None
         own = {} if entry is None else entry.config
         return _config(options, own, deletes_by_default=options.profile is Profile.KAFKA)
     except (*unreadable, *REFUSED_SETTINGS) as error:

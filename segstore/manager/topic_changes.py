@@ -17,7 +17,6 @@ from segstore.errors import (
 )
 from segstore.log.files.partition_directory import check_topic
 from segstore.log.files.topics_file import TopicEntry, TopicState
-from segstore.log.settings_above import entry_that_counts
 from segstore.manager.partition_directories import check_no_gap
 from segstore.types import TopicPartition
 
@@ -77,10 +76,9 @@ class TopicChanges:
         count = None if partitions is None else checked_count(partitions)
         numbers = self._settings.numbers_of(name)
         self._settings.refuse_topic_of_broker(name)
-        known = self._registry.entry_of(name)
         topic_id = self._settings.topic_id_of(name, numbers)
-        entry = entry_that_counts({} if known is None else {name: known}, name, topic_id)
-        if entry is None:
+        entry = self._registry.entry_of(name)
+        if entry is None or not entry.counts_for(topic_id):
             entry = TopicEntry(topic_id, numbers[-1] + 1, TopicState.LIVE)
         properties = _given({**entry.config, **changes})
         self._settings.check(properties, entry.config)

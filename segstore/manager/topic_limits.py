@@ -6,22 +6,17 @@ is kept for ever, and so is one whose settings cannot be read [RTN-2, DUR-128]. 
 
 from __future__ import annotations
 
-import logging
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.config.topic_config import topic_config
 from segstore.log.files.profile import Profile
-from segstore.log.settings_above import REFUSED_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segstore.config.log_config import LogConfig
     from segstore.log.open_options import OpenOptions
-
-
-_log = logging.getLogger(__name__)
 
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -43,15 +38,6 @@ class GivenSettings(NamedTuple):
     topic: Mapping[str, str] = _NOTHING
     broker: Mapping[str, str] = _NOTHING
     metadata_log: str | None = None
-
-
-def limits_of_topic(options: OpenOptions, topic: str, given: GivenSettings | None) -> LogConfig:
-    """Return `config_of_topic`; where this version refuses a setting, as if none could be read."""
-    try:
-        return config_of_topic(options, given)
-    except REFUSED_SETTINGS as error:
-        _log.warning("the settings of topic %r are unknown: %s", topic, error)
-    return config_of_topic(options, None)
 
 
 def config_of_topic(options: OpenOptions, given: GivenSettings | None) -> LogConfig:

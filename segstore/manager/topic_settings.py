@@ -22,10 +22,10 @@ from segstore.log.files.checkpoints import UNREADABLE_TO_READERS
 from segstore.log.files.partition_directory import directory_name
 from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC
 from segstore.log.files.topics_file import UNREADABLE_TOPICS, read_topics
-from segstore.log.settings_above import entry_that_counts, id_of_partition, older_settings
+from segstore.log.settings_above import REFUSED_SETTINGS, id_of_partition, older_settings
 from segstore.manager.partition_listing import numbers_in
 from segstore.manager.topic_description import TopicDescription, settings_of
-from segstore.manager.topic_limits import GivenSettings, config_of_topic, limits_of_topic
+from segstore.manager.topic_limits import GivenSettings, config_of_topic
 from segstore.records.compression import require_codec
 from segstore.records.record_builder import codec_of
 from segstore.types import TopicPartition
@@ -70,7 +70,7 @@ class TopicSettings:
         self._listing = listing
         self._options = options
         self._metadata = metadata
-        self._configs: dict[frozenset[tuple[str, str]], LogConfig] = {}
+        self._configs: dict[object, LogConfig] = {}
         """By what topics were given: most topics were given the same."""
 
     # ---- what logs go by -------------------------------------------------------------------------
@@ -79,22 +79,21 @@ class TopicSettings:
         """Return what a log goes by; it has no limit where its settings cannot be read."""
         topic, number = topic_partition
         if topic == CLUSTER_METADATA_TOPIC:  # its records go with snapshots alone [RAFT-41]
-            return config_of_topic(self._options, None)
+            return self._config(None)
         try:
             metadata = self._metadata.get()
         except UNREADABLE_METADATA:  # reported when it was read
-            return config_of_topic(self._options, None)
+            return self._config(None)
         if metadata is not None and metadata.gives_settings(topic, self._id_in(topic, number)):
-            return limits_of_topic(self._options, topic, _of_broker(metadata, topic))
+            return self._usable_config(topic, _of_broker(metadata, topic))
         try:
-            topics = read_topics(self._directory)
+            entry = read_topics(self._directory).get(topic)
         except UNREADABLE_TOPICS:  # reported by the listing
-            return config_of_topic(self._options, None)
-        topic_id = self._id_in(topic, number) if topic in topics else None
-        entry = entry_that_counts(topics, topic, topic_id)
-        if entry is None and topic in topics:
+            return self._config(None)
+        if entry is not None and not entry.counts_for(self._id_in(topic, number)):
             _log.warning("%s: %s", self._directory.path, older_settings(topic))
-        return limits_of_topic(self._options, topic, _of_entry(entry))
+            entry = None
+        return self._usable_config(topic, _of_entry(entry))
 
     def configs_of(self, topics: Iterable[str]) -> dict[str, LogConfig]:
         """Return what the logs of topics go by that have the ids which are known of the topics.
@@ -112,7 +111,7 @@ class TopicSettings:
                 given = None
             elif metadata is not None and metadata.has_topic(topic):
                 given = _of_broker(metadata, topic)
-            found[topic] = limits_of_topic(self._options, topic, given)
+            found[topic] = self._usable_config(topic, given)
         return found
 
     # ---- topics ----------------------------------------------------------------------------------
@@ -131,7 +130,9 @@ class TopicSettings:
             given = _of_broker(metadata, name) if is_given else GivenSettings()
             topic_id = metadata.id_of(name)
         else:
-            entry = entry_that_counts(read_topics(self._directory), name, topic_id)
+            entry = read_topics(self._directory).get(name)
+            if entry is not None and not entry.counts_for(topic_id):
+                entry = None
             given = _of_entry(entry)
             if topic_id is None and entry is not None:
                 topic_id = entry.topic_id
@@ -207,8 +208,19 @@ class TopicSettings:
         check_change(properties, existing, defaults, is_tiered_system_on=is_on)
         require_codec(codec_of(self._config(GivenSettings(properties))))
 
-    def _config(self, given: GivenSettings) -> LogConfig:
-        key = frozenset(given.topic.items())
+    def _usable_config(self, topic: str, given: GivenSettings | None) -> LogConfig:
+        """Return what logs go by; a setting that is refused counts as one that cannot be read."""
+        try:
+            return self._config(given)
+        except REFUSED_SETTINGS as error:
+            _log.warning("the settings of topic %r are unknown: %s", topic, error)
+        return self._config(None)
+
+    def _config(self, given: GivenSettings | None) -> LogConfig:
+        key = None
+        if given is not None:
+            of_topic, of_broker = map(frozenset, (given.topic.items(), given.broker.items()))
+            key = of_topic, of_broker, given.metadata_log
         config = self._configs.get(key)
         if config is None:
             config = self._configs[key] = config_of_topic(self._options, given)

@@ -84,6 +84,14 @@ class TopicEntry(NamedTuple):
     adding: int = 0
     """So many partitions of a live topic are being made, from the number *partitions* on."""
 
+    def counts_for(self, topic_id: uuid.UUID | None) -> bool:
+        """Whether it speaks of a partition with that id; None = a partition without one.
+
+        Another id means that the topic was made again since, by a broker or by hand. The settings
+        of the older topic would delete the records of this one [DUR-120, DUR-128].
+        """
+        return None in {self.topic_id, topic_id} or self.topic_id == topic_id
+
     @property
     def new_partitions(self) -> range:
         """The numbers of those that are being made."""

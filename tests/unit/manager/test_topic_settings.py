@@ -251,3 +251,15 @@ def test_a_log_that_cannot_take_settings_keeps_no_other_from_them(
             assert "orders-0 goes by them after its next open" in raised.value.__notes__[-1]
         assert [log.config.retention_ms for log in open_logs[1:]] == [None, None]
         assert setting(logs, "orders", "retention.ms") == (-1, SettingSource.TOPIC)
+
+
+def test_logs_with_equal_settings_share_them(tmp_path: Path):
+    """[CFG-50] They are worked out once, and not for each log that is opened."""
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("a", 2, config={"retention.ms": WEEK_MS})
+        logs.create_topic("b", config={"retention.ms": WEEK_MS})
+        logs.create_topic("c", config={"retention.ms": 1})
+        first = logs.log("a", 0).config
+        assert logs.log("a", 1).config is first
+        assert logs.log("b", 0).config is first
+        assert logs.log("c", 0).config is not first
