@@ -1,4 +1,4 @@
-"""Who is told when a log may need a look: what retention deletes, or a checkpoint, has changed.
+"""The watcher of a log: it notes when retention or a checkpoint has something to do.
 
 The owner of many logs looks at none that has nothing to do. An append to a segment that has records
 makes its latest record later, never older, so it is not told: an entry that comes too early is put
@@ -27,10 +27,10 @@ class Unwatched:
     """Of a log that has no owner."""
 
     def note_segments(self) -> None:
-        """Nobody looks."""
+        """Do nothing."""
 
     def note_checkpoint(self) -> None:
-        """Nobody looks."""
+        """Do nothing."""
 
 
 UNWATCHED = Unwatched()

@@ -97,7 +97,7 @@ class RetentionPlanner:
                 chosen.hold(HoldingReason.CLOCK)
 
     def _gone(self) -> frozenset[Segment]:
-        """Return the sealed segments whose ``.log`` somebody has removed [DUR-132].
+        """Return the sealed segments whose ``.log`` another program has removed [DUR-132].
 
         They count as deleted where a limit deletes the oldest segments: nothing of them is read.
         """

@@ -1,1 +1,1 @@
-"""Floor 5: many logs in one directory. Thin for now: no retention, no cleaner, no schedules."""
+"""Floor 6: many logs in one directory, their settings and their background work."""

@@ -2,7 +2,7 @@
 
 The directory is like a broker's ``log.dirs``. An open for writing locks its ``.lock``, as a broker
 does [DUR-65]. A clean close leaves the checkpoints and the marker that a broker looks for.
-Retention, compaction and schedules are not here.
+What runs later is in `maintenance`, and there is no compaction.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 log. A creation that fails removes what it made; after a kill, the next open for writing removes it.
 Partitions that are added to a topic go the same way. ``deleting`` is for a topic that a user asked
 to delete: only then records go with it [DUR-6]. The next open for writing finishes a deletion.
-Nobody lists a topic, or a new partition, that is not live.
+A topic, or a new partition, that is not live is in no list.
 """
 
 from __future__ import annotations

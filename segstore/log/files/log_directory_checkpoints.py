@@ -178,7 +178,7 @@ class LogDirectoryCheckpoints:
 
 
 class OwnedCheckpoints(LogDirectoryCheckpoints):
-    """The files of a log directory whose ``.lock`` is held: nobody else writes them.
+    """The files of a log directory whose ``.lock`` is held: no other process writes them.
 
     They are read at the first use. Recovery points of logs that were closed wait in memory for
     `write`, which comes before the directory's clean marker: a process that is killed before leaves

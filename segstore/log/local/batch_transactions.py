@@ -415,7 +415,7 @@ def aborts_by_segment(
 ) -> Iterator[tuple[Segment, bool, TransactionEnds]]:
     """Go through all batches up to *end*, and yield each segment with the aborts in it.
 
-    The walk begins anew behind damage and behind a gap. Zeros up to the end of a segment are room
+    The walk starts over after damage and after a gap. Zeros up to the end of a segment are room
     that was allocated ahead, where the next one goes on.
 
     Yields
