@@ -72,5 +72,6 @@ PATHS: Final = (
     BenchmarkPath("open_log", "UncleanOpen", (16_384, "safe")),
     BenchmarkPath("recovery", "RecoveryScan", (100, 16_384), "_recover"),
     BenchmarkPath("recovery", "RecoveryScan", (1000, 1_000_000), "_recover"),
+    BenchmarkPath("maintenance", "DeleteSegments"),
     BenchmarkPath("spark_source", "SourceRead", (100,)),
 )
