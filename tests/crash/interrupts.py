@@ -10,6 +10,7 @@ import dis
 import functools
 import itertools
 import sys
+import weakref
 from typing import TYPE_CHECKING, Final
 
 from tests.crash.failing_watcher import PACKAGE
@@ -36,6 +37,15 @@ def _handler(code: CodeType, position: int) -> int | None:
     return next((one.target for one in entries if one.start <= position < one.end), None)
 
 
+def _is_finalizing(frame: FrameType | None) -> bool:
+    """Say whether a finalizer runs: Python drops what it raises, and the interrupt is lost."""
+    while frame is not None and frame.f_code.co_name != "__del__":
+        if frame.f_code is weakref.finalize.__call__.__code__:
+            return True
+        frame = frame.f_back
+    return frame is not None
+
+
 class Interrupt:
     """Runs something, and raises `KeyboardInterrupt` behind one of its calls.
 
@@ -43,7 +53,8 @@ class Interrupt:
     ----------
     number : int
         Which call, from 1 on. Not counted is one in whose place the next instruction, where a
-        tracer raises, would not be caught by the same ``except`` or ``with``.
+        tracer raises, would not be caught by the same ``except`` or ``with``; nor what a finalizer
+        calls.
     folder : str
         Only calls that code in this folder makes.
 
@@ -73,7 +84,7 @@ class Interrupt:
 
     def _enter(self, frame: FrameType, _event: str, _argument: object) -> Callable | None:
         code = frame.f_code
-        if self.place or not code.co_filename.startswith(self._folder) or code.co_name == "__del__":
+        if self.place or not code.co_filename.startswith(self._folder) or _is_finalizing(frame):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self._follow
