@@ -26,6 +26,7 @@ __all__ = [
     "InvalidConfigurationError", "InvalidEpochError",
     "InvalidOffsetError", "InvalidProducerEpochError", "InvalidRecordError",
     "InvalidTimestampError", "InvalidTopicError", "InvalidTxnStateError", "LimitExceededError",
+    "LogDirectoryOfflineError",
     "LogLockedError", "LogNotFoundError", "LogPermissionError", "LogReadOnlyError",
     "LogSegmentOffsetOverflowError", "LogTruncatedError", "NotALogError", "OffsetOutOfRangeError",
     "OffsetsOutOfOrderError", "OutOfOrderSequenceError", "ReadIOError", "ReceiveError",
@@ -348,6 +349,13 @@ class LogReadOnlyError(SegstoreError, OSError):
     """The log takes no changes: it was opened read-only, or an fsync failed [DUR-38].
 
     ``__cause__`` is the first error.
+    """
+
+
+class LogDirectoryOfflineError(SegstoreError, OSError):
+    """A log directory that is needed cannot be used, or may have what was asked for [MGR-64].
+
+    The other directories work. Look after the disk and open the directories again.
     """
 
 

@@ -9,10 +9,14 @@ import copy
 import logging
 from typing import TYPE_CHECKING, Final
 
-from segstore.errors import LogNotFoundError, SegstoreError
+from segstore.errors import LogDirectoryOfflineError, LogNotFoundError, SegstoreError
 from segstore.log.files.broker_metadata import UNREADABLE_METADATA, find_broker_metadata
+from segstore.log.files.checkpoints import META_PROPERTIES
+from segstore.log.files.metadata_image_reader import METADATA_LOG
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from segstore._core import Directory
     from segstore.log.files.broker_metadata import BrokerMetadata
 
@@ -31,7 +35,9 @@ class DirectoryMetadata:
     directory : Directory
         The log directory.
     metadata_log : str or None
-        Where the metadata log is; None = in the log directory, or nowhere.
+        Where the caller says that the metadata log is.
+    find : callable
+        Returns where it is when the caller has not said so; None = nowhere.
 
     Raises
     ------
@@ -39,9 +45,12 @@ class DirectoryMetadata:
         There is none where the caller says that one is.
     """
 
-    def __init__(self, directory: Directory, metadata_log: str | None) -> None:
+    def __init__(
+        self, directory: Directory, metadata_log: str | None, find: Callable[[], str | None]
+    ) -> None:
         self._directory = directory
         self._metadata_log = metadata_log
+        self._find = find
         self._found: BrokerMetadata | None = None
         self._error: BaseException | None = None
         self._is_read = False
@@ -64,7 +73,9 @@ class DirectoryMetadata:
 
     def _read(self) -> None:
         try:
-            self._found = find_broker_metadata(self._directory, self._metadata_log)
+            metadata_log = self._metadata_log or self._find()
+            if metadata_log is not None:
+                self._found = find_broker_metadata(self._directory, metadata_log)
         except UNREADABLE_METADATA as error:
             if self._metadata_log is not None and isinstance(error, LogNotFoundError):
                 raise
@@ -73,3 +84,26 @@ class DirectoryMetadata:
             _log.warning("%s: the settings of topics are unknown: %s", self._directory.path, error)
             self._error = error.with_traceback(None)
         self._is_read = True
+
+
+def metadata_log_of(
+    directories: Sequence[Directory], offline: Mapping[str, SegstoreError]
+) -> str | None:
+    """Return the metadata log in one of a broker's log directories; None where there is none.
+
+    Raises
+    ------
+    LogDirectoryOfflineError
+        It may be in one that is offline: topics without its settings would lose records [DUR-128].
+    """
+    for one in directories:
+        if one.exists(METADATA_LOG):
+            return f"{one.path}/{METADATA_LOG}"
+    if any(one.exists(META_PROPERTIES) for one in directories):
+        for path, error in offline.items():
+            raise LogDirectoryOfflineError(
+                "the metadata log of the broker may be in this log directory, which is offline."
+                " Where it is elsewhere, say so with metadata_log",
+                file=path,
+            ) from error
+    return None

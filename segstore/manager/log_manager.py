@@ -1,44 +1,44 @@
-"""Many logs in one directory (Kafka ``LogManager``): list, create, open, append by key, close.
+"""Many logs in log directories (Kafka ``LogManager``): list, create, open, append by key, close.
 
-The directory is like a broker's ``log.dirs``. An open for writing locks its ``.lock``, as a broker
-does [DUR-65]. A clean close leaves the checkpoints and the marker that a broker looks for.
-What runs later is in `maintenance`, and there is no compaction.
+The directories are like a broker's ``log.dirs``. An open for writing locks the ``.lock`` of each,
+as a broker does [DUR-65]. A clean close leaves the checkpoints and the marker that a broker looks
+for. What belongs to one directory is in `LogDirectory`; what runs later is in `maintenance`, and
+there is no compaction.
 """
 
 from __future__ import annotations
 
-import os
+import logging
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import segstore._core as _core
-from segstore._core import AppendLock, Directory
+from segstore._core import AppendLock
 from segstore.arguments import integer, path_text, refuse_pickle, timestamp
 from segstore.errors import (
     ClosedError,
     ForkedHandleError,
     IllegalArgumentError,
+    IllegalStateError,
+    LogDirectoryOfflineError,
+    LogLockedError,
     LogNotFoundError,
     LogReadOnlyError,
     NotALogError,
+    SegstoreError,
     UnknownTopicOrPartitionError,
 )
 from segstore.log.files.clean_shutdown_file_handler import NO_BROKER_EPOCH
 from segstore.log.files.partition_directory import directory_name
-from segstore.log.files.partition_lock import hint_at_read_only
-from segstore.log.files.profile import Profile
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.open_options import OpenKeywords, open_options
 from segstore.log.shutdown import Shutdown, suppress_repeated_error
-from segstore.manager.current_logs import CurrentLogs
-from segstore.manager.deleted_partitions import DeletedPartitions
-from segstore.manager.directory_metadata import DirectoryMetadata
-from segstore.manager.maintenance import Maintenance
-from segstore.manager.maintenance_report import DeletionCounts
+from segstore.manager.directory_metadata import DirectoryMetadata, metadata_log_of
+from segstore.manager.log_directory import LogDirectory, absolute, close_all_logs, distinct_paths
+from segstore.manager.maintenance_report import combined_counts, combined_report
 from segstore.manager.manager_stats import manager_stats
-from segstore.manager.owned_log_directory import OwnedLogDirectory
-from segstore.manager.partition_directories import check_no_gap, refuse_partition_directory
-from segstore.manager.partition_listing import PartitionListing, numbers_in
+from segstore.manager.partition_directories import check_no_gap
+from segstore.manager.partition_listing import CombinedListing
 from segstore.manager.partition_records import (
     StickyPartitioner,
     arrow_batches,
@@ -49,20 +49,23 @@ from segstore.manager.partition_records import (
     split_batch,
     split_records,
 )
-from segstore.manager.pending_closes import PendingCloses
+from segstore.manager.pending_closes import raise_of_several
+from segstore.manager.placement import Placement
+from segstore.manager.shared_topics import SharedTopics
 from segstore.manager.topic_changes import TopicChanges
 from segstore.manager.topic_directories import make_log_directory
-from segstore.manager.topic_registry import TopicRegistry
-from segstore.manager.topic_settings import TopicSettings
 from segstore.record_rows import refuse_counted_rows
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    import os
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from typing import NoReturn, TypeAlias, Unpack
 
+    from segstore._core import Directory
     from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.log_directory import PathOrPaths
     from segstore.manager.maintenance_report import MaintenanceReport
     from segstore.manager.manager_stats import ManagerStats
     from segstore.manager.partition_listing import Listed
@@ -73,21 +76,27 @@ if TYPE_CHECKING:
     TopicValue: TypeAlias = str | int | float | bool
     """A setting of a topic; a text is read as Kafka's tools read it."""
 
+_log = logging.getLogger(__name__)
+
 
 def open_dir(
-    path: str | os.PathLike[str],
+    path: PathOrPaths,
     *,
     read_only: bool = False,
     background: bool = False,
     metadata_log: str | os.PathLike[str] | None = None,
     **settings: Unpack[OpenKeywords],
 ) -> LogManager:
-    """Open a log directory, which holds ``<topic>-<partition>`` directories.
+    """Open a log directory, which holds ``<topic>-<partition>`` directories; or several.
+
+    Of several, one that cannot be opened is offline, and the others work: see
+    `LogManager.offline_directories`.
 
     Parameters
     ----------
-    path : path
-        The log directory; created when it is missing, unless *read_only*.
+    path : path or sequence of paths
+        The log directory, or all of them, like ``log.dirs`` of a broker. One that is missing is
+        created, unless *read_only*.
     read_only : bool
         Take no lock and change nothing; works beside a writer.
     background : bool
@@ -113,6 +122,10 @@ def open_dir(
         *path* is a file, or the directory of one partition.
     LogNotFoundError
         There is no metadata log at *metadata_log*.
+    IllegalArgumentError
+        Two paths are the same directory [MGR-4].
+    SegstoreError
+        Another error of the directory; of several, the first one's, when none can be opened.
     """
     return LogManager(
         path,
@@ -124,16 +137,16 @@ def open_dir(
 
 
 class LogManager:
-    """The logs of one directory; safe to use from several threads. `open_dir` returns one.
+    """The logs of one directory, or of several; safe to use from several threads.
 
-    The first use of a log opens it, and it stays open until `close`. An I/O error of one log ends
-    writing in all of them. All logs, also those not open yet, can be read until the directory is
-    closed [LOC-27, DUR-35, DUR-38].
+    `open_dir` returns one. The first use of a log opens it, and it stays open until `close`. An I/O
+    error of one log ends writing in all logs of its directory, and in no other one. All logs, also
+    those not open yet, can be read until the manager is closed [LOC-27, DUR-35, DUR-38, MGR-72].
     """
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: PathOrPaths,
         *,
         read_only: bool = False,
         background: bool = False,
@@ -152,59 +165,84 @@ class LogManager:
         self._mutex = AppendLock()  # a handler that comes here in its midst is told
         self._process_id = _core.process_id()
         self._partitioners: dict[str, tuple[Listed, StickyPartitioner]] = {}
-        self._owned: OwnedLogDirectory | None = None
-        self._shutdown = Shutdown(lambda: self._logs.end_with_this_thread())  # noqa: PLW0108 - made below
-        self._pending_closes: PendingCloses | None = None  # since `close` was called
-        self._may_mark = True
+        self._shutdown = Shutdown(self._ends_with_this_thread)
+        self._is_closing = False
+        self._combined = CombinedListing()
         if metadata_log is not None:
             metadata_log = path_text("metadata_log", metadata_log)
-        full_path = os.path.abspath(path_text("path", path))  # noqa: PTH100 - links stay as they are
+        self._metadata_log = metadata_log
+        paths = distinct_paths(path)
         if self._options.state_dir is not None:  # one that cannot be made leaves nothing behind
             make_log_directory(self._options.state_dir).close()
-        self._directory = Directory(full_path) if read_only else make_log_directory(full_path)
-        self._listing = PartitionListing(self._directory)
-        self._changes: TopicChanges | None = None
-        self._deleted: DeletedPartitions | None = None
-        self._maintenance: Maintenance | None = None
+        self._paths = paths
+        self._directories: list[LogDirectory] = []
+        self._offline: dict[str, SegstoreError] = {}
         try:
-            refuse_partition_directory(self._directory)
-            metadata = DirectoryMetadata(self._directory, metadata_log)
-            if not read_only:
-                with hint_at_read_only():
-                    self._owned = OwnedLogDirectory(self._directory, self._options.profile)
+            for one in paths:
+                self._open_directory(one)
+            if not self._directories:
+                raise_of_several([*self._offline.values()], "another log directory is offline too")
         except BaseException:
             self._release()
             raise
-        self._settings = TopicSettings(self._directory, self._listing, self._options, metadata)
-        if self._owned is not None:
-            self._maintenance = Maintenance(
-                self._directory,
-                self._listing,
-                self._owned.checkpoints,
-                self._options,
-                self._settings.configs_of,
-                self.log,
-                lambda: self._logs.all_open(),  # noqa: PLW0108 - made below
-                self._check_writable,
-                self._remove_deleted,
-            )
-        self._logs = CurrentLogs(
-            self._directory,
-            self._options,
-            self._failures,
-            self._owned,
-            self._settings.config_of,
-            self._maintenance,
+        self._placement = Placement(self._directories, self._directory_at)
+        self._topics = SharedTopics(self._directories, self._offline)
+        self._changes = TopicChanges(
+            self._directories, self._placement, self._topics, self._numbers_of
         )
-        if self._maintenance is not None:
-            self._own_topics()
+        if not read_only:
+            self._find_what_is_left()
             if background:
-                self._maintenance.start()
+                for directory in self._directories:
+                    directory.start()
+
+    def _open_directory(self, path: str) -> None:
+        """Open one of them; where there are several, one that cannot be opened is offline."""
+        try:
+            directory = LogDirectory(
+                path,
+                self._options,
+                self._failures,
+                self._mutex,
+                self.log,
+                self._check_usable,
+                self._metadata_of,
+            )
+        except LogLockedError:  # somebody uses it: this is no fault of a disk [MGR-6]
+            raise
+        except SegstoreError as error:
+            self._offline[path] = error
+            _log.warning("%s is offline: %s", path, error)
+        else:
+            self._directories.append(directory)
+
+    def _metadata_of(self, directory: Directory) -> DirectoryMetadata:
+        def find() -> str | None:
+            return metadata_log_of([one.directory for one in self._directories], self._offline)
+
+        return DirectoryMetadata(directory, self._metadata_log, find)
+
+    def _find_what_is_left(self) -> None:
+        """Finish or undo what was left of changes of topics, and of deletions."""
+        try:
+            with self._mutex:
+                for directory in self._directories:
+                    with directory.guard():
+                        directory.deleted.find_left()
+                self._topics.reconcile()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def path(self) -> str:
-        """The log directory."""
-        return self._directory.path
+        """The log directory; of several, the first one."""
+        return self._paths[0]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All log directories, in their configured order, with those that are offline [MGR-10]."""
+        return self._paths
 
     @property
     def read_only(self) -> bool:
@@ -218,23 +256,91 @@ class LogManager:
 
     @property
     def last_broker_epoch(self) -> int | None:
-        """The broker epoch of the last close; None when unknown, or after an unclean close."""
-        return None if self._owned is None else self._owned.last_broker_epoch
+        """The broker epoch of the last close; None when unknown, or after an unclean close.
+
+        None too where a directory is offline, or two directories disagree [MGR-56].
+        """
+        if self._offline or self._read_only:
+            return None
+        epochs = [one.last_broker_epoch for one in self._directories]
+        known = [one for one in epochs if one != NO_BROKER_EPOCH] or epochs[:1]
+        return known[0] if None not in epochs and len({*known}) == 1 else None
+
+    def offline_directories(self) -> dict[str, SegstoreError]:
+        """Return the directories that take no changes, each with its first error [MGR-5, MGR-10].
+
+        One that could not be opened has no logs here. The logs of one that has failed since can
+        still be read. To use it again, open the directories again.
+        """
+        errors = {one.path: one.error for one in self._directories} | self._offline
+        return {path: error for path in self._paths if (error := errors[path]) is not None}
+
+    # ---- directories -----------------------------------------------------------------------------
+
+    def cordon(self, directories: Iterable[str | os.PathLike[str]]) -> None:
+        """Place no new partition in these directories, and again in all others [MGR-78].
+
+        A directory that ``directories=`` of `create_topic` names gets partitions all the same.
+        """
+        self._check_writable()
+        with self._mutex:
+            self._placement.cordoned = frozenset(self._directory_at(one) for one in directories)
+
+    def _directory_at(self, path: str | os.PathLike[str]) -> LogDirectory:
+        """Return the directory that a user names.
+
+        Raises
+        ------
+        IllegalArgumentError
+            The manager was not opened with it [MGR-11].
+        LogDirectoryOfflineError
+            It could not be opened.
+        """
+        full_path = absolute(path_text("directories", path))
+        for one in self._directories:
+            if one.path == full_path:
+                return one
+        if full_path in self._offline:
+            raise LogDirectoryOfflineError(
+                "the log directory is offline", file=full_path
+            ) from self._offline[full_path]
+        raise IllegalArgumentError(
+            "the manager was opened without this log directory",
+            found=full_path,
+            expected=f"one of {[*self._paths]}",
+        )
+
+    def _listed(self) -> Listed:
+        directories = self._directories
+        if len(directories) == 1:
+            return directories[0].listed()
+        return self._combined.of([one.listed_if_it_works() for one in directories])
+
+    def _numbers_of(self, topic: str) -> Sequence[int]:
+        numbers = self._listed().topics.get(topic)
+        if numbers is None:
+            raise self._unknown(f"no topic {topic!r} here: create_topic makes it", "no such topic")
+        return numbers
 
     # ---- topics ----------------------------------------------------------------------------------
 
     def topics(self) -> dict[str, list[int]]:
         """Return the partitions of each topic as of now, sorted; internal topics too."""
         self._check_usable()
-        return {topic: [*numbers] for topic, numbers in self._listing.current().topics.items()}
+        return {topic: [*numbers] for topic, numbers in self._listed().topics.items()}
 
     def partitions(self) -> list[TopicPartition]:
         """Return all partitions as of now, sorted; other directories are ignored."""
         self._check_usable()
-        return [*self._listing.current().partitions]
+        return [*self._listed().partitions]
 
     def create_topic(
-        self, name: str, partitions: int = 1, *, config: Mapping[str, TopicValue] | None = None
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        config: Mapping[str, TopicValue] | None = None,
+        directories: Mapping[int, str | os.PathLike[str]] | None = None,
     ) -> list[TopicPartition]:
         """Create a topic: partition directories with one topic id and empty logs; all or none.
 
@@ -247,6 +353,9 @@ class LogManager:
         config : mapping or None
             Settings in Kafka's keys, such as ``{"retention.ms": 604_800_000}``. They stay with the
             topic, in ``topics.json``.
+        directories : mapping of int to path, or None
+            The log directory of some partitions. The others go where the fewest logs are
+            [MGR-77, MGR-78].
 
         A call that fails removes what it created. After a crash, the next open for writing removes
         it; ``topics.json`` of the directory records the progress.
@@ -261,9 +370,11 @@ class LogManager:
             A setting is unknown, contradicts another, or has a wrong value [CFG-37…CFG-45].
         CorruptCheckpointError, UnsupportedFormatError
             ``topics.json`` is damaged, or of a later version; nothing was created.
+        LogDirectoryOfflineError
+            One of several log directories could not be opened: the topic may be there.
         """
         with self._changing_topics() as changes:
-            return changes.create(name, partitions, config)
+            return changes.create(name, partitions, config, directories or {})
 
     def alter_topic(
         self,
@@ -271,6 +382,7 @@ class LogManager:
         config: Mapping[str, TopicValue | None] | None = None,
         *,
         partitions: int | None = None,
+        directories: Mapping[int, str | os.PathLike[str]] | None = None,
     ) -> TopicDescription:
         """Give a topic other settings or more partitions, durably: all of it, or nothing.
 
@@ -285,6 +397,8 @@ class LogManager:
             Settings in Kafka's keys; None takes one back. Others stay as they are.
         partitions : int or None
             How many there are to be; at least as many as there are.
+        directories : mapping of int to path, or None
+            The log directory of some of the new partitions, as for `create_topic`.
 
         Returns
         -------
@@ -306,7 +420,7 @@ class LogManager:
             An open log cannot take the settings; a note says that the topic has them.
         """
         with self._changing_topics() as changes:
-            changes.alter(name, config, partitions)
+            changes.alter(name, config, partitions, directories or {})
         return self.describe_topic(name)
 
     def delete_topic(self, name: str) -> None:
@@ -360,10 +474,12 @@ class LogManager:
             ``topics.json`` is damaged, or of a later version.
         """
         self._check_usable()
-        return self._settings.describe(name)
+        numbers = self._numbers_of(name)
+        homes = [one for one in self._directories if name in one.listed_if_it_works().topics]
+        return homes[0].settings.describe(name, numbers)
 
     def stray_partitions(self) -> dict[TopicPartition, str]:
-        """Return the partitions that the directory's broker takes for stray, each with the reason.
+        """Return the partitions that the directories' broker takes for stray, and each reason.
 
         The metadata log says which: a topic was deleted, or a replica moved. A broker that starts
         renames their directories; segstore leaves them. Without a metadata log there are none.
@@ -376,34 +492,16 @@ class LogManager:
         Source: [MGR-26].
         """
         self._check_usable()
-        return self._settings.strays()
+        live = [one for one in self._directories if one.error is None]
+        return {key: reason for one in live for key, reason in one.settings.strays().items()}
 
     @contextmanager
     def _changing_topics(self) -> Iterator[TopicChanges]:
         self._check_writable()
         with self._mutex:
             self._check_usable()  # while we waited
-            with self._failures.guard(self.path):
-                yield cast("TopicChanges", self._changes)
-
-    def _own_topics(self) -> None:
-        """Finish or undo what was left of changes of topics, and take changes from now on."""
-        logs, delay_ms = self._logs, self._options.config.file_delete_delay_ms
-        deleted = self._deleted = DeletedPartitions(
-            self._directory,
-            delay_ms,
-            logs.close_quietly,
-            cast("Maintenance", self._maintenance).now_ms,
-        )
-        registry = TopicRegistry(self._directory, logs, deleted)
-        self._changes = TopicChanges(self._directory, self._settings, registry, logs)
-        try:
-            with self._mutex, self._failures.guard(self.path):
-                deleted.find_left()
-                registry.reconcile()
-        except BaseException:
-            self.close()
-            raise
+            self._topics.check_complete()
+            yield self._changes
 
     # ---- logs ------------------------------------------------------------------------------------
 
@@ -419,33 +517,62 @@ class LogManager:
         """
         self._check_usable()
         topic_partition = TopicPartition(topic, integer("partition", partition))
-        name = directory_name(topic_partition)
+        directory_name(topic_partition)  # checks both
         with self._mutex:
             self._check_usable()  # while we waited
-            log = self._logs.find_in_place(topic_partition)
-            if log is None:
-                if not self._directory.exists(name):
-                    raise self._unknown(topic_partition, "no such directory")
-                # after the look at the directory: topics.json names a topic before that is made
-                if self._listing.current().unfinished.hides(topic_partition):
-                    found = "one whose creation or deletion is not finished"
-                    raise self._unknown(topic_partition, found)
-                try:
-                    log = self._logs.find_or_open(topic_partition)
-                except (LogNotFoundError, NotALogError) as error:
-                    if topic_partition in self._listing.current().partitions:
-                        raise
-                    found = "a directory that was removed meanwhile"
-                    raise self._unknown(topic_partition, found) from error
-            return log
+            for directory in self._directories:
+                log = directory.logs.find_in_place(topic_partition)
+                if log is not None:
+                    return log
+            directory = self._home_of(topic_partition)
+            # after the look at the directory: topics.json names a topic before that is made
+            if self._listed().unfinished.hides(topic_partition):
+                found = "one whose creation or deletion is not finished"
+                raise self._unknown(f"no partition {topic_partition} here", found)
+            try:
+                return directory.logs.find_or_open(topic_partition)
+            except (LogNotFoundError, NotALogError) as error:
+                if topic_partition in directory.listed_if_it_works().partitions:
+                    raise
+                found = "a directory that was removed meanwhile"
+                raise self._unknown(f"no partition {topic_partition} here", found) from error
 
-    def _unknown(self, topic_partition: TopicPartition, found: str) -> UnknownTopicOrPartitionError:
-        return UnknownTopicOrPartitionError(
-            f"no partition {topic_partition} here", file=self.path, found=found
-        )
+    def _home_of(self, topic_partition: TopicPartition) -> LogDirectory:
+        """Return the directory that a partition lies in.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError, LogDirectoryOfflineError
+            There is none, or none in the directories that could be opened.
+        IllegalStateError
+            There are several [MGR-22].
+        """
+        homes = [one for one in self._directories if one.holds(topic_partition)]
+        if not homes:
+            raise self._unknown(f"no partition {topic_partition} here", "no such directory")
+        if len(homes) > 1:
+            raise IllegalStateError(
+                f"partition {topic_partition} lies in several log directories, and nothing says"
+                " which one counts. Compare the copies with `segstore log`, then move one of them"
+                " out of its log directory",
+                file=homes[0].path,
+                found=", ".join(one.path for one in homes),
+                expected="one log directory",
+            )
+        return homes[0]
+
+    def _unknown(self, message: str, found: str) -> SegstoreError:
+        """Return the error for what is not here: where a directory is offline, it may be there."""
+        for path, error in self._offline.items():
+            offline = LogDirectoryOfflineError(
+                f"{message}; this log directory is offline, and may have it", file=path, found=found
+            )
+            offline.__cause__ = error
+            return offline
+        return UnknownTopicOrPartitionError(message, file=self.path, found=found)
 
     def stats(self) -> ManagerStats:
-        """Return numbers of the directory and of its open logs, by Kafka's metric names.
+        """Return numbers of the directories and of their open logs, by Kafka's metric names.
 
         No log is opened for it: one that is not open has no size and no offsets here.
         ``stats().prometheus_text()`` is what Prometheus reads. Source: [MGR-12].
@@ -453,15 +580,16 @@ class LogManager:
         self._check_process()
         with self._mutex:
             self._check_usable()
-            logs = [log for log in self._logs.by_name.values() if not log.closed]
-        maintenance = self._maintenance
+            of_directories = [one.logs.by_name.values() for one in self._directories]
+            logs = [log for logs in of_directories for log in logs if not log.closed]
+        offline = self.offline_directories()
+        maintained = [one.maintenance for one in self._directories if one.maintenance is not None]
         return manager_stats(
-            self.path,
-            is_offline=self._failures.has_offline_log_dir(self.path),
-            partitions=len(self._listing.current().partitions),
+            {path: path in offline for path in self._paths},
+            partitions=len(self._listed().partitions),
             logs=logs,
-            deletions=DeletionCounts() if maintenance is None else maintenance.deletions,
-            failing_tasks=0 if maintenance is None else maintenance.failing,
+            deletions=combined_counts([one.deletions for one in maintained]),
+            failing_tasks=sum(one.failing for one in maintained),
         )
 
     # ---- background work -------------------------------------------------------------------------
@@ -493,11 +621,8 @@ class LogManager:
         """
         self._check_writable()
         now_ms = None if now is None else timestamp("now", now)
-        return cast("Maintenance", self._maintenance).run_due(now_ms)
-
-    def _remove_deleted(self, now_ms: int) -> list[str]:
-        with self._mutex, self._failures.guard(self.path):
-            return [] if self._deleted is None else self._deleted.delete_due(now_ms)
+        live = [one for one in self._directories if one.error is None]
+        return combined_report([one.maintain(now_ms) for one in live])
 
     # ---- append ----------------------------------------------------------------------------------
 
@@ -567,16 +692,30 @@ class LogManager:
     def _partitioner(self, topic: str) -> StickyPartitioner:
         with self._mutex:
             self._check_usable()  # while we waited
-            listed = self._listing.current()
+            listed = self._listed()
             known = self._partitioners.get(topic)
             if known is not None and known[0] is listed:
                 return known[1]
-            numbers = numbers_in(listed, topic, self.path)
-            check_no_gap(self._directory, topic, numbers)
+            numbers = self._numbers_of(topic)
+            if self._offline:
+                self._check_none_is_offline(topic, len(numbers))
+            check_no_gap(self._directories[0].directory, topic, numbers)
             if known is None or known[1].partitions_count != len(numbers):
                 known = listed, StickyPartitioner(len(numbers))
             self._partitioners[topic] = listed, known[1]
             return known[1]
+
+    def _check_none_is_offline(self, topic: str, there: int) -> None:
+        """Raise where keys cannot be spread: a partition may be in a directory that is offline."""
+        entry = self._topics.entry_of(topic)
+        if entry is None or entry.partitions != there:
+            path, error = next(iter(self._offline.items()))
+            raise LogDirectoryOfflineError(
+                f"the number of partitions of topic {topic!r} decides where a key belongs, and this"
+                " log directory, which may have some of them, is offline. Name the partition",
+                file=path,
+                found=f"{there} partitions in the other directories",
+            ) from error
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         refuse_pickle(
@@ -602,54 +741,44 @@ class LogManager:
         if self.closed:
             return
         self._check_process()  # no thread of the parent's lets go of the mutex here [DUR-68]
-        shutdowns = [self._shutdown, *(log.shutdown for log in self._logs.all_writable())]
+        shutdowns = [self._shutdown, *(log.shutdown for log in self._all_writable())]
         if any(shutdown.runs_in_this_thread() for shutdown in shutdowns):
             return
         self._mutex.require_another_owner()
-        if self._maintenance is not None:
-            self._maintenance.require_outside()
-        self._logs.require_none_waits_for_this_thread()
+        for directory in self._directories:
+            directory.require_outside()
         with self._mutex:  # who opens a log does so first, and nobody does behind it
-            pending = self._pending_closes or PendingCloses(self._logs.all_writable())
-            self._pending_closes = pending
-        self._shutdown.run(lambda: self._close_alone(pending, broker_epoch))
+            for directory in self._directories:
+                directory.begin_close()
+            self._is_closing = True
+        self._shutdown.run(lambda: self._close_alone(broker_epoch))
 
-    def _close_alone(self, pending: PendingCloses, broker_epoch: int) -> None:
+    def _close_alone(self, broker_epoch: int) -> None:
         if self.closed:  # by the thread that was waited for
             return
-        if self._maintenance is not None and self._owned is not None:
-            self._maintenance.stop()
-            self._maintenance.note_high_watermarks()
-            self._owned.checkpoints.gather()
-        if not pending.close():
+        if not close_all_logs(self._directories):
             return  # one still writes: the next close does the rest
-        if self._may_mark and self._owned is not None:
-            try:
-                self._owned.checkpoints.write()  # also of logs that closed well beside others
-            except Exception as error:  # noqa: BLE001 - raised when all is let go of
-                pending.errors.append(error)
-        may_mark, self._may_mark = self._may_mark, False  # once: the lock is there yet
+        errors: list[Exception] = []
         try:
-            if may_mark and self._owned is not None:
-                if pending.errors or self._failures.has_offline_log_dir(self.path):
-                    self._owned.unmark()
-                if not pending.errors:
-                    if self._deleted is not None and self._options.profile is Profile.SAFE:
-                        self._deleted.delete_at_close()
-                    self._failures.check(self.path)  # those opened behind it are well
-                    self._logs.note_new_names()
-                    self._owned.mark_clean(broker_epoch)
+            for directory in self._directories:
+                try:
+                    directory.close(broker_epoch)
+                except Exception as error:  # noqa: BLE001 - the others are closed all the same
+                    errors.append(error)
         finally:
             self._release()
-        pending.raise_errors()
+        raise_of_several(errors, "another log directory could not be closed")
 
     def _release(self) -> None:
-        if self._maintenance is not None:
-            self._maintenance.close()
-        if self._owned is not None:
-            self._owned.release()
-        self._directory.close()
+        for directory in self._directories:
+            directory.release()
         self._shutdown.finish()
+
+    def _all_writable(self) -> list[UnifiedLog]:
+        return [log for one in self._directories for log in one.logs.all_writable()]
+
+    def _ends_with_this_thread(self) -> bool:
+        return any(one.logs.end_with_this_thread() for one in self._directories)
 
     def _check_process(self) -> None:
         if self._process_id != _core.process_id():
@@ -660,14 +789,15 @@ class LogManager:
 
     def _check_usable(self) -> None:
         self._check_process()
-        if self._pending_closes is not None:
+        if self._is_closing:
             raise ClosedError("the log directory is closed, or being closed", file=self.path)
 
     def _check_writable(self) -> None:
         self._check_usable()
         if self._read_only:
             raise LogReadOnlyError("the log directory was opened read-only", file=self.path)
-        self._failures.check(self.path)
+        if all(one.error is not None for one in self._directories):
+            self._failures.check(self._directories[0].path)
 
     def __enter__(self) -> Self:
         return self
@@ -678,4 +808,4 @@ class LogManager:
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self._read_only else "open"
-        return f"<LogManager {self.path} {state}>"
+        return f"<LogManager {', '.join(self._paths)} {state}>"

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from segstore.log.retention_plan import RetentionLimit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from segstore.log.retention_plan import DeletedSegment
     from segstore.types import TopicPartition
 
@@ -108,8 +110,31 @@ class DeletionCounts:
         self.bytes[name] += deletion.segment.size_bytes
 
 
+def combined_counts(counts: Iterable[DeletionCounts]) -> DeletionCounts:
+    """Return what was deleted in several log directories."""
+    combined = DeletionCounts()
+    for one in counts:
+        combined.segments.update(one.segments)
+        combined.bytes.update(one.bytes)
+    return combined
+
+
 def _name_of(limit: RetentionLimit) -> str:
     return limit.value.replace("_", ".")
+
+
+def combined_report(reports: Sequence[MaintenanceReport]) -> MaintenanceReport:
+    """Return what was done in several log directories, one after another."""
+    if len(reports) == 1:
+        return reports[0]
+    return MaintenanceReport(
+        tuple(one for report in reports for one in report.deleted),
+        tuple(one for report in reports for one in report.checkpoints),
+        tuple(one for report in reports for one in report.removed),
+        sum(report.tasks for report in reports),
+        tuple(one for report in reports for one in report.failed),
+        min(report.due_in_ms for report in reports),
+    )
 
 
 class Findings:

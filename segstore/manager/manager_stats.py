@@ -1,4 +1,4 @@
-"""Numbers of a log directory under Kafka's metric names, and as Prometheus reads them.
+"""Numbers of log directories under Kafka's metric names, and as Prometheus reads them.
 
 Nothing is opened for them: a log that is not open has no numbers. Source: [MGR-12, MGR-24]; Kafka
 ``LogManager``, ``UnifiedLog.newMetrics``, ``ReplicaManager``.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from segstore.errors import ClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.maintenance_report import DeletionCounts
@@ -39,7 +39,7 @@ _COUNTERS: Final = frozenset({DELETED_SEGMENTS, DELETED_BYTES})
 _HELP: Final = {
     OFFLINE_DIRECTORIES: "Log directories in which an I/O error has ended writing.",
     DIRECTORY_OFFLINE: "1 where an I/O error has ended writing, else 0.",
-    PARTITIONS: "Partitions in the directory, open or not.",
+    PARTITIONS: "Partitions in the directories, open or not.",
     OPEN_LOGS: "Partitions whose logs are open; only these have numbers of their own.",
     DELETED_SEGMENTS: "Segments that retention has deleted since the open, by limit.",
     DELETED_BYTES: "Bytes of these segments.",
@@ -78,7 +78,7 @@ class Metric(NamedTuple):
 
 
 class ManagerStats(NamedTuple):
-    """The numbers of a log directory at one moment.
+    """The numbers of log directories at one moment.
 
     Attributes
     ----------
@@ -116,10 +116,9 @@ class ManagerStats(NamedTuple):
         return "\n".join(lines) + "\n"
 
 
-def manager_stats(  # noqa: PLR0913 - what is counted elsewhere
-    path: str,
+def manager_stats(
+    directories: Mapping[str, bool],
     *,
-    is_offline: bool,
     partitions: int,
     logs: Iterable[UnifiedLog],
     deletions: DeletionCounts,
@@ -129,10 +128,8 @@ def manager_stats(  # noqa: PLR0913 - what is counted elsewhere
 
     Parameters
     ----------
-    path : str
-        The log directory.
-    is_offline : bool
-        An I/O error has ended writing.
+    directories : mapping of str to bool
+        The log directories, and whether an I/O error has ended writing in each.
     partitions : int
         How many there are.
     logs : iterable of UnifiedLog
@@ -146,8 +143,11 @@ def manager_stats(  # noqa: PLR0913 - what is counted elsewhere
     limits = sorted(deletions.segments)
     return ManagerStats(
         (
-            Metric(OFFLINE_DIRECTORIES, (), int(is_offline)),
-            Metric(DIRECTORY_OFFLINE, (("logDirectory", path),), int(is_offline)),
+            Metric(OFFLINE_DIRECTORIES, (), sum(directories.values())),
+            *(
+                Metric(DIRECTORY_OFFLINE, (("logDirectory", path),), int(is_offline))
+                for path, is_offline in directories.items()
+            ),
             Metric(PARTITIONS, (), partitions),
             Metric(OPEN_LOGS, (), len(of_logs)),
             *(

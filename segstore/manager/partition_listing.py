@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from operator import is_not
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore.errors import UnknownTopicOrPartitionError
 from segstore.log.files.parsed_file import SETTLED_NS
-from segstore.manager.partition_directories import partition_of, read_with_topics
+from segstore.manager.partition_directories import Unfinished, partition_of, read_with_topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from segstore._core import Directory
-    from segstore.manager.partition_directories import Unfinished
     from segstore.types import TopicPartition
 
 
@@ -34,20 +33,8 @@ class Listed(NamedTuple):
     unfinished: Unfinished
 
 
-def numbers_in(listed: Listed, topic: str, log_dir: str) -> Sequence[int]:
-    """Return the partitions of a topic, ascending.
-
-    Raises
-    ------
-    UnknownTopicOrPartitionError
-        There is no such topic.
-    """
-    numbers = listed.topics.get(topic)
-    if numbers is None:
-        raise UnknownTopicOrPartitionError(
-            f"no topic {topic!r} here: create_topic makes it", file=log_dir, found="no such topic"
-        )
-    return numbers
+NOTHING_LISTED: Final = Listed((), {}, Unfinished(frozenset(), {}))
+"""Of a directory that has failed before it was listed."""
 
 
 class PartitionListing:
@@ -68,6 +55,11 @@ class PartitionListing:
         self._directory = directory
         self._last: tuple[tuple[int, int] | None, Listed] | None = None
         self._known: dict[str, TopicPartition] = {}  # by the names of the directories
+
+    @property
+    def last(self) -> Listed | None:
+        """What was there at the last look; None before the first."""
+        return None if self._last is None else self._last[1]
 
     def current(self) -> Listed:
         """Return what is there now, but for what is not finished."""
@@ -100,3 +92,40 @@ class PartitionListing:
             for name in directory.names(ordered=False)
             if (partition := known.get(name) or partition_of(directory, name)) is not None
         }
+
+
+class CombinedListing:
+    """The partitions of several log directories; of one, its own listing.
+
+    A topic whose change is not finished in one directory is not finished.
+    """
+
+    def __init__(self) -> None:
+        self._parts: tuple[Listed, ...] = ()
+        self._combined = NOTHING_LISTED
+
+    def of(self, parts: Sequence[Listed]) -> Listed:
+        """Return them as one; the same object while none of them is another one."""
+        if len(parts) == 1:
+            return parts[0]
+        before = self._parts
+        if len(parts) != len(before) or any(map(is_not, parts, before)):
+            self._combined = _combined(parts)
+            self._parts = tuple(parts)
+        return self._combined
+
+
+def _combined(parts: Sequence[Listed]) -> Listed:
+    hidden = frozenset().union(*(part.unfinished.topics for part in parts))
+    added: dict[str, range] = {}
+    for part in parts:
+        for topic, numbers in part.unfinished.added.items():
+            first, last = added.get(topic, numbers), numbers
+            added[topic] = range(min(first.start, last.start), max(first.stop, last.stop))
+    unfinished = Unfinished(hidden, added)
+    everywhere = {one for part in parts for one in part.partitions}
+    partitions = sorted(one for one in everywhere if not unfinished.hides(one))
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    return Listed(partitions, topics, unfinished)

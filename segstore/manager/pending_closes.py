@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from segstore.log.unified_log import UnifiedLog
 
@@ -53,7 +53,12 @@ class PendingCloses:
 
     def raise_errors(self) -> None:
         """Raise the first error, with what the others say."""
-        for other in self.errors[1:]:
-            self.errors[0].add_note(f"another log could not be closed: {other}")
-        if self.errors:
-            raise self.errors[0]
+        raise_of_several(self.errors, "another log could not be closed")
+
+
+def raise_of_several(errors: Sequence[Exception], of_others: str) -> None:
+    """Raise the first error, with a note for each other one; nothing without one."""
+    for other in errors[1:]:
+        errors[0].add_note(f"{of_others}: {other}")
+    if errors:
+        raise errors[0]

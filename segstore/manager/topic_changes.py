@@ -21,12 +21,13 @@ from segstore.manager.partition_directories import check_no_gap
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import os
+    import uuid
+    from collections.abc import Callable, Mapping, Sequence
 
-    from segstore._core import Directory
-    from segstore.manager.current_logs import CurrentLogs
-    from segstore.manager.topic_registry import TopicRegistry
-    from segstore.manager.topic_settings import TopicSettings
+    from segstore.manager.log_directory import LogDirectory
+    from segstore.manager.placement import Placement
+    from segstore.manager.shared_topics import SharedTopics
 
 MAX_PARTITIONS_OF_A_TOPIC: Final = 100_000
 
@@ -36,57 +37,69 @@ class TopicChanges:
 
     Parameters
     ----------
-    directory : Directory
-        The log directory, whose ``.lock`` is held.
-    settings : TopicSettings
-        What is known of the topics.
-    registry : TopicRegistry
+    directories : sequence of LogDirectory
+        The log directories, whose locks are held.
+    placement : Placement
+        Where new partitions go.
+    topics : SharedTopics
         Makes and deletes partitions, and writes ``topics.json``.
-    logs : CurrentLogs
-        Those that are open.
+    numbers_of : callable
+        Returns the partitions of a topic, ascending; raises where there is no such topic.
     """
 
     def __init__(
         self,
-        directory: Directory,
-        settings: TopicSettings,
-        registry: TopicRegistry,
-        logs: CurrentLogs,
+        directories: Sequence[LogDirectory],
+        placement: Placement,
+        topics: SharedTopics,
+        numbers_of: Callable[[str], Sequence[int]],
     ) -> None:
-        self._directory = directory
-        self._settings = settings
-        self._registry = registry
-        self._logs = logs
+        self._directories = directories
+        self._placement = placement
+        self._topics = topics
+        self._numbers_of = numbers_of
 
     def create(
-        self, name: str, partitions: int, config: Mapping[str, object] | None
+        self,
+        name: str,
+        partitions: int,
+        config: Mapping[str, object] | None,
+        directories: Mapping[int, str | os.PathLike[str]],
     ) -> list[TopicPartition]:
         """Make a topic; see `LogManager.create_topic`."""
         check_topic(name)
         count = checked_count(partitions)
         properties = _given({} if config is None else properties_of(config))
-        self._settings.check(properties, {})
-        self._settings.refuse_name_of_broker(name)
-        self._registry.create(name, count, properties)
+        self._directories[0].settings.check(properties, {})
+        self._directories[0].settings.refuse_name_of_broker(name)
+        self._topics.settle(name)
+        self._topics.check_is_new(name)
+        self._topics.create(name, self._placement.of(range(count), directories), properties)
         return [TopicPartition(name, number) for number in range(count)]
 
-    def alter(self, name: str, config: Mapping[str, object] | None, partitions: int | None) -> None:
+    def alter(
+        self,
+        name: str,
+        config: Mapping[str, object] | None,
+        partitions: int | None,
+        directories: Mapping[int, str | os.PathLike[str]],
+    ) -> None:
         """Change a topic; see `LogManager.alter_topic`."""
         changes = {} if config is None else properties_of(config)
         count = None if partitions is None else checked_count(partitions)
-        numbers = self._settings.numbers_of(name)
-        self._settings.refuse_topic_of_broker(name)
-        topic_id = self._settings.topic_id_of(name, numbers)
-        entry = self._registry.entry_of(name)
+        numbers = self._numbers_of(name)
+        self._refuse_topic_of_broker(name)
+        topic_id = self._topic_id_of(name, numbers)
+        entry = self._topics.entry_of(name)
         if entry is None or not entry.counts_for(topic_id):
             entry = TopicEntry(topic_id, numbers[-1] + 1, TopicState.LIVE)
         properties = _given({**entry.config, **changes})
-        self._settings.check(properties, entry.config)
+        self._directories[0].settings.check(properties, entry.config)
         then = entry._replace(config=properties)
         if count is None or count == len(numbers):
-            self._registry.alter(name, then)
+            self._topics.alter(name, then)
         else:
-            check_no_gap(self._directory, name, numbers)
+            check_no_gap(self._directories[0].directory, name, numbers)
             if count < len(numbers):
                 raise IllegalArgumentError(
                     f"topic {name!r} has {len(numbers)} partitions, and cannot have fewer: records"
@@ -95,47 +108,58 @@ class TopicChanges:
                     expected=f"more than {len(numbers)}",
                 )
             now = entry._replace(partitions=len(numbers))
-            self._registry.grow(name, now, then._replace(partitions=count))
+            placement = self._placement.of(range(len(numbers), count), directories)
+            self._topics.grow(name, now, then._replace(partitions=count), placement)
         self._update_open_logs(name)
 
     def _update_open_logs(self, name: str) -> None:
         """Let open logs go by settings that are written down; one that fails keeps no other."""
         errors: list[SegstoreError] = []
-        for number in self._settings.numbers_of(name):
-            topic_partition = TopicPartition(name, number)
-            log = self._logs.find_in_place(topic_partition)
-            if log is None:
-                continue
-            try:
-                log.update_config(self._settings.config_of(topic_partition))
-            except ClosedError:  # meanwhile: its next open reads them
-                continue
-            except SegstoreError as error:
-                error.add_note(
-                    f"topic {name!r} has the new settings; {topic_partition} goes by them after"
-                    " its next open"
-                )
-                errors.append(error)
+        for topic_partition in (TopicPartition(name, number) for number in self._numbers_of(name)):
+            for one in self._directories:
+                log = one.logs.find_in_place(topic_partition)
+                if log is None:
+                    continue
+                try:
+                    log.update_config(one.settings.config_of(topic_partition))
+                except ClosedError:  # meanwhile: its next open reads them
+                    continue
+                except SegstoreError as error:
+                    error.add_note(
+                        f"topic {name!r} has the new settings; {topic_partition} goes by them after"
+                        " its next open"
+                    )
+                    errors.append(error)
         if errors:
             raise errors[0]
+
+    def _topic_id_of(self, name: str, numbers: Sequence[int]) -> uuid.UUID | None:
+        ids = (one.settings.topic_id_of(name, numbers) for one in self._directories)
+        return next((topic_id for topic_id in ids if topic_id is not None), None)
+
+    def _refuse_topic_of_broker(self, name: str) -> None:
+        """Raise where a metadata log has the settings of a topic: a change here would not count."""
+        for one in self._directories:
+            if one.error is None:
+                one.settings.refuse_topic_of_broker(name)
 
     def delete(self, name: str) -> None:
         """Delete a topic; see `LogManager.delete_topic`."""
         check_topic(name)
-        self._settings.refuse_topic_of_broker(name)
-        if not self._registry.settle(name):
-            self._registry.delete(name, self._settings.numbers_of(name))
+        self._refuse_topic_of_broker(name)
+        if not self._topics.settle(name):
+            self._topics.delete(name, self._numbers_of(name))
 
     def delete_partition(self, topic: str, partition: int) -> None:
         """Delete a partition; see `LogManager.delete_partition`."""
-        if partition not in self._settings.numbers_of(topic):
+        if partition not in self._numbers_of(topic):
             raise UnknownTopicOrPartitionError(
                 f"no partition {topic}-{partition} here",
-                file=self._directory.path,
+                file=self._directories[0].path,
                 found="no such directory",
             )
-        self._settings.refuse_topic_of_broker(topic)
-        self._registry.delete_partition(TopicPartition(topic, partition))
+        self._refuse_topic_of_broker(topic)
+        self._topics.delete_partition(TopicPartition(topic, partition))
 
 
 def checked_count(partitions: int) -> int:

@@ -23,7 +23,6 @@ from segstore.log.files.partition_directory import directory_name
 from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC
 from segstore.log.files.topics_file import UNREADABLE_TOPICS, read_topics
 from segstore.log.settings_above import REFUSED_SETTINGS, id_of_partition, older_settings
-from segstore.manager.partition_listing import numbers_in
 from segstore.manager.topic_description import TopicDescription, settings_of
 from segstore.manager.topic_limits import GivenSettings, config_of_topic
 from segstore.records.compression import require_codec
@@ -116,13 +115,8 @@ class TopicSettings:
 
     # ---- topics ----------------------------------------------------------------------------------
 
-    def numbers_of(self, topic: str) -> Sequence[int]:
-        """Return the partitions of a topic, ascending."""
-        return numbers_in(self._listing.current(), topic, self._directory.path)
-
-    def describe(self, name: str) -> TopicDescription:
+    def describe(self, name: str, numbers: Sequence[int]) -> TopicDescription:
         """Return a topic's id, its partitions, and each setting with where it comes from."""
-        numbers = self.numbers_of(name)
         topic_id = self.topic_id_of(name, numbers)
         metadata = self._metadata.get()
         if metadata is not None and metadata.owns(name, topic_id):

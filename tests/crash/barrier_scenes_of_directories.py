@@ -337,7 +337,7 @@ def deleted_topic() -> Scene:
 
 
 def abandon(manager: LogManager) -> None:
-    for log in manager._logs.by_name.values():
+    for log in manager._directories[0].logs.by_name.values():
         log.close_quietly()
     manager._release()
 

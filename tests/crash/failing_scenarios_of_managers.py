@@ -22,7 +22,7 @@ from segstore.log.files.partition_path import make_directory
 from segstore.log.log_opener import open_partition
 from segstore.manager import (
     current_logs,
-    log_manager,
+    log_directory,
     partition_directories,
     topic_directories,
 )
@@ -49,7 +49,7 @@ KEYS: Final = (b"a", b"b", b"c", b"d")
 def living_on(disk: SimulatedDisk) -> contextlib.AbstractContextManager[None]:
     """Let managers find *disk* where the system's directories are."""
     calls = {
-        log_manager: (Directory,),
+        log_directory: (Directory,),
         partition_directories: (Directory,),
         topic_directories: (make_directory, sync_parent_directories),
     }
@@ -101,7 +101,8 @@ class Managed:
         """Run retention and the checkpoints over logs whose sealed segments have no times."""
         with living_on(self.disk):
             manager = self.manager()
-            manager._maintenance._pool._pool._thread_count = 0  # calls come in order
+            (directory,) = manager._directories
+            directory.maintenance._pool._pool._thread_count = 0  # calls come in order
             for topic, partition in manager.partitions():
                 log = manager.log(topic, partition)
                 self.acknowledged.clear()  # a deletion that fails may have deleted
@@ -118,7 +119,7 @@ class Managed:
             for manager in self.open:
                 if not manager.closed and not manager.read_only:
                     outcome = self._use(manager)
-                for log in manager._logs.by_name.values():
+                for log in manager._directories[0].logs.by_name.values():
                     log.close_quietly()
                 with contextlib.suppress(SegstoreError):
                     manager.close()

@@ -104,7 +104,7 @@ def managing(named: str | None) -> Trial:
     def check(error: SegstoreError | None) -> str:
         assert limits <= {None, WEEK}
         for manager in managers:
-            for one in manager._logs.by_name.values():
+            for one in manager._directories[0].logs.by_name.values():
                 one.close_quietly()
         image = disk.crash_image(fate="killed")
         there = alone._replace(environment=image)

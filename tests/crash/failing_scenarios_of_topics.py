@@ -113,7 +113,7 @@ def check_deleted(managed: Managed, made: list[tuple[int, bytes]]) -> str:
         for manager in managed.open:
             if not manager.closed:
                 outcome = CLOSED
-                for log in manager._logs.by_name.values():
+                for log in manager._directories[0].logs.by_name.values():
                     log.close_quietly()
                 with suppress(SegstoreError):
                     manager.close()
@@ -123,7 +123,7 @@ def check_deleted(managed: Managed, made: list[tuple[int, bytes]]) -> str:
             manager = managed.manager()
             assert sorted(found_in(manager)) in (sorted(made), [])
             assert manager.topics().get("topic", [0, 1]) in ([0, 1], [0, 1, 2, 3])
-            manager._deleted.delete_due(MAX_LONG)
+            manager._directories[0].deleted.delete_due(MAX_LONG)
             manager.close()
         names = Directory(LOGS, image).names()
         assert not [name for name in names if name.endswith("-delete")]
@@ -154,8 +154,8 @@ def delete(manager: LogManager) -> None:
 
 def describe_one_of_others(manager: LogManager) -> None:
     """No file names its topic; its partitions have the id, or one of them."""
-    manager._directory.unlink(TOPICS_FILE)
-    manager._changes._registry._topics = None
+    manager._directories[0].directory.unlink(TOPICS_FILE)
+    manager._directories[0].registry._topics = None
     manager.describe_topic("topic")
     manager.alter_topic("topic", {"retention.ms": 5})
     manager.delete_topic("topic")
@@ -163,13 +163,13 @@ def describe_one_of_others(manager: LogManager) -> None:
 
 def delete_what_another_removes(manager: LogManager) -> None:
     manager.delete_topic("topic")
-    remove_trees(manager._directory, [*manager._deleted.waiting][:1])
-    manager._deleted.delete_due(MAX_LONG)
+    remove_trees(manager._directories[0].directory, [*manager._directories[0].deleted.waiting][:1])
+    manager._directories[0].deleted.delete_due(MAX_LONG)
 
 
 def delete_and_create(manager: LogManager) -> None:
     manager.delete_topic("topic")
-    manager._deleted.delete_due(MAX_LONG)
+    manager._directories[0].deleted.delete_due(MAX_LONG)
     manager.create_topic("topic", 2)
 
 

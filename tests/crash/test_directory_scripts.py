@@ -162,13 +162,14 @@ def open_manager() -> LogManager:
         internal_segment_bytes=300,
         message_timestamp_after_max_ms=10**15,
     )
-    assert logs._maintenance is not None
-    logs._maintenance._pool._pool._thread_count = 0  # calls come in order
+    maintenance = logs._directories[0].maintenance
+    assert maintenance is not None
+    maintenance._pool._pool._thread_count = 0  # calls come in order
     return logs
 
 
 def abandon(logs: LogManager) -> None:
-    for log in logs._logs.by_name.values():
+    for log in logs._directories[0].logs.by_name.values():
         log.close_quietly()
     logs._release()
 

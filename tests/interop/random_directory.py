@@ -156,6 +156,6 @@ class RandomDirectory:
         self._logs = self.open(self.directory)
 
     def _end_at_once(self) -> None:
-        for log in self._logs._logs.all_writable():
+        for log in self._logs._all_writable():
             log.close_quietly()
         self._logs._release()

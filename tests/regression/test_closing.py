@@ -797,7 +797,7 @@ def test_an_interrupted_close_of_a_manager_is_finished_by_the_next(tmp_path):
     while True:
         path = tmp_path / f"{len(places)}"
         manager = manager_of(path)
-        logs = list(manager._logs.by_name.values())
+        logs = list(manager._directories[0].logs.by_name.values())
         interrupt = InterruptOfTheManager(len(places) + 1)
         interrupt.run(manager.close)
         if interrupt.place is None:

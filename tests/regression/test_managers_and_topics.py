@@ -127,12 +127,12 @@ def test_a_first_open_makes_no_new_list_of_logs(tmp_path):
     with segstore.open_dir(tmp_path / "logs") as manager:
         manager.create_topic("x", partitions=4)
     with segstore.open_dir(tmp_path / "logs") as manager:
-        known = manager._logs.by_name
+        known = manager._directories[0].logs.by_name
         logs = [manager.log("x", number) for number in range(4)]
-        assert manager._logs.by_name is known
+        assert manager._directories[0].logs.by_name is known
         logs[1].rename_dir("y-1")
         assert manager.log("y", 1) is logs[1]
-        assert manager._logs.by_name is not known
+        assert manager._directories[0].logs.by_name is not known
         logs[2].close()
         assert manager.log("x", 2) is not logs[2]
 

@@ -820,7 +820,7 @@ def test_somebody_else_made_the_directories_of_a_manager(made):
         if "topic-0" not in made:
             manager.create_topic("topic", 1)
         manager.append("topic", [(None, b"acknowledged")], partition=0)
-        for log in manager._logs.by_name.values():
+        for log in manager._directories[0].logs.by_name.values():
             log.close_quietly()
 
     with living_on(disk.crash_image(fate="lost")):

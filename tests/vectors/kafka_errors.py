@@ -26,7 +26,9 @@ OURS: dict[str, tuple[type[Exception], ...]] = {
     "ConfigException": (errors.IllegalArgumentError,),
     "InvalidConfigurationException": (errors.InvalidConfigurationError,),
     "IllegalStateException": (errors.IllegalStateError,),
-    "KafkaStorageException": (errors.CorruptCheckpointError,),
+    "KafkaStorageException": (errors.CorruptCheckpointError, errors.LogDirectoryOfflineError),
+    "Halted": (errors.LogReadOnlyError,),  # [MGR-5] the process goes on
+    "LogDirNotFoundException": (errors.IllegalArgumentError,),
     "NumberFormatException": (errors.CorruptCheckpointError, errors.IllegalArgumentError),
     "InconsistentTopicIdException": (errors.InconsistentTopicIdError,),
     "CorruptSnapshotException": (errors.CorruptSnapshotError,),

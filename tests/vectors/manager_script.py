@@ -1,4 +1,4 @@
-"""Scripts over a whole `LogManager`, run with one manager for each log directory.
+"""Scripts over a whole `LogManager`, run with one manager over all log directories.
 
 What is not built yet ends a script, by name: see `NotYetError`. Until then, results, errors, logs,
 settings, the files of the partitions and the checkpoints of the log directories are compared. High
@@ -20,7 +20,13 @@ import pytest
 
 import segstore
 from segstore.config.log_config import LogConfig
-from segstore.errors import IllegalStateError, LogLockedError
+from segstore.errors import (
+    IllegalStateError,
+    LogDirectoryOfflineError,
+    LogLockedError,
+    LogReadOnlyError,
+    ReadIOError,
+)
 from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     HIGH_WATERMARK_CHECKPOINT,
@@ -37,7 +43,8 @@ from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.files.topics_file import TopicEntry, TopicState
 from segstore.log.log_opener import open_partition
 from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
-from segstore.manager import current_logs
+from segstore.manager import current_logs, log_manager
+from segstore.manager.log_directory import LogDirectory
 from segstore.manager.maintenance_report import Findings
 from segstore.types import TopicPartition
 from tests.kits.directory_files import content
@@ -57,13 +64,10 @@ CHECKPOINT_FILES: Final = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOIN
 PASSED_OVER: Final = {
     "abort_and_pause_cleaning",
     "abort_cleaning",
-    "is_log_dir_online",
-    "maybe_update_preferred_log_dir",
-    "next_log_dirs",
     "resume_cleaning",
-    "update_cordoned_log_dirs",
 }
-"""Where Kafka puts a log is taken from its answer; there is no cleaner."""
+"""There is no cleaner."""
+STARTS: Final = {"start", "construct"}
 _NUMBERED = re.compile(r"\.<\d+>-(delete|stray|future)")
 _RANDOM = re.compile(r"\.[0-9a-f]{32}-(delete|stray|future)")
 
@@ -90,7 +94,9 @@ class ManagerScript:
             config["producer_id_expiration_ms"], config["transaction_verification"]
         )
         self.max_transaction_timeout_ms = config["max_transaction_timeout_ms"]
-        self.managers: dict[str, LogManager] = {}
+        self.manager: LogManager | None = None
+        self.failed_before: list[str] = []
+        self.preferred: dict[TopicPartition, str] = {}
         self.logs: dict[TopicPartition, UnifiedLog] = {}
         self.queued: dict[str, int] = {}
         for name in self.dirs:
@@ -112,8 +118,8 @@ class ManagerScript:
             raise NotYetError(operation["op"])
         if operation.get("future"):
             raise NotYetError("future logs")
-        if operation.get("reported_offline"):
-            raise NotYetError("offline directories")
+        if operation.get("reported_offline") and operation["op"] not in STARTS:
+            raise NotYetError("disks that fail in the middle")
         try:
             return method(operation)
         finally:
@@ -121,20 +127,21 @@ class ManagerScript:
 
     # ---- life ------------------------------------------------------------------------------------
 
-    def do_start(self, operation: Case) -> None:
+    def do_start(self, operation: Case) -> Case:
         if operation["stray"]:
             raise NotYetError("stray directories")
-        if operation["initial_offline_dirs"]:
-            raise NotYetError("offline directories")
         if "error" in operation:
             raise NotYetError("a start that Kafka refuses")
-        for name in self.dirs:
+        if operation.get("reported_offline", []) != sorted(operation["initial_offline_dirs"]):
+            raise NotYetError("disks that fail in the middle")
+        self.failed_before = operation["initial_offline_dirs"]
+        for name in self.live_dirs():
             if any(has_unique_id(path.name) for path in (self.root / name).iterdir()):
                 raise NotYetError("directories that are deleted, stray or moved, at a start")
+            (self.root / name / HIGH_WATERMARK_CHECKPOINT).unlink(missing_ok=True)
         with self._opening():
-            for name in self.dirs:
-                (self.root / name / HIGH_WATERMARK_CHECKPOINT).unlink(missing_ok=True)
-                self.managers[name] = self._open(name)
+            self.manager = self._open()
+            for name in self.live_dirs():
                 for path in sorted((self.root / name).iterdir()):
                     if path.is_dir() and is_partition_directory_name(path.name):
                         partition = parse_directory_name(path.name)
@@ -143,6 +150,19 @@ class ManagerScript:
                             name, partition, self._given(operation, partition, is_known=is_known)
                         )
         self._schedule_tasks()
+        return {"previous_broker_epoch": self.manager.last_broker_epoch}
+
+    def live_dirs(self) -> list[str]:
+        """Return the names of the directories that work."""
+        if self.manager is None:
+            return [name for name in self.dirs if name not in self.failed_before]
+        offline = self.manager.offline_directories()
+        return [name for name in self.dirs if str(self.root / name) not in offline]
+
+    def directory_at(self, name: str) -> LogDirectory:
+        """Return our part of a log directory."""
+        assert self.manager is not None
+        return self.manager._directory_at(self.root / name)
 
     def _schedule_tasks(self) -> None:
         """Let the tasks that a manager has for all its logs run when Kafka's do [MGR-27]."""
@@ -158,21 +178,29 @@ class ManagerScript:
 
     def _run_job(self, name: str, log_dirs: Iterable[str] | None = None) -> None:
         findings = Findings()
-        for log_dir in self.managers if log_dirs is None else log_dirs:
-            maintenance = self.managers[log_dir]._maintenance
+        for log_dir in self.live_dirs() if log_dirs is None else log_dirs:
+            maintenance = self.directory_at(log_dir).maintenance
             assert maintenance is not None
             job = next(one for one in maintenance._jobs if one.name == name)
             job.run(self.time.now_ms, findings)
         assert not findings.failed
 
-    def _open(self, name: str) -> LogManager:
-        return segstore.open_dir(
-            self.root / name,
-            recovery="kafka",
-            durability="none",
-            config=LogConfig.from_properties(self.defaults),
-            producer_config=self.producer_config,
-        )
+    def _open(self) -> LogManager:
+        broken = {str(self.root / name) for name in self.failed_before}
+
+        def opened(path: str, *given: Any) -> LogDirectory:
+            if path in broken:
+                raise ReadIOError("as the script says", file=path)
+            return LogDirectory(path, *given)
+
+        with mock.patch.object(log_manager, "LogDirectory", opened):
+            return segstore.open_dir(
+                [self.root / name for name in self.dirs],
+                recovery="kafka",
+                durability="none",
+                config=LogConfig.from_properties(self.defaults),
+                producer_config=self.producer_config,
+            )
 
     @contextlib.contextmanager
     def _opening(self) -> Iterator[None]:
@@ -209,10 +237,10 @@ class ManagerScript:
     def _open_log(
         self, log_dir: str, partition: TopicPartition, properties: dict[str, str]
     ) -> UnifiedLog:
-        manager = self.managers[log_dir]
-        registry = manager._changes._registry  # type: ignore[union-attr]
-        registry.alter(partition.topic, TopicEntry(None, 1, TopicState.LIVE, properties))
-        log = self.logs[partition] = manager._logs.find_or_open(partition)
+        directory = self.directory_at(log_dir)
+        entry = TopicEntry(None, 1, TopicState.LIVE, properties)
+        directory.registry.put(partition.topic, entry)
+        log = self.logs[partition] = directory.logs.find_or_open(partition)
         flusher = log._flusher
         sync_if_due = flusher.sync_if_due
 
@@ -224,22 +252,27 @@ class ManagerScript:
         return log
 
     def do_shutdown(self, operation: Case) -> None:
-        if "error" in operation:
-            raise NotYetError("offline directories")
-        for manager in self.managers.values():
-            manager.close(operation["broker_epoch"])
+        assert self.manager is not None
+        error = operation.pop("error", {"class": "ClosedChannelException"})  # [MGR-8]
+        if error["class"] != "ClosedChannelException":
+            raise NotYetError("a shutdown that Kafka refuses")
+        has_failed = any(one.error is not None for one in self.manager._directories)
+        with pytest.raises(LogReadOnlyError) if has_failed else contextlib.nullcontext():
+            self.manager.close(operation["broker_epoch"])
         self._end()
 
     def do_crash(self, _: Case) -> None:
-        for manager in self.managers.values():
-            for log in manager._logs.by_name.values():
-                log.close_quietly()
-            manager._release()
+        if self.manager is not None:
+            for directory in self.manager._directories:
+                for log in directory.logs.by_name.values():
+                    log.close_quietly()
+            self.manager._release()
         self._end()
 
     def _end(self) -> None:
-        self.managers.clear()
+        self.manager = None
         self.logs.clear()
+        self.preferred.clear()
         self.time = MockTime(self.time.now_ms)
 
     def let_go(self) -> None:
@@ -258,24 +291,80 @@ class ManagerScript:
             if topic_id is not None and log.topic_id is not None:
                 log.assign_topic_id(topic_id)
             return {"dir": f"{log_dir}/{directory_name(partition)}"}
+        assert self.manager is not None
+        if not operation["is_new"]:
+            self.manager._topics.check_complete()
+            if self.manager.offline_directories():
+                raise LogDirectoryOfflineError("as check_complete")  # of one that failed since
+        (first, *_), name = self._candidates(operation, partition), directory_name(partition)
         if "error" in operation:
-            raise NotYetError("directories for new logs")
-        placed = operation["result"]["dir"]  # where Kafka has put it
-        log_dir = placed.partition("/")[0]
-        if (self.root / placed).exists():
+            raise NotYetError("a log that Kafka cannot make")
+        if (self.root / first / name).exists():
             raise NotYetError("a directory that appears while the manager runs")
         with self._opening():
-            log = self._open_log(log_dir, partition, self._given(operation, partition))
+            log = self._open_log(first, partition, self._given(operation, partition))
+        self.preferred.pop(partition, None)
         topic_id = _uuid(operation["topic_id"])
         if topic_id is not None:
             log.assign_topic_id(topic_id)
-        return {"dir": placed}
+        return {"dir": f"{first}/{name}"}
+
+    def _candidates(self, operation: Case, partition: TopicPartition) -> list[str]:
+        """[MGR-77, MGR-78] Where a new log may go."""
+        assert self.manager is not None
+        if partition in self.preferred:
+            return [self.preferred[partition]]
+        asked = _uuid(operation["target_directory_id"])
+        for name in self.live_dirs():
+            if asked is not None and self.directory_at(name).directory_id == asked:
+                return [name]
+        return self.do_next_log_dirs(operation)
+
+    def do_next_log_dirs(self, _: Case) -> list[str]:
+        assert self.manager is not None
+        placement = self.manager._placement
+        return [one.path.rpartition("/")[2] for one in placement.next_directories()]
+
+    def do_update_cordoned_log_dirs(self, operation: Case) -> None:
+        assert self.manager is not None
+        self.manager.cordon([self.root / name for name in operation["dirs"]])
+
+    def do_is_log_dir_online(self, operation: Case) -> bool:
+        assert self.manager is not None
+        path = self.root / operation["dir"]
+        with contextlib.suppress(LogDirectoryOfflineError):
+            self.manager._directory_at(path)
+        return str(path) not in self.manager.offline_directories()
+
+    def do_maybe_update_preferred_log_dir(self, operation: Case) -> None:
+        """[MGR-82] Nothing where the log lies there."""
+        partition = _partition(operation)
+        log = self.logs.get(partition)
+        if log is None or log.path.split("/")[-2] != operation["dir"]:
+            self.preferred[partition] = operation["dir"]
+
+    def do_handle_log_dir_failure(self, operation: Case) -> None:
+        """[MGR-71] The logs of the directory go out of use."""
+        assert self.manager is not None
+        path = str(self.root / operation["dir"])
+        if path in self.manager._offline:
+            return
+        error = ReadIOError("as the script says", file=path)
+        self.manager._failures.maybe_add_offline_log_dir(path, error)
+        for partition, log in [*self.logs.items()]:
+            if log.path.rpartition("/")[0] == path:
+                log.close_quietly()
+                del self.logs[partition]
+        self.manager._check_writable()
 
     def do_async_delete(self, operation: Case) -> str | None:
         if operation["stray"]:
             raise NotYetError("stray directories")
         partition = _partition(operation)
         if partition not in self.logs:
+            assert self.manager is not None
+            if self.manager.offline_directories():  # also of one that has failed since
+                raise LogDirectoryOfflineError("it may be there")
             return None
         log_dir = self._dir_of(self.logs[partition])
         there = [self.root / log_dir / name for name in CHECKPOINT_FILES]
@@ -299,7 +388,9 @@ class ManagerScript:
 
     def _delete(self, partition: TopicPartition) -> str:
         log_dir = self._dir_of(self.logs.pop(partition))
-        self.managers[log_dir].delete_partition(*partition)
+        directory = self.directory_at(log_dir)
+        with directory.guard():
+            directory.registry.doom([partition])
         return log_dir
 
     def _write_checkpoints(self, *log_dirs: str) -> None:
@@ -310,11 +401,12 @@ class ManagerScript:
     def do_update_topic_config(self, operation: Case) -> None:
         topic = operation["topic"]
         self.topic_configs[topic] = operation["config"]
-        for manager in self.managers.values():
-            if topic in manager.topics():
-                given = {one.name for one in manager.describe_topic(topic).settings}
-                taken_back = dict.fromkeys(given - operation["config"].keys())
-                manager.alter_topic(topic, {**taken_back, **operation["config"]})
+        assert self.manager is not None
+        if topic in self.manager.topics():
+            given = {one.name for one in self.manager.describe_topic(topic).settings}
+            taken_back = dict.fromkeys(given - operation["config"].keys())
+            with mock.patch.object(self.manager._topics, "check_complete"):  # they are elsewhere
+                self.manager.alter_topic(topic, {**taken_back, **operation["config"]})
 
     def do_store_topic_config(self, operation: Case) -> None:
         self.topic_configs[operation["topic"]] = operation["config"]
@@ -390,9 +482,8 @@ class ManagerScript:
 
     def delete_logs(self) -> None:
         """[MGR-66] By the clock of the script."""
-        for manager in self.managers.values():
-            deleted = manager._deleted
-            assert deleted is not None
+        for name in self.live_dirs() if self.manager is not None else ():
+            deleted = self.directory_at(name).deleted
             deleted._waiting = {name: self.deleted_at(name) for name in deleted.waiting}
             deleted.delete_due(self.time.now_ms)
 
@@ -440,9 +531,8 @@ class ManagerScript:
 
     def do_second_manager(self, operation: Case) -> None:
         del operation
-        for name in self.dirs:
-            with pytest.raises(LogLockedError):
-                self._open(name)
+        with pytest.raises(LogLockedError):
+            self._open()
         raise IllegalStateError("as a second manager does")
 
     def do_clean(self, operation: Case) -> None:

@@ -61,6 +61,8 @@ _KEYS: Final = {
     1: {"name", "id", "partitions", "adding", "state", "config"},
 }
 """What a topic has, by the version of the file; version 0 has no settings."""
+_KEYS_OF_SOME: Final = {0: set[str](), 1: {"here", "change"}}
+"""What only some topics have."""
 
 
 class TopicState(StrEnum):
@@ -83,6 +85,10 @@ class TopicEntry(NamedTuple):
     """What the topic was given, in Kafka's keys, as text."""
     adding: int = 0
     """So many partitions of a live topic are being made, from the number *partitions* on."""
+    here: tuple[int, ...] | None = None
+    """Those of the partitions that are being made in this directory; None = all of them."""
+    change: int = 0
+    """The number of the change that made it so; of several directories, the greatest counts."""
 
     def counts_for(self, topic_id: uuid.UUID | None) -> bool:
         """Whether it speaks of a partition with that id; None = a partition without one.
@@ -99,6 +105,16 @@ class TopicEntry(NamedTuple):
             return range(self.partitions)
         return range(self.partitions, self.partitions + self.adding)
 
+    @property
+    def new_here(self) -> tuple[int, ...]:
+        """The numbers of those that are being made in this directory."""
+        return tuple(self.new_partitions) if self.here is None else self.here
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all of the topic is there."""
+        return self.state is TopicState.LIVE and not self.adding
+
 
 def format_topics(topics: Mapping[str, TopicEntry]) -> bytes:
     """Return the file's text: JSON, a line for each topic, and a CRC-32C of all lines before."""
@@ -109,7 +125,7 @@ def format_topics(topics: Mapping[str, TopicEntry]) -> bytes:
 
 def _line(name: str, entry: TopicEntry) -> str:
     topic_id = None if entry.topic_id is None else topic_id_text(entry.topic_id)
-    topic = {
+    topic: dict[str, Any] = {
         "name": name,
         "id": topic_id,
         "partitions": entry.partitions,
@@ -117,6 +133,10 @@ def _line(name: str, entry: TopicEntry) -> str:
         "state": entry.state.value,
         "config": dict(sorted(entry.config.items())),
     }
+    if entry.here is not None:
+        topic["here"] = [*entry.here]
+    if entry.change:
+        topic["change"] = entry.change
     return json.dumps(topic, separators=(",", ":"))
 
 
@@ -148,7 +168,7 @@ def parse_topics(data: bytes) -> dict[str, TopicEntry]:
                 found=repr(version),
                 expected=f"0 to {VERSION}",
             )
-        topics = {topic["name"]: _entry(topic, _KEYS[version]) for topic in content["topics"]}
+        topics = {topic["name"]: _entry(topic, version) for topic in content["topics"]}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         if isinstance(error, UnsupportedFormatError):
             raise
@@ -158,10 +178,13 @@ def parse_topics(data: bytes) -> dict[str, TopicEntry]:
     return topics
 
 
-def _entry(topic: dict[str, Any], keys: set[str]) -> TopicEntry:
+def _entry(topic: dict[str, Any], version: int) -> TopicEntry:
     name, topic_id, partitions = topic["name"], topic["id"], topic["partitions"]
     adding, state = topic.get("adding", 0), TopicState(topic["state"])
-    if topic.keys() != keys or type(partitions) is not int or type(adding) is not int:
+    keys, change = _KEYS[version], topic.get("change", 0)
+    if topic.keys() - _KEYS_OF_SOME[version] != keys:
+        raise ValueError(topic)
+    if any(type(number) is not int for number in (partitions, adding, change)) or change < 0:
         raise ValueError(topic)
     if partitions < 1 or adding < 0 or partitions + adding > MAX_PARTITION:
         raise ValueError(topic)
@@ -175,7 +198,21 @@ def _entry(topic: dict[str, Any], keys: set[str]) -> TopicEntry:
     if not all(isinstance(text, str) for text in (*config, *config.values())):
         raise ValueError(topic)
     parsed_id = None if topic_id is None and "config" in keys else _topic_id(topic_id)
-    return TopicEntry(parsed_id, partitions, state, MappingProxyType(config), adding)
+    entry = TopicEntry(
+        parsed_id, partitions, state, MappingProxyType(config), adding, change=change
+    )
+    return entry._replace(here=_here(topic["here"], entry)) if "here" in topic else entry
+
+
+def _here(numbers: list[Any], entry: TopicEntry) -> tuple[int, ...]:
+    new = entry.new_partitions
+    if type(numbers) is not list or any(
+        type(number) is not int or number not in new for number in numbers
+    ):
+        raise ValueError(numbers)
+    if len({*numbers}) != len(numbers):
+        raise ValueError(numbers)
+    return tuple(numbers)
 
 
 def _topic_id(text: str) -> uuid.UUID:

@@ -79,7 +79,7 @@ def test_damaged_settings_keep_the_command_from_nothing_else(directory: Path, ca
     """[DUR-128, DUR-131] No limit deletes anything, and deleted topics go."""
     with segstore.open_dir(directory) as logs:
         logs.delete_topic("kept")
-        logs._deleted._own.clear()  # as left by a process that was killed
+        logs._directories[0].deleted._own.clear()  # as left by a process that was killed
     (waiting,) = directory.glob("kept-0.*-delete")
     monkeypatch.setattr(segstore, "open_dir", partial(segstore.open_dir, file_delete_delay_ms=0))
     file = directory / TOPICS_FILE

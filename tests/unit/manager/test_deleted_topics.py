@@ -78,7 +78,7 @@ def test_a_deleted_topic_is_gone_and_its_directories_go_later(tmp_path: Path):
         doomed = names(tmp_path, "-delete")
         assert [name.partition(".")[0] for name in doomed] == ["t-0", "t-1"]
 
-        deleted = logs._deleted
+        deleted = logs._directories[0].deleted
         due = max(deleted.waiting.values()) + HOUR_MS
         assert deleted.delete_due(due - HOUR_MS) == []
         assert sorted(deleted.delete_due(due)) == doomed
@@ -107,7 +107,7 @@ def test_in_kafkas_profile_the_next_open_removes_them(tmp_path: Path):
         logs.delete_topic("t")
     assert len(names(tmp_path, "-delete")) == 2
     with segstore.open_dir(tmp_path, file_delete_delay_ms=0) as logs:
-        assert sorted(logs._deleted.waiting) == names(tmp_path, "-delete")
+        assert sorted(logs._directories[0].deleted.waiting) == names(tmp_path, "-delete")
     assert names(tmp_path) == ["state"]
 
 
@@ -143,7 +143,7 @@ def test_a_handle_of_a_deleted_topic_reads_and_takes_no_changes(tmp_path: Path):
         assert [record.value for record in log.read(0)] == [b"v"] * 5
         with pytest.raises(IllegalStateError, match="the partition was deleted"):
             log.append(RECORDS)
-        logs._deleted.delete_due(2**62)
+        logs._directories[0].deleted.delete_due(2**62)
         for call in (lambda: log.read(0), lambda: log.append(RECORDS)):
             with pytest.raises(ClosedError, match="the log t-0 was deleted"):
                 call()
@@ -275,7 +275,7 @@ def test_what_another_program_made_meanwhile_is_kept(tmp_path: Path, monkeypatch
     """[DUR-6] A deletion was interrupted, and a log of that name was made: it has no such id."""
     fill(tmp_path)
     with segstore.open_dir(tmp_path) as logs:
-        monkeypatch.setattr(TopicRegistry, "_finish_deletion", failing(KeyboardInterrupt()))
+        monkeypatch.setattr(TopicRegistry, "finish_deletion", failing(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             logs.delete_topic("t")
         monkeypatch.undo()
@@ -325,17 +325,17 @@ def test_a_directory_that_cannot_be_removed_keeps_no_other(tmp_path: Path, monke
 
         monkeypatch.setattr(deleted_partitions, "remove_tree", remove)
         with pytest.raises(LogPermissionError):
-            logs._deleted.delete_due(2**62)
+            logs._directories[0].deleted.delete_due(2**62)
         assert len(names(tmp_path, "-delete")) == 1
         with caplog.at_level(logging.WARNING):
             logs.close()
         assert "is not removed yet" in caplog.text
     monkeypatch.undo()
     with segstore.open_dir(tmp_path) as logs:
-        (left,) = logs._deleted.waiting
+        (left,) = logs._directories[0].deleted.waiting
         (tmp_path / left).rename(tmp_path / "away")
-        assert logs._deleted.delete_due(2**62) == []
-        assert logs._deleted.waiting == {}
+        assert logs._directories[0].deleted.delete_due(2**62) == []
+        assert logs._directories[0].deleted.waiting == {}
 
 
 @pytest.mark.parametrize("settings", [{}, {"recovery": "kafka", "replicated": True}])
@@ -420,12 +420,13 @@ def test_a_reader_that_comes_during_a_removal_finds_no_partition(
 
 def run_jobs(logs: LogManager) -> None:
     """In a thread, as with ``background=True``: the caller has the manager's mutex."""
-    jobs = [one for one in logs._maintenance._jobs if one.name in {"recovery points", "log starts"}]
+    maintenance = logs._directories[0].maintenance
+    jobs = [one for one in maintenance._jobs if one.name in {"recovery points", "log starts"}]
     for job in jobs:
         job.next_ms = 0
     findings = Findings()
     for job in jobs:
-        thread = threading.Thread(target=logs._maintenance._run_job, args=(job, None, findings))
+        thread = threading.Thread(target=maintenance._run_job, args=(job, None, findings))
         thread.start()
         thread.join(60)
     assert findings.failed == []
@@ -487,7 +488,7 @@ def test_adding_that_was_killed(tmp_path: Path, monkeypatch, used):
     """[DUR-6, DUR-11] The new partitions are not listed, and go; with records they stay."""
     fill(tmp_path)
     with segstore.open_dir(tmp_path) as logs:
-        monkeypatch.setattr(TopicRegistry, "_undo", failing(DiskFullError("killed here")))
+        monkeypatch.setattr(TopicRegistry, "undo", failing(DiskFullError("killed here")))
         real = CurrentLogs._open
 
         def open_one(self, one):

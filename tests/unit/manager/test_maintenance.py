@@ -30,7 +30,7 @@ from segstore.log.files.checkpoints import (
 from segstore.log.files.topics_file import TOPICS_FILE, format_topics, parse_topics
 from segstore.log.retention_plan import RetentionLimit
 from segstore.log.unified_log import UnifiedLog
-from segstore.manager import log_manager, maintenance
+from segstore.manager import log_directory, maintenance
 from segstore.manager.maintenance import MaintenanceIntervals
 from segstore.number_limits import MAX_LONG
 from segstore.types import TopicPartition
@@ -216,7 +216,7 @@ def test_partitions_are_opened_only_where_a_limit_says_so(tmp_path: Path, begin:
     with open_small(tmp_path) as logs:
         report = logs.maintain(begin + HOUR)
         assert {one.topic_partition.topic for one in report.deleted} == {"limited"}
-        assert [*logs._logs.by_name] == ["limited-0"]
+        assert [*logs._directories[0].logs.by_name] == ["limited-0"]
         logs.alter_topic("kept", {"retention.ms": 1})
         report = logs.maintain(begin + 2 * HOUR)
         assert {one.topic_partition.topic for one in report.deleted} == {"kept"}
@@ -430,7 +430,7 @@ def test_kafkas_profile_flushes_logs_that_are_late(tmp_path: Path, begin: int, m
     intervals = MaintenanceIntervals(flushes_ms=MINUTE)
     made = maintenance.Maintenance
     monkeypatch.setattr(
-        log_manager, "Maintenance", lambda *given: made(*given, intervals=intervals)
+        log_directory, "Maintenance", lambda *given: made(*given, intervals=intervals)
     )
     with open_small(tmp_path, recovery="kafka") as logs:
         logs.create_topic("late", 2, config={"flush.ms": HOUR})
@@ -551,7 +551,8 @@ def test_a_task_that_fails_as_a_whole_is_retried_and_stops_no_other(
     logs.create_topic("a", config={"retention.ms": 1})
     write(logs.log("a", 0), 4, begin - DAY)
     logs.log("a", 0).flush()
-    checkpoints, real = logs._owned.checkpoints, logs._owned.checkpoints.write
+    checkpoints = logs._directories[0].owned.checkpoints
+    real = checkpoints.write
 
     def fail(names: tuple[str, ...]) -> list[str]:
         return 1 / 0 if RECOVERY_POINT_CHECKPOINT in names else real(names)
@@ -653,7 +654,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     def new(*given: object) -> maintenance.Maintenance:
         return made(*given, intervals=MaintenanceIntervals(20, 20, 20, 0))
 
-    monkeypatch.setattr(log_manager, "Maintenance", new)
+    monkeypatch.setattr(log_directory, "Maintenance", new)
 
 
 def test_threads_delete_beside_writers(tmp_path: Path, begin: int, monkeypatch):
@@ -743,7 +744,7 @@ def test_close_waits_for_one_log_and_not_for_the_pass(tmp_path: Path, begin: int
     assert began.wait(60)
     closer = threading.Thread(target=logs.close)
     closer.start()
-    while not logs._maintenance._has_ended():
+    while not logs._directories[0].maintenance._has_ended():
         time.sleep(0.001)
     is_over.set()
     closer.join(60)

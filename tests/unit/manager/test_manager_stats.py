@@ -76,6 +76,26 @@ def test_a_directory_that_is_offline(tmp_path: Path):
     assert found.value(names.DIRECTORY_OFFLINE, logDirectory=str(tmp_path)) == 1
 
 
+def test_several_directories(tmp_path: Path):
+    """[MGR-12] The numbers of all of them; also of one that could not be opened."""
+    paths = [tmp_path / name for name in "abc"]
+    paths[2].touch()
+    with segstore.open_dir(paths[:2], internal_segment_bytes=200) as logs:
+        logs.create_topic("t", 2, config={"retention.bytes": 0})
+        for number in range(2):
+            for _ in range(2):
+                logs.append("t", [(None, b"x" * 100)], partition=number)
+    with segstore.open_dir(paths) as logs:
+        deleted = logs.maintain().deleted
+        found = logs.stats()
+    assert len({one.topic_partition for one in deleted}) == 2
+    assert found.value(names.DELETED_SEGMENTS, limit="retention.bytes") == len(deleted)
+    assert (found.value(names.PARTITIONS), found.value(names.OPEN_LOGS)) == (2, 2)
+    assert found.value(names.OFFLINE_DIRECTORIES) == 1
+    offline = [found.value(names.DIRECTORY_OFFLINE, logDirectory=str(path)) for path in paths]
+    assert offline == [0, 0, 1]
+
+
 def test_prometheus_reads_them(tmp_path: Path):
     """The names are those of the JMX exporter; any path is escaped."""
     folder = tmp_path / 'a "b"\\c\nd'

@@ -19,6 +19,7 @@ from segstore.errors import (
     AlreadyExistsError,
     IllegalStateError,
     InconsistentTopicIdError,
+    LogDirectoryOfflineError,
     LogNotFoundError,
 )
 from segstore.log.files.metadata_image_reader import METADATA_LOG
@@ -150,6 +151,31 @@ def test_the_metadata_log_may_lie_elsewhere(tmp_path: Path):
     with pytest.raises(LogNotFoundError, match="orders-7"):
         segstore.open_dir(data, metadata_log=data / "orders-7")
     segstore.open_dir(data).close()
+
+
+def test_the_metadata_log_in_another_log_directory(tmp_path: Path):
+    """[CFG-52, DUR-128] It counts for all of them; where it may be offline, nothing is deleted."""
+    other, data = tmp_path / "other", broker(tmp_path / "data", topic(retention_ms="1000"))
+    other.mkdir()
+    (data / METADATA_LOG).rename(other / METADATA_LOG)
+    with segstore.open_dir([data, other]) as logs:
+        assert setting(logs, "retention.ms") == (1000, SettingSource.METADATA_LOG)
+        assert logs.log("orders", 0).config.retention_ms == 1000
+        assert logs.stray_partitions() == {}
+        with pytest.raises(IllegalStateError, match="Kafka's tools"):
+            logs.delete_topic("orders")
+    other.rename(tmp_path / "away")
+    other.touch()  # cannot be opened
+    with segstore.open_dir([data, other], recovery="kafka", retention_ms=1) as logs:
+        assert logs.log("orders", 0).config.retention_ms is None
+        report = logs.maintain()
+        assert (report.deleted, report.failed[0].task) == ((), "retention")
+        with pytest.raises(LogDirectoryOfflineError, match="metadata_log") as caught:
+            logs.describe_topic("orders")
+        assert caught.value.file == str(other)
+    away = tmp_path / "away"
+    with segstore.open_dir([data, other], recovery="kafka", metadata_log=away) as logs:
+        assert setting(logs, "retention.ms") == (1000, SettingSource.METADATA_LOG)
 
 
 def test_topics_of_a_broker_are_changed_by_it_alone(tmp_path: Path):

@@ -1,0 +1,317 @@
+"""One log directory of a manager: its lock, its partitions, its topics, what failed in it.
+
+All that belongs to one directory has its owner here. So a directory is whole when it is opened
+alone, and the failure of one takes no other with it. Source: [MGR-5…MGR-10, MGR-70…MGR-72].
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from segstore._core import Directory
+from segstore.arguments import path_text
+from segstore.errors import IllegalArgumentError
+from segstore.log.files.clean_shutdown_file_handler import NO_BROKER_EPOCH
+from segstore.log.files.meta_properties import read_meta_properties
+from segstore.log.files.partition_directory import FUTURE_DIRECTORY_SUFFIX, directory_name
+from segstore.log.files.partition_lock import hint_at_read_only
+from segstore.log.files.profile import Profile
+from segstore.log.log_dir_failure_channel import IO_ERRORS
+from segstore.manager.current_logs import CurrentLogs
+from segstore.manager.deleted_partitions import DeletedPartitions
+from segstore.manager.maintenance import Maintenance
+from segstore.manager.owned_log_directory import OwnedLogDirectory
+from segstore.manager.partition_directories import refuse_partition_directory
+from segstore.manager.partition_listing import NOTHING_LISTED, PartitionListing
+from segstore.manager.pending_closes import PendingCloses
+from segstore.manager.topic_directories import make_log_directory
+from segstore.manager.topic_registry import TopicRegistry
+from segstore.manager.topic_settings import TopicSettings
+
+if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
+    from typing import TypeAlias
+
+    from segstore._core import AppendLock
+    from segstore.errors import SegstoreError
+    from segstore.log.log_dir_failure_channel import LogDirFailureChannel
+    from segstore.log.open_options import OpenOptions
+    from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.directory_metadata import DirectoryMetadata
+    from segstore.manager.maintenance_report import MaintenanceReport
+    from segstore.manager.partition_listing import Listed
+    from segstore.types import TopicPartition
+
+    PathOrPaths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+class LogDirectory:
+    """A log directory that is open. Guarded by the manager's mutex, if nothing else is said.
+
+    Parameters
+    ----------
+    path : str
+        Absolute.
+    options : OpenOptions
+        Those of the manager.
+    failures : LogDirFailureChannel
+        Of all directories of the manager.
+    mutex : AppendLock
+        The manager's.
+    open_log : callable
+        Returns the log of a topic and a partition's number, in whichever directory it lies.
+    check_usable : callable
+        Raises where the manager is closed.
+    metadata_of : callable
+        Takes the directory, returns what its broker's metadata log says of topics.
+
+    Attributes
+    ----------
+    path : str
+        The log directory.
+    logs : CurrentLogs
+        Those that are open.
+    registry : TopicRegistry
+        The steps by which topics change; a reader takes none.
+    deleted : DeletedPartitions
+        What waits for its removal.
+    owned : OwnedLogDirectory or None
+        The lock and the checkpoints; None for a reader.
+    maintenance : Maintenance or None
+        The background work; None for a reader.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it works with
+        self,
+        path: str,
+        options: OpenOptions,
+        failures: LogDirFailureChannel,
+        mutex: AppendLock,
+        open_log: Callable[[str, int], UnifiedLog],
+        check_usable: Callable[[], None],
+        metadata_of: Callable[[Directory], DirectoryMetadata],
+    ) -> None:
+        self.path = path
+        self._options = options
+        self._failures = failures
+        self._mutex = mutex
+        self._check_usable = check_usable
+        self._may_mark = True
+        self._pending: PendingCloses | None = None  # since its close has begun
+        self.owned: OwnedLogDirectory | None = None
+        self.maintenance: Maintenance | None = None
+        self.directory = Directory(path) if options.read_only else make_log_directory(path)
+        self._listing = PartitionListing(self.directory)
+        try:
+            refuse_partition_directory(self.directory)
+            metadata = metadata_of(self.directory)
+            if not options.read_only:
+                with hint_at_read_only():
+                    self.owned = OwnedLogDirectory(self.directory, options.profile)
+        except BaseException:
+            self.release()
+            raise
+        self.settings = TopicSettings(self.directory, self._listing, options, metadata)
+        if self.owned is not None:
+            self.maintenance = Maintenance(
+                self.directory,
+                self._listing,
+                self.owned.checkpoints,
+                options,
+                self.settings.configs_of,
+                open_log,
+                lambda: self.logs.all_open(),  # noqa: PLW0108 - made below
+                self.check_writable,
+                self._remove_deleted,
+            )
+        self.logs = CurrentLogs(
+            self.directory,
+            options,
+            failures,
+            self.owned,
+            self.settings.config_of,
+            self.maintenance,
+        )
+        delay_ms = options.config.file_delete_delay_ms
+        now_ms = self.directory.wall_clock_ms
+        if self.maintenance is not None:
+            now_ms = self.maintenance.now_ms
+        self.deleted = DeletedPartitions(self.directory, delay_ms, self.logs.close_quietly, now_ms)
+        self.registry = TopicRegistry(self.directory, self.logs, self.deleted)
+
+    @property
+    def last_broker_epoch(self) -> int | None:
+        """Of the clean stop before; None after any other, or unknown."""
+        return None if self.owned is None else self.owned.last_broker_epoch
+
+    @property
+    def directory_id(self) -> uuid.UUID | None:
+        """The id in ``meta.properties``; None where a broker has given it none [MGR-9]."""
+        properties = read_meta_properties(self.directory)
+        return None if properties is None else properties.directory_id
+
+    # ---- failure ---------------------------------------------------------------------------------
+
+    @property
+    def error(self) -> SegstoreError | None:
+        """The error that has ended writing in the directory; None while there was none."""
+        return self._failures.error_of(self.path)
+
+    def guard(self) -> AbstractContextManager[None]:
+        """End writing in the directory when an I/O error comes out of the block [MGR-72]."""
+        return self._failures.guard(self.path)
+
+    def check_writable(self) -> None:
+        """Raise where the manager is closed, or the directory has failed."""
+        self._check_usable()
+        self._failures.check(self.path)
+
+    # ---- partitions ------------------------------------------------------------------------------
+
+    def listed(self) -> Listed:
+        """Return what is there now."""
+        return self._listing.current()
+
+    def listed_if_it_works(self) -> Listed:
+        """Return what is there now; of a disk that has failed, what was there."""
+        try:
+            return self._listing.current()
+        except IO_ERRORS as error:
+            if not self._options.read_only:
+                self._failures.maybe_add_offline_log_dir(self.path, error)
+            return self._listing.last or NOTHING_LISTED
+
+    def holds(self, topic_partition: TopicPartition) -> bool:
+        """Whether there is a directory of the partition; one that has failed holds what it held."""
+        if self.error is not None:
+            return topic_partition in self.listed_if_it_works().partitions
+        return self.directory.exists(directory_name(topic_partition))
+
+    def count_of_logs(self) -> int:
+        """Return how many logs lie here, with those that are being moved here [MGR-78]."""
+        names = self.directory.names(ordered=False)
+        moving = sum(name.endswith(FUTURE_DIRECTORY_SUFFIX) for name in names)
+        return moving + len(self.listed().partitions)
+
+    def _remove_deleted(self, now_ms: int) -> list[str]:
+        with self._mutex, self.guard():
+            return self.deleted.delete_due(now_ms)
+
+    # ---- background work -------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Let threads do what is due."""
+        cast("Maintenance", self.maintenance).start()
+
+    def maintain(self, now_ms: int | None) -> MaintenanceReport:
+        """Do everything that is due, in this thread."""
+        return cast("Maintenance", self.maintenance).run_due(now_ms)
+
+    # ---- close -----------------------------------------------------------------------------------
+
+    def require_outside(self) -> None:
+        """Raise RuntimeError in the middle of a call of this thread that a close waits for."""
+        if self.maintenance is not None:
+            self.maintenance.require_outside()
+        self.logs.require_none_waits_for_this_thread()
+
+    def begin_close(self) -> None:
+        """Know which logs are to be closed: nobody opens one after that."""
+        if self._pending is None:
+            self._pending = PendingCloses(self.logs.all_writable())
+
+    def close_logs(self) -> bool:
+        """Close the logs; False where one is left to the next call."""
+        if self.maintenance is not None and self.owned is not None:
+            self.maintenance.stop()
+            self.maintenance.note_high_watermarks()
+            self.owned.checkpoints.gather()
+        return self._pending is None or self._pending.close()
+
+    def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
+        """Write what a clean stop leaves, after the close of all logs, and let go of all."""
+        pending = self._pending or PendingCloses(())
+        may_write = self._options.profile is Profile.SAFE or not (pending.errors or self.error)
+        if self._may_mark and self.owned is not None and may_write:  # [MGR-53] as a broker
+            try:
+                self.owned.checkpoints.write()  # also of logs that closed well beside others
+            except Exception as error:  # noqa: BLE001 - raised when all is let go of
+                pending.errors.append(error)
+        may_mark, self._may_mark = self._may_mark, False  # once: the lock is there yet
+        try:
+            if may_mark and self.owned is not None:
+                self._leave_marker(self.owned, broker_epoch, has_errors=bool(pending.errors))
+        finally:
+            self.release()
+        pending.raise_errors()
+
+    def _leave_marker(
+        self, owned: OwnedLogDirectory, broker_epoch: int, *, has_errors: bool
+    ) -> None:
+        if has_errors or self.error is not None:
+            owned.unmark()
+        if not has_errors:
+            if self._options.profile is Profile.SAFE:
+                self.deleted.delete_at_close()
+            self._failures.check(self.path)  # those opened behind it are well
+            self.logs.note_new_names()
+            owned.mark_clean(broker_epoch)
+
+    def release(self) -> None:
+        """Let go of everything; also a second time."""
+        if self.maintenance is not None:
+            self.maintenance.close()
+        if self.owned is not None:
+            self.owned.release()
+        self.directory.close()
+
+
+def absolute(path: str) -> str:
+    """Return *path* absolute; links stay as they are."""
+    return os.path.abspath(path)  # noqa: PTH100 - it resolves no links
+
+
+def distinct_paths(paths: PathOrPaths) -> tuple[str, ...]:
+    """Return the paths that a user has given, absolute.
+
+    Raises
+    ------
+    IllegalArgumentError
+        There is none, or two are the same directory [MGR-4].
+    """
+    if isinstance(paths, str | bytes) or not isinstance(paths, Sequence):
+        return (absolute(path_text("path", paths)),)
+    found: dict[str, str] = {}
+    for given in paths:
+        path = absolute(path_text("path", given))
+        canonical = os.path.realpath(path)
+        if canonical in found:
+            raise IllegalArgumentError(
+                "two of the log directories are the same one",
+                found=f"{found[canonical]} and {path}",
+                expected="another directory",
+            )
+        found[canonical] = path
+    if not found:
+        raise IllegalArgumentError(
+            "there is no log directory to open", found=repr(paths), expected="at least one path"
+        )
+    return tuple(found.values())
+
+
+def close_all_logs(directories: Iterable[LogDirectory]) -> bool:
+    """Close the logs of all directories; False where one is left to the next call."""
+    kept_from: Exception | None = None
+    is_over = True
+    for one in directories:
+        try:
+            is_over = one.close_logs() and is_over
+        except Exception as error:  # noqa: BLE001 - the other directories close theirs
+            kept_from = kept_from or error
+    if kept_from is not None:
+        raise kept_from
+    return is_over
