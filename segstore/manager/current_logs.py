@@ -6,7 +6,11 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
-from segstore.log.files.partition_directory import delete_directory_name, directory_name
+from segstore.log.files.partition_directory import (
+    delete_directory_name,
+    directory_name,
+    stray_directory_name,
+)
 from segstore.log.files.profile import Profile
 from segstore.log.files.stale_partition_state import remove_stale_state
 from segstore.log.log_environment import LogEnvironment
@@ -159,12 +163,18 @@ class CurrentLogs:
             yield
 
     def rename_for_deletion(self, topic_partition: TopicPartition) -> str:
-        """Give the directory of a partition a name that ends in ``-delete``; return it [MGR-63].
+        """Give the directory of a partition a name that ends in ``-delete``; return it [MGR-63]."""
+        return self._rename_away(topic_partition, delete_directory_name(topic_partition))
 
-        Its log stays open, and takes no changes. The caller has removed what is known of the
-        partition, and syncs the log directory.
+    def rename_as_stray(self, topic_partition: TopicPartition) -> str:
+        """Give the directory of a partition a name that ends in ``-stray``; return it [MGR-63]."""
+        return self._rename_away(topic_partition, stray_directory_name(topic_partition))
+
+    def _rename_away(self, topic_partition: TopicPartition, new_name: str) -> str:
+        """Rename a directory; its log stays open, and takes no changes.
+
+        The caller has removed what is known of the partition, and syncs the log directory.
         """
-        new_name = delete_directory_name(topic_partition)
         log = self.find_in_place(topic_partition)
         if log is None:
             self._directory.rename(directory_name(topic_partition), new_name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import segstore._core as _core
 from segstore._core import AppendLock
@@ -37,7 +37,7 @@ from segstore.manager.directory_metadata import DirectoryMetadata, metadata_log_
 from segstore.manager.log_directory import LogDirectory, absolute, close_all_logs, distinct_paths
 from segstore.manager.maintenance_report import combined_counts, combined_report
 from segstore.manager.manager_stats import manager_stats
-from segstore.manager.partition_directories import check_no_gap
+from segstore.manager.partition_directories import check_no_gap, unopened_directories
 from segstore.manager.partition_listing import CombinedListing
 from segstore.manager.partition_records import (
     StickyPartitioner,
@@ -230,6 +230,8 @@ class LogManager:
                     with directory.guard():
                         directory.deleted.find_left()
                 self._topics.reconcile()
+            for path in self.unopened_directories():
+                _log.warning("%s is not opened: it is a stray, or a move that has not ended", path)
         except BaseException:
             self.close()
             raise
@@ -463,6 +465,59 @@ class LogManager:
         with self._changing_topics() as changes:
             changes.delete_partition(topic, partition)
 
+    def set_aside_partition(
+        self, topic: str, partition: int, directory: str | os.PathLike[str] | None = None
+    ) -> str:
+        """Give a partition's directory a name that ends in ``-stray``, and return its path.
+
+        The records stay there. Nothing opens or removes such a directory, and the partition is no
+        more listed. So one of two directories of a partition is taken out of use.
+
+        Parameters
+        ----------
+        topic : str
+            The topic.
+        partition : int
+            Its number.
+        directory : path or None
+            The log directory; needed where several have the partition.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            There is no such partition.
+        IllegalStateError
+            Several log directories have it, and none is named.
+
+        Source: [MGR-21, MGR-63]; Kafka ``LogManager.asyncDelete`` of a stray log.
+        """
+        topic_partition = TopicPartition(topic, integer("partition", partition))
+        directory_name(topic_partition)  # checks both
+        self._check_writable()
+        with self._mutex:
+            self._check_usable()  # while we waited
+            home = self._home_of(topic_partition) if directory is None else None
+            home = home or self._directory_at(cast("str", directory))
+            if not home.holds(topic_partition):
+                raise self._unknown(f"no partition {topic_partition} here", "no such directory")
+            home.check_writable()
+            with home.guard():
+                return f"{home.path}/{home.registry.set_aside(topic_partition)}"
+
+    def unopened_directories(self) -> list[str]:
+        """Return the paths of directories with a log that nothing here opens or removes [DUR-122].
+
+        Their names end in ``-stray``, set aside by a broker or by `set_aside_partition`, or in
+        ``-future``, which a broker has begun to move.
+        """
+        self._check_usable()
+        return [
+            f"{one.path}/{name}"
+            for one in self._directories
+            if one.error is None
+            for name in unopened_directories(one.directory)
+        ]
+
     def describe_topic(self, name: str) -> TopicDescription:
         """Return a topic's id, its partitions, and each setting with where it comes from.
 
@@ -553,8 +608,8 @@ class LogManager:
         if len(homes) > 1:
             raise IllegalStateError(
                 f"partition {topic_partition} lies in several log directories, and nothing says"
-                " which one counts. Compare the copies with `segstore log`, then move one of them"
-                " out of its log directory",
+                " which one counts. Compare them with `segstore verify` and `segstore cat`; then"
+                " set_aside_partition takes one of them out of use",
                 file=homes[0].path,
                 found=", ".join(one.path for one in homes),
                 expected="one log directory",

@@ -139,8 +139,13 @@ def list_partition_directories(directory: Directory) -> list[TopicPartition]:
 
 def has_unopened_logs(directory: Directory) -> bool:
     """Whether there are logs that a broker opens, and nothing here does: moved or stray ones."""
+    return bool(unopened_directories(directory))
+
+
+def unopened_directories(directory: Directory) -> list[str]:
+    """Return the names that end in ``-stray`` or ``-future``: nothing here opens them [DUR-122]."""
     suffixes = (FUTURE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX)
-    return any(name.endswith(suffixes) for name in directory.names(ordered=False))
+    return [name for name in directory.names() if name.endswith(suffixes)]
 
 
 def partition_of(directory: Directory, name: str) -> TopicPartition | None:

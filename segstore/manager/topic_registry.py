@@ -216,6 +216,13 @@ class TopicRegistry:
                 self._deleted.add(self._logs.rename_for_deletion(one))
         self._directory.sync(Barrier.DOOMED_DIRECTORY)
 
+    def set_aside(self, topic_partition: TopicPartition) -> str:
+        """Give a directory a name that ends in ``-stray``, durably; nothing removes it [MGR-63]."""
+        with self._logs.forgetting_state_of([topic_partition]):
+            name = self._logs.rename_as_stray(topic_partition)
+        self._directory.sync(Barrier.DOOMED_DIRECTORY)
+        return name
+
     # ---- files -----------------------------------------------------------------------------------
 
     def _open(self, name: str) -> closing[Directory]:

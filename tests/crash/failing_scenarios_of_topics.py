@@ -16,6 +16,7 @@ from segstore.log.files.topics_file import (
     read_topics,
 )
 from segstore.log.files.tree_removal import remove_trees
+from segstore.manager.log_manager import LogManager
 from segstore.number_limits import MAX_LONG
 from tests.crash.barrier_scene import new_disk
 from tests.crash.crash_model import Found
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import SimulatedDisk
-    from segstore.manager.log_manager import LogManager
 
 LINES_OF_OTHERS = 300
 """That many make a checkpoint which is kept parsed."""
@@ -199,6 +199,62 @@ def deleting_where_it_was(state: TopicState, adding: int = 0) -> Trial:
     return Trial(managed.disk, run, lambda _: check_deleted(managed, first.acknowledged))
 
 
+# ---- several log directories ---------------------------------------------------------------------
+
+OTHER_LOGS = "/data/other"
+TWO = [LOGS, OTHER_LOGS]
+
+
+def check_whole(managed: Managed) -> str:
+    """Look at the images: a topic is there in both directories, or in none."""
+    outcome = GOES_ON
+    with living_on(managed.disk):
+        for manager in managed.open:
+            if not manager.closed:
+                outcome = CLOSED
+                for directory in manager._directories:
+                    for log in directory.logs.by_name.values():
+                        log.close_quietly()
+                with suppress(SegstoreError):
+                    manager.close()
+    for fate in ("killed", "lost", "seed"):
+        image = managed.disk.crash_image(fate=fate)
+        with living_on(image):
+            manager = LogManager(TWO, **managed.settings)
+            assert manager.offline_directories() == {}
+            assert manager.topics() in ({}, {"topic": [0, 1]}, {"topic": [1]})
+            for one in manager.partitions():
+                manager.log(*one)
+            manager.close()
+    return outcome
+
+
+def over_two_directories(act: Callable[[LogManager], None]) -> Trial:
+    """A topic over two directories is made and changed; or one directory is offline, or failed."""
+    managed = Managed(new_disk())
+
+    def run() -> None:
+        with living_on(managed.disk):
+            manager = LogManager(TWO, **managed.settings)
+            managed.open.append(manager)
+            manager.create_topic("topic", 2)
+            act(manager)
+            manager.close()
+
+    return Trial(managed.disk, run, lambda _: check_whole(managed))
+
+
+def set_aside(manager: LogManager) -> None:
+    manager.set_aside_partition("topic", 0)
+    manager.unopened_directories()
+
+
+def look_at_directories(manager: LogManager) -> None:
+    manager.topics()
+    for directory in manager._directories:
+        assert directory.directory_id is None
+
+
 TOPIC_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "a partition of a name that has lines above": lambda: making_a_partition(["topic 0 7"]),
     "a partition below a large checkpoint": lambda: making_a_partition(
@@ -218,6 +274,12 @@ TOPIC_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "a topic that is deleted, and its directories": lambda: changing(delete_what_another_removes),
     "a topic that gets partitions": lambda: changing(add_partitions),
     "a topic half deleted": lambda: deleting_where_it_was(TopicState.DELETING),
+    "a partition of two directories that is set aside": lambda: over_two_directories(set_aside),
+    "two directories that are looked at": lambda: over_two_directories(look_at_directories),
+    "a topic of two directories that is deleted": lambda: over_two_directories(delete),
+    "a topic of two directories that gets settings": lambda: over_two_directories(
+        lambda manager: manager.alter_topic("topic", {"retention.ms": 5}) and None
+    ),
     "a topic that got a part of its new partitions": lambda: deleting_where_it_was(
         TopicState.LIVE, 1
     ),

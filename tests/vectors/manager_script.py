@@ -35,7 +35,6 @@ from segstore.log.files.checkpoints import (
 )
 from segstore.log.files.partition_directory import (
     directory_name,
-    has_unique_id,
     is_partition_directory_name,
     parse_directory_name,
 )
@@ -68,7 +67,9 @@ PASSED_OVER: Final = {
 }
 """There is no cleaner."""
 STARTS: Final = {"start", "construct"}
+_LEFT_ALONE = re.compile(r"([^/]*/[^/]*-(?:delete|stray))/")
 _NUMBERED = re.compile(r"\.<\d+>-(delete|stray|future)")
+_ONLY_KAFKAS = re.compile(r"\S+-(?:\+[0-9]+|0[0-9]+)", re.ASCII)
 _RANDOM = re.compile(r"\.[0-9a-f]{32}-(delete|stray|future)")
 
 
@@ -97,6 +98,9 @@ class ManagerScript:
         self.manager: LogManager | None = None
         self.failed_before: list[str] = []
         self.preferred: dict[TopicPartition, str] = {}
+        self.initializing: dict[TopicPartition, bool] = {}
+        self.starts = 0
+        self.is_loaded = False
         self.logs: dict[TopicPartition, UnifiedLog] = {}
         self.queued: dict[str, int] = {}
         for name in self.dirs:
@@ -128,28 +132,53 @@ class ManagerScript:
     # ---- life ------------------------------------------------------------------------------------
 
     def do_start(self, operation: Case) -> Case:
-        if operation["stray"]:
-            raise NotYetError("stray directories")
         if "error" in operation:
             raise NotYetError("a start that Kafka refuses")
         if operation.get("reported_offline", []) != sorted(operation["initial_offline_dirs"]):
             raise NotYetError("disks that fail in the middle")
         self.failed_before = operation["initial_offline_dirs"]
-        for name in self.live_dirs():
-            if any(has_unique_id(path.name) for path in (self.root / name).iterdir()):
-                raise NotYetError("directories that are deleted, stray or moved, at a start")
-            (self.root / name / HIGH_WATERMARK_CHECKPOINT).unlink(missing_ok=True)
+        self._require_live_names()
+        self._forget_high_watermarks()
         with self._opening():
             self.manager = self._open()
             for name in self.live_dirs():
                 for path in sorted((self.root / name).iterdir()):
                     if path.is_dir() and is_partition_directory_name(path.name):
-                        partition = parse_directory_name(path.name)
-                        is_known = partition.topic in operation["topics"]
-                        self._open_log(
-                            name, partition, self._given(operation, partition, is_known=is_known)
-                        )
+                        self._load(operation, name, parse_directory_name(path.name))
+            self.starts += 1
+            self.is_loaded = True
+            for stray in operation["stray"]:
+                name, _, log = stray.partition("/")
+                if is_partition_directory_name(log) and not log.startswith("__cluster_metadata"):
+                    with self._keeping_checkpoints(name):
+                        self._set_aside(name, parse_directory_name(log))
         self._schedule_tasks()
+        return {"previous_broker_epoch": self.manager.last_broker_epoch}
+
+    def _load(self, operation: Case, log_dir: str, partition: TopicPartition) -> None:
+        if partition.topic != "__cluster_metadata":  # [MGR-18]
+            is_known = partition.topic in operation["topics"]
+            given = self._given(operation, partition, is_known=is_known)
+            self._open_log(log_dir, partition, given)
+
+    def _require_live_names(self) -> None:
+        for name in self.live_dirs():
+            names = [path.name for path in (self.root / name).glob("*") if path.is_dir()]
+            if any(one.endswith("-future") for one in names):
+                raise NotYetError("future logs")
+            if any(_ONLY_KAFKAS.fullmatch(one) for one in names):
+                raise NotYetError("a partition's number that is written in another way")
+
+    def _forget_high_watermarks(self) -> None:
+        for name in self.live_dirs():
+            (self.root / name / HIGH_WATERMARK_CHECKPOINT).unlink(missing_ok=True)
+
+    def do_construct(self, operation: Case) -> Case:
+        if "error" in operation:
+            raise NotYetError("a start that Kafka refuses")
+        self.failed_before = operation["initial_offline_dirs"]
+        self._forget_high_watermarks()
+        self.manager = self._open()
         return {"previous_broker_epoch": self.manager.last_broker_epoch}
 
     def live_dirs(self) -> list[str]:
@@ -256,6 +285,8 @@ class ManagerScript:
         error = operation.pop("error", {"class": "ClosedChannelException"})  # [MGR-8]
         if error["class"] != "ClosedChannelException":
             raise NotYetError("a shutdown that Kafka refuses")
+        if not self.is_loaded:
+            raise NotYetError("a shutdown before the logs are loaded")
         has_failed = any(one.error is not None for one in self.manager._directories)
         with pytest.raises(LogReadOnlyError) if has_failed else contextlib.nullcontext():
             self.manager.close(operation["broker_epoch"])
@@ -271,6 +302,7 @@ class ManagerScript:
 
     def _end(self) -> None:
         self.manager = None
+        self.is_loaded = False
         self.logs.clear()
         self.preferred.clear()
         self.time = MockTime(self.time.now_ms)
@@ -301,7 +333,7 @@ class ManagerScript:
             raise NotYetError("a log that Kafka cannot make")
         if (self.root / first / name).exists():
             raise NotYetError("a directory that appears while the manager runs")
-        with self._opening():
+        with self._opening(), self._keeping_checkpoints(first):
             log = self._open_log(first, partition, self._given(operation, partition))
         self.preferred.pop(partition, None)
         topic_id = _uuid(operation["topic_id"])
@@ -358,8 +390,6 @@ class ManagerScript:
         self.manager._check_writable()
 
     def do_async_delete(self, operation: Case) -> str | None:
-        if operation["stray"]:
-            raise NotYetError("stray directories")
         partition = _partition(operation)
         if partition not in self.logs:
             assert self.manager is not None
@@ -367,31 +397,45 @@ class ManagerScript:
                 raise LogDirectoryOfflineError("it may be there")
             return None
         log_dir = self._dir_of(self.logs[partition])
-        there = [self.root / log_dir / name for name in CHECKPOINT_FILES]
-        contents = [path.read_bytes() for path in there]
-        self._delete(partition)
         if operation["checkpoint"]:
+            self._delete(partition, is_stray=operation["stray"])
             self._write_checkpoints(log_dir)
-        else:  # Kafka leaves the lines of a partition that is gone
-            for path, found in zip(there, contents, strict=True):
-                path.write_bytes(found)
+        else:
+            with self._keeping_checkpoints(log_dir):
+                self._delete(partition, is_stray=operation["stray"])
         return operation["result"]
 
     def do_async_delete_many(self, operation: Case) -> None:
         if operation.get("result") and operation["result"].get("errors"):
             raise NotYetError("offline directories")
-        if operation["stray"]:
-            raise NotYetError("stray directories")
         partitions = [TopicPartition(*one) for one in operation["partitions"]]
-        log_dirs = [self._delete(one) for one in partitions if one in self.logs]
+        is_stray = operation["stray"]
+        log_dirs = [self._delete(one, is_stray=is_stray) for one in partitions if one in self.logs]
         self._write_checkpoints(*log_dirs)
 
-    def _delete(self, partition: TopicPartition) -> str:
+    def _set_aside(self, log_dir: str, partition: TopicPartition) -> None:
+        assert self.manager is not None
+        self.logs.pop(partition, None)
+        self.manager.set_aside_partition(*partition, self.root / log_dir)
+
+    def _delete(self, partition: TopicPartition, *, is_stray: bool) -> str:
         log_dir = self._dir_of(self.logs.pop(partition))
+        if is_stray:
+            self._set_aside(log_dir, partition)
+            return log_dir
         directory = self.directory_at(log_dir)
         with directory.guard():
             directory.registry.doom([partition])
         return log_dir
+
+    @contextlib.contextmanager
+    def _keeping_checkpoints(self, log_dir: str) -> Iterator[None]:
+        """Leave the lines of a partition that is gone, as Kafka does until its next write."""
+        there = [self.root / log_dir / name for name in CHECKPOINT_FILES]
+        contents = [path.read_bytes() for path in there]
+        yield
+        for path, found in zip(there, contents, strict=True):
+            path.write_bytes(found)
 
     def _write_checkpoints(self, *log_dirs: str) -> None:
         """[MGR-63, MGR-65] As a broker does after a deletion."""
@@ -410,6 +454,24 @@ class ManagerScript:
 
     def do_store_topic_config(self, operation: Case) -> None:
         self.topic_configs[operation["topic"]] = operation["config"]
+
+    def do_initializing_log(self, operation: Case) -> None:
+        """[MGR-95] Here a log is made in one step: what changes meanwhile is taken at the end."""
+        self.initializing[_partition(operation)] = False
+
+    def do_topic_config_updated(self, operation: Case) -> None:
+        for partition in self.initializing:
+            self.initializing[partition] |= partition.topic == operation["topic"]
+
+    def do_broker_config_updated(self, _: Case) -> None:
+        self.initializing = dict.fromkeys(self.initializing, True)
+
+    def do_finished_initializing_log(self, operation: Case) -> None:
+        partition = _partition(operation)
+        if self.initializing.pop(partition, False) and partition in self.logs:
+            given = self.topic_configs.get(partition.topic, {})
+            config = LogConfig.from_properties({**self.defaults, **given})
+            self.logs[partition].update_config(config)
 
     # ---- logs ------------------------------------------------------------------------------------
 
@@ -495,7 +557,7 @@ class ManagerScript:
     def note_queue(self, queue: list[list[Any]]) -> None:
         """Know when Kafka has queued each directory; a later one of the same name counts."""
         for path, at in queue:
-            self.queued[_NUMBERED.sub("", path).rpartition("/")[2]] = at
+            self.queued[_RANDOM.sub("", _NUMBERED.sub("", path)).rpartition("/")[2]] = at
 
     # ---- the disk --------------------------------------------------------------------------------
 
@@ -503,31 +565,34 @@ class ManagerScript:
         """Read by people."""
 
     def do_write_file(self, operation: Case) -> None:
-        path = self.root / operation["path"]
+        path = self.real(operation["path"])
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(operation["data"]))
 
     def do_truncate_file(self, operation: Case) -> None:
-        with (self.root / operation["path"]).open("r+b") as file:
+        with self.real(operation["path"]).open("r+b") as file:
             file.truncate(operation["size"])
 
     def do_rename(self, operation: Case) -> None:
-        self._require_no_number(operation)
-        (self.root / operation["from"]).rename(self.root / operation["to"])
+        self.real(operation["from"]).rename(self.real(operation["to"]))
 
     def do_copy(self, operation: Case) -> None:
-        self._require_no_number(operation)
-        source, target = self.root / operation["from"], self.root / operation["to"]
+        source, target = self.real(operation["from"]), self.real(operation["to"])
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, target)
         else:
             shutil.copy(source, target)
 
-    @staticmethod
-    def _require_no_number(operation: Case) -> None:
-        if "<" in operation["from"] or "<" in operation["to"]:
-            raise NotYetError("directories that are deleted, stray or moved, by their names")
+    def real(self, path: str) -> Path:
+        """Return what a path is here, whose random part the script has numbered."""
+        if "<" not in path:
+            return self.root / path
+        name = _NUMBERED.sub(r".*-\1", path.split("/")[1])
+        found = [*(self.root / path.split("/", maxsplit=1)[0]).glob(name)]
+        if len(found) != 1:
+            raise NotYetError("several directories of one partition that are no live one")
+        return found[0].joinpath(*path.split("/")[2:])
 
     def do_second_manager(self, operation: Case) -> None:
         del operation
@@ -541,10 +606,10 @@ class ManagerScript:
         raise PassedOverError
 
     def do_make_dir(self, operation: Case) -> None:
-        (self.root / operation["path"]).mkdir(parents=True, exist_ok=True)
+        self.real(operation["path"]).mkdir(parents=True, exist_ok=True)
 
     def do_remove(self, operation: Case) -> None:
-        path = self.root / operation["path"]
+        path = self.real(operation["path"])
         if path.is_dir():
             shutil.rmtree(path)
         else:
@@ -587,7 +652,17 @@ class ManagerScript:
             for path in sorted((self.root / name).glob("*/*")):
                 if path.is_file() and path.name != ".lock":
                     found[str(path.relative_to(self.root))] = path.stat().st_size
-        return without_random_names(found)
+        return self.comparable(without_random_names(found))
+
+    def comparable(self, sizes: dict[str, int]) -> dict[str, int]:
+        """[DUR-122] Kafka opens a deleted or stray directory at a start; here its name counts."""
+        if self.starts < 2:
+            return sizes
+        return {
+            name if found is None else found[1]: size if found is None else 0
+            for name, size in sizes.items()
+            for found in [_LEFT_ALONE.match(name)]
+        }
 
 
 def without_random_names(sizes: dict[str, int]) -> dict[str, int]:

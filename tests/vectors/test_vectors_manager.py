@@ -127,7 +127,7 @@ def compare(script: ManagerScript, operation: Case, expected: Expected) -> None:
         values = script.logs[parsed(name)].config.to_values()
         found = {key: as_ours(values[key]) for key in config.keys() & values.keys()}
         compare_fields(name, found, {key: as_ours(value) for key, value in config.items()})
-    found_files, files = script.describe_files(), expected.files
+    found_files, files = script.describe_files(), script.comparable(expected.files)
     different = {
         name: (found_files.get(name), files.get(name))
         for name in found_files.keys() | files.keys()

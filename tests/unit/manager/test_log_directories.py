@@ -27,6 +27,7 @@ from segstore.errors import (
     LogNotFoundError,
     LogReadOnlyError,
     NotALogError,
+    SegstoreError,
     UnknownTopicOrPartitionError,
 )
 from segstore.log.files.topics_file import TopicEntry, TopicState, format_topics, parse_topics
@@ -230,8 +231,85 @@ def test_the_same_partition_in_two_directories(paths):
             logs.log("t", 0)
         assert all(str(path) in refused.value.found for path in paths[:2])
         assert logs.log("t", 1).log_end_offset == 0
-        shutil.rmtree(paths[0] / "t-0")
+        with pytest.raises(IllegalStateError):
+            logs.set_aside_partition("t", 0)
+        aside = logs.set_aside_partition("t", 0, paths[0])
         assert [record.value for record in logs.log("t", 0).scan()] == [b"b"]
+        assert logs.unopened_directories() == [aside]
+
+
+# ---- directories that are no live partition ------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["stray", "future", "delete"])
+def test_what_is_no_live_partition_gets_nothing_of_one(paths, caplog, suffix):
+    """[MGR-20, MGR-21, DUR-122] The lines of the live partition delete nothing of it."""
+    with segstore.open_dir(paths[0], internal_segment_bytes=200) as logs:
+        logs.create_topic("t")
+        for _ in range(5):
+            logs.append("t", [(None, b"x" * 100)])
+    other = paths[0] / f"t-0.{'1' * 32}-{suffix}"
+    shutil.copytree(paths[0] / "t-0", other)
+    with segstore.open_dir(paths[0], internal_segment_bytes=200) as logs:
+        logs.log("t", 0).delete_records(4)
+    before = {file.name: file.read_bytes() for file in other.iterdir()}
+    with caplog.at_level(logging.WARNING), segstore.open_dir(paths[0]) as logs:
+        assert logs.partitions() == [("t", 0)]
+        is_kept = suffix != "delete"
+        assert logs.unopened_directories() == [str(other)] * is_kept
+        assert ("is not opened" in caplog.text) == is_kept
+        assert logs.log("t", 0).log_start_offset == 4
+    assert {file.name: file.read_bytes() for file in other.iterdir()} == before
+
+
+def test_foreign_directories_are_ignored(paths):
+    """[MGR-18, DUR-124] Also ``lost+found``, which a file system makes."""
+    with segstore.open_dir(paths[0]) as logs:
+        logs.create_topic("t")
+    for name in ("lost+found", "notes", ".hidden", "-7", "a b-c", "remote-log-index-cache"):
+        (paths[0] / name).mkdir()
+    (paths[0] / "u-0").write_bytes(b"a file")
+    with segstore.open_dir(paths[0]) as logs:
+        assert logs.topics() == {"t": [0]}
+        assert logs.unopened_directories() == []
+    assert (paths[0] / MARKER).exists()
+
+
+def test_a_log_that_cannot_be_opened_stops_no_other(paths):
+    """[MGR-23, DUR-124]"""
+    with segstore.open_dir(paths[0]) as logs:
+        logs.create_topic("t", 3)
+        for number in range(3):
+            logs.append("t", RECORDS, partition=number)
+    (file,) = (paths[0] / "t-1").glob("*.log")
+    file.unlink()
+    file.mkdir()
+    with segstore.open_dir(paths[0]) as logs:
+        with pytest.raises(SegstoreError):
+            logs.log("t", 1)
+        for number in (0, 2):
+            assert logs.append("t", RECORDS, partition=number)
+
+
+def test_a_partition_is_set_aside(paths):
+    """[MGR-63, DUR-121] With its records; a new one of its name has none of them."""
+    with segstore.open_dir(paths[:2]) as logs:
+        logs.create_topic("t", 2)
+        logs.append("t", RECORDS, partition=1)
+        log = logs.log("t", 1)
+        aside = logs.set_aside_partition("t", 1)
+        assert logs.topics() == {"t": [0]}
+        assert len([*log.scan()]) == 3
+        with pytest.raises(IllegalStateError):
+            log.append(RECORDS)
+        with pytest.raises(UnknownTopicOrPartitionError):
+            logs.set_aside_partition("t", 1)
+        with pytest.raises(UnknownTopicOrPartitionError):
+            logs.set_aside_partition("t", 0, paths[1])
+    with segstore.open_dir(paths[:2]) as logs:
+        assert logs.unopened_directories() == [aside]
+    with segstore.open_dir(paths[1], read_only=True) as logs:
+        assert logs.unopened_directories() == [aside]
 
 
 # ---- topics over several directories -------------------------------------------------------------
