@@ -507,8 +507,8 @@ class LogManager:
     def unopened_directories(self) -> list[str]:
         """Return the paths of directories with a log that nothing here opens or removes [DUR-122].
 
-        Their names end in ``-stray``, set aside by a broker or by `set_aside_partition`, or in
-        ``-future``, which a broker has begun to move.
+        A broker, or `set_aside_partition`, gives names that end in ``-stray``. A broker that moves a
+        log has given names that end in ``-future``.
         """
         self._check_usable()
         return [
