@@ -507,8 +507,8 @@ class LogManager:
     def unopened_directories(self) -> list[str]:
         """Return the paths of directories with a log that nothing here opens or removes [DUR-122].
 
-        A broker, or `set_aside_partition`, gives names that end in ``-stray``. A broker that moves a
-        log has given names that end in ``-future``.
+        A broker, or `set_aside_partition`, gives names that end in ``-stray``. A broker gives those
+        that end in ``-future`` while it moves a log.
         """
         self._check_usable()
         return [
