@@ -10,9 +10,12 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import LogDirectoryOfflineError, LogNotFoundError, SegstoreError
-from segstore.log.files.broker_metadata import UNREADABLE_METADATA, find_broker_metadata
+from segstore.log.files.broker_metadata import (
+    UNREADABLE_METADATA,
+    find_broker_metadata,
+    metadata_log_in,
+)
 from segstore.log.files.checkpoints import META_PROPERTIES
-from segstore.log.files.metadata_image_reader import METADATA_LOG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -97,8 +100,9 @@ def metadata_log_of(
         It may be in one that is offline: topics without its settings would lose records [DUR-128].
     """
     for one in directories:
-        if one.exists(METADATA_LOG):
-            return f"{one.path}/{METADATA_LOG}"
+        metadata_log = metadata_log_in(one)
+        if metadata_log is not None:
+            return metadata_log
     if any(one.exists(META_PROPERTIES) for one in directories):
         for path, error in offline.items():
             raise LogDirectoryOfflineError(

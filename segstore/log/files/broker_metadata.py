@@ -157,9 +157,9 @@ def find_broker_metadata(
         It cannot be used; docs/decisions/metadata-image.md says when.
     """
     if metadata_log is None:
-        if not log_directory.exists(METADATA_LOG):
+        metadata_log = metadata_log_in(log_directory)
+        if metadata_log is None:
             return None
-        metadata_log = os.path.join(log_directory.path, METADATA_LOG)  # noqa: PTH118 - its own spelling
     image = _image(metadata_log, log_directory.environment)
     if image.torn_bytes:  # a setting may be in them
         raise CorruptLogError(
@@ -170,6 +170,19 @@ def find_broker_metadata(
         )
     properties = read_meta_properties(log_directory)
     return BrokerMetadata(image, None if properties is None else properties.node_id)
+
+
+def metadata_log_in(log_directory: Directory) -> str | None:
+    """Return the path of the metadata log in a log directory; None where it has none.
+
+    An empty directory of that name says nothing of any topic, and is none.
+    """
+    path = os.path.join(log_directory.path, METADATA_LOG)  # noqa: PTH118 - its own spelling
+    try:
+        with closing(Directory(path, log_directory.environment)) as directory:
+            return path if directory.names(ordered=False) else None
+    except LogNotFoundError:
+        return None
 
 
 def _image(path: str, environment: Environment) -> MetadataImage:

@@ -367,3 +367,15 @@ def test_a_metadata_log_that_ends_within_a_batch_deletes_nothing(tmp_path: Path)
         report = logs.maintain()
         assert report.deleted == ()
         assert [one.task for one in report.failed] == ["retention"]
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "one of two"])
+def test_an_empty_directory_is_no_metadata_log(tmp_path: Path, others: int):
+    """[MGR-19] It says nothing of any topic: those of ``topics.json`` keep their settings."""
+    paths = [tmp_path / "a", tmp_path / "b"][: 1 + others]
+    with segstore.open_dir(paths) as logs:
+        logs.create_topic("orders", config={"retention.ms": DAY})
+    (tmp_path / "a" / METADATA_LOG).mkdir()
+    with segstore.open_dir(paths) as logs:
+        assert logs.log("orders", 0).config.retention_ms == DAY
+        logs.alter_topic("orders", {"retention.ms": WEEK})
