@@ -80,6 +80,8 @@
     SYNC(RENAMED_DIRECTORY, PROMISE, "DUR-5", "a log's new name") \
     SYNC(DOOMED_DIRECTORY, PROMISE, "DUR-5", "a deleted log comes back, without some of its files") \
     SYNC(REMOVED_DIRECTORY, PROMISE, "DUR-5", "a deleted log's directory comes back") \
+    SYNC(MOVED_RECORDS, PROMISE, "DUR-127", "records of a log that was moved to another log directory") \
+    SYNC(MOVED_NAMES, PROMISE, "DUR-127", "segments of a log that was moved to another log directory") \
     /* a new log made of a damaged one */ \
     SYNC(SALVAGED_RECORDS, PROMISE, "DUR-2", "records that salvage has saved") \
     /* Spark's sink */ \

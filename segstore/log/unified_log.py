@@ -1325,6 +1325,10 @@ class UnifiedLog(Log):
                 if known is not None:
                     self.update_high_watermark(known)
 
+    def _generation(self) -> int:
+        """Return another number after each truncation."""
+        return self._local_log.generation
+
     def _has_own_name(self) -> bool:
         """Whether the log is open, and its directory is that of a live partition."""
         is_own_name = self.path.endswith(f"/{directory_name(self.topic_partition)}")

@@ -18,6 +18,7 @@ from segstore.log.files.meta_properties import read_meta_properties
 from segstore.log.files.partition_directory import FUTURE_DIRECTORY_SUFFIX, directory_name
 from segstore.log.files.partition_lock import hint_at_read_only
 from segstore.log.files.profile import Profile
+from segstore.log.files.topics_file import read_topics_file
 from segstore.log.log_dir_failure_channel import IO_ERRORS
 from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.deleted_partitions import DeletedPartitions
@@ -190,6 +191,11 @@ class LogDirectory:
         if self.error is not None:
             return topic_partition in self.listed_if_it_works().partitions
         return self.directory.exists(directory_name(topic_partition))
+
+    def has_arrived(self, topic_partition: TopicPartition) -> bool:
+        """Whether a partition was moved here: another directory of it does not count [DUR-127]."""
+        arrival = read_topics_file(self.directory).arrivals.get(topic_partition)
+        return arrival is not None and arrival.is_copied
 
     def count_of_logs(self) -> int:
         """Return how many logs lie here, with those that are being moved here [MGR-78]."""

@@ -9,6 +9,7 @@ there is no compaction.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator as IteratorType
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -39,6 +40,7 @@ from segstore.manager.maintenance_report import combined_counts, combined_report
 from segstore.manager.manager_stats import manager_stats
 from segstore.manager.partition_directories import check_no_gap, unopened_directories
 from segstore.manager.partition_listing import CombinedListing
+from segstore.manager.partition_moves import PartitionMoves
 from segstore.manager.partition_records import (
     StickyPartitioner,
     arrow_batches,
@@ -59,7 +61,7 @@ from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from typing import NoReturn, TypeAlias, Unpack
 
@@ -190,6 +192,7 @@ class LogManager:
         self._changes = TopicChanges(
             self._directories, self._placement, self._topics, self._numbers_of
         )
+        self._moves = PartitionMoves(self._directories, self._topics, self._options, self._mutex)
         if not read_only:
             self._find_what_is_left()
             if background:
@@ -230,6 +233,7 @@ class LogManager:
                     with directory.guard():
                         directory.deleted.find_left()
                 self._topics.reconcile()
+                self._moves.reconcile()
             for path in self.unopened_directories():
                 _log.warning("%s is not opened: it is a stray, or a move that has not ended", path)
         except BaseException:
@@ -504,6 +508,60 @@ class LogManager:
             with home.guard():
                 return f"{home.path}/{home.registry.set_aside(topic_partition)}"
 
+    def move_partition(
+        self,
+        topic: str,
+        partition: int,
+        directory: str | os.PathLike[str],
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> str:
+        """Move a partition to another log directory, while others read and append; return its path.
+
+        The records are copied first. Then the log is closed, the rest is copied, and the partition
+        is in the other directory: it is in one of them at any time, also after a crash. Appends
+        through the manager wait for that moment. A handle that `log` has returned is closed by it,
+        and `log` returns another one. The old directory is deleted as by `delete_partition`.
+
+        Parameters
+        ----------
+        topic : str
+            The topic.
+        partition : int
+            Its number.
+        directory : path
+            A log directory of this manager.
+        progress : callable or None
+            Called with the bytes that are copied and the bytes of the log, at most once for 4 MiB.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            There is no such partition.
+        IllegalArgumentError
+            The manager was opened without the directory, or with ``state_dir``.
+        IllegalStateError
+            The partition lies there, is being moved, or was closed or deleted meanwhile.
+        SegstoreError
+            It cannot be copied. The partition is where it was, or a note says what follows.
+
+        Source: [MGR-79, MGR-90, MGR-91, DUR-127]; Kafka ``LogManager.replaceCurrentWithFutureLog``.
+        """
+        topic_partition = TopicPartition(topic, integer("partition", partition))
+        name = directory_name(topic_partition)
+        self._check_writable()
+        if self._options.state_dir is not None:
+            raise IllegalArgumentError(
+                "a partition whose state lies elsewhere cannot be moved",
+                found=f"state_dir={self._options.state_dir}",
+                expected="no state_dir",
+            )
+        target = self._directory_at(directory)
+        self._moves.move(
+            topic_partition, lambda: self._live_home_of(topic_partition), target, progress
+        )
+        return f"{target.path}/{name}"
+
     def unopened_directories(self) -> list[str]:
         """Return the paths of directories with a log that nothing here opens or removes [DUR-122].
 
@@ -579,11 +637,7 @@ class LogManager:
                 log = directory.logs.find_in_place(topic_partition)
                 if log is not None:
                     return log
-            directory = self._home_of(topic_partition)
-            # after the look at the directory: topics.json names a topic before that is made
-            if self._listed().unfinished.hides(topic_partition):
-                found = "one whose creation or deletion is not finished"
-                raise self._unknown(f"no partition {topic_partition} here", found)
+            directory = self._live_home_of(topic_partition)
             try:
                 return directory.logs.find_or_open(topic_partition)
             except (LogNotFoundError, NotALogError) as error:
@@ -591,6 +645,14 @@ class LogManager:
                     raise
                 found = "a directory that was removed meanwhile"
                 raise self._unknown(f"no partition {topic_partition} here", found) from error
+
+    def _live_home_of(self, topic_partition: TopicPartition) -> LogDirectory:
+        directory = self._home_of(topic_partition)
+        # after the look at the directory: topics.json names a topic before that is made
+        if self._listed().unfinished.hides(topic_partition):
+            found = "one whose creation or deletion is not finished"
+            raise self._unknown(f"no partition {topic_partition} here", found)
+        return directory
 
     def _home_of(self, topic_partition: TopicPartition) -> LogDirectory:
         """Return the directory that a partition lies in.
@@ -605,6 +667,9 @@ class LogManager:
         homes = [one for one in self._directories if one.holds(topic_partition)]
         if not homes:
             raise self._unknown(f"no partition {topic_partition} here", "no such directory")
+        if len(homes) > 1:
+            arrived = [one for one in homes if not one.error and one.has_arrived(topic_partition)]
+            homes = arrived if len(arrived) == 1 else homes
         if len(homes) > 1:
             raise IllegalStateError(
                 f"partition {topic_partition} lies in several log directories, and nothing says"
@@ -714,19 +779,32 @@ class LogManager:
         """
         self._check_writable()
         if partition is not None:
-            return {partition: self.log(topic, partition).append(records)}
+            log = self.log(topic, partition)
+            return {partition: self._append_to(log, topic, partition, records)}
         partitioner = self._partitioner(topic)
         done: dict[int, LogAppendInfo] = {}
         try:
             for by_partition in self._split(records, partitioner):
                 logs = {number: self.log(topic, number) for number in by_partition}
                 for number, part in by_partition.items():
-                    info = logs[number].append(part)
+                    info = self._append_to(logs[number], topic, number, part)
                     done[number] = joined(done[number], info) if number in done else info
         except BaseException as error:
             note_appended(error, topic, done)
             raise
         return done
+
+    def _append_to(
+        self, log: UnifiedLog, topic: str, partition: int, records: Records
+    ) -> LogAppendInfo:
+        """Append to a log; where it was moved before it took them, to what it is now."""
+        while True:
+            try:
+                return log.append(records)
+            except ClosedError:
+                before, log = log, self.log(topic, partition)
+                if log is before or isinstance(records, IteratorType):  # one that may be used up
+                    raise
 
     def _split(self, records: Any, partitioner: StickyPartitioner) -> Iterator[dict[int, Any]]:
         with self._mutex:

@@ -65,6 +65,7 @@ class OwnedLogDirectory:
         self.checkpoints = OwnedCheckpoints(directory, profile)
         self._profile = profile
         self._opened: set[TopicPartition] = set()
+        self._arrived: set[TopicPartition] = set()
         try:
             self._lock = directory.lock(LOCK, exclusive=True)
         except LogLockedError as error:
@@ -93,8 +94,13 @@ class OwnedLogDirectory:
             raise
 
     def was_clean(self, topic_partition: TopicPartition) -> bool:
-        """Whether the directory's marker spoke of this log, and it has not changed since."""
-        return self._was_clean and topic_partition not in self.checkpoints.changed
+        """Whether this log was closed cleanly here, or before it was moved here, and is as then."""
+        is_known = self._was_clean or topic_partition in self._arrived
+        return is_known and topic_partition not in self.checkpoints.changed
+
+    def note_arrived(self, topic_partition: TopicPartition) -> None:
+        """Note a log that was closed cleanly elsewhere, and all of which is on the disk here."""
+        self._arrived.add(topic_partition)
 
     def note_opened(self, topic_partition: TopicPartition) -> None:
         """Note a log that could be opened."""

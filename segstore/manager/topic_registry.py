@@ -28,9 +28,11 @@ from segstore.log.files.partition_metadata_file import PartitionMetadataFile
 from segstore.log.files.partition_path import is_of_an_empty_log
 from segstore.log.files.topics_file import (
     TOPICS_FILE,
+    Arrival,
     TopicEntry,
+    TopicsFile,
     format_topics,
-    read_topics,
+    read_topics_file,
 )
 from segstore.log.files.tree_removal import remove_trees
 from segstore.types import TopicPartition
@@ -66,7 +68,7 @@ class TopicRegistry:
         self._directory = directory
         self._logs = logs
         self._deleted = deleted
-        self._topics: dict[str, TopicEntry] | None = None  # as the file says
+        self._file: TopicsFile | None = None  # what it says
         self._is_in_doubt = False  # a write was interrupted: the file may be ahead
 
     def entry_of(self, name: str) -> TopicEntry | None:
@@ -106,6 +108,24 @@ class TopicRegistry:
         """Write down which partitions are about to be made, durably."""
         self.put(name, entry)
 
+    def arrivals(self) -> Mapping[TopicPartition, Arrival]:
+        """Return what the file says of partitions that are moved here; raises as `entry_of`."""
+        return self._known_file().arrivals
+
+    def expect(
+        self, topic_partition: TopicPartition, arrival: Arrival, entry: TopicEntry | None
+    ) -> None:
+        """Write down that a partition is moved here, and of which topic it is, durably."""
+        topics = self._known()
+        if entry is not None:
+            topics = {**topics, topic_partition.topic: entry}
+        self._write(topics, {**self.arrivals(), topic_partition: arrival})
+
+    def end_arrival(self, topic_partition: TopicPartition) -> None:
+        """Write down that a move is over, durably."""
+        left = {key: one for key, one in self.arrivals().items() if key != topic_partition}
+        self._write(self._known(), left)
+
     def is_used(self, name: str, entry: TopicEntry) -> bool:
         """Whether a program has put something into new partitions: nothing of them is removed."""
         return any(
@@ -114,10 +134,13 @@ class TopicRegistry:
             if _may_be_of(directory, entry)
         )
 
-    def _known(self) -> dict[str, TopicEntry]:
-        if self._topics is None:
-            self._topics = {**read_topics(self._directory)}
-        return self._topics
+    def _known(self) -> Mapping[str, TopicEntry]:
+        return self._known_file().topics
+
+    def _known_file(self) -> TopicsFile:
+        if self._file is None:
+            self._file = read_topics_file(self._directory)
+        return self._file
 
     # ---- making ----------------------------------------------------------------------------------
 
@@ -236,12 +259,17 @@ class TopicRegistry:
                 with self._open(there) as directory:
                     yield directory
 
-    def _write(self, topics: dict[str, TopicEntry]) -> None:
+    def _write(
+        self,
+        topics: Mapping[str, TopicEntry],
+        arrivals: Mapping[TopicPartition, Arrival] | None = None,
+    ) -> None:
         directory, barrier = self._directory, FileBarrier.TOPICS
-        directory.write_beside(TOPICS_FILE, format_topics(topics), barrier)
+        file = TopicsFile(topics, self.arrivals() if arrivals is None else arrivals)
+        directory.write_beside(TOPICS_FILE, format_topics(*file), barrier)
         self._is_in_doubt = True
         directory.put_in_place(TOPICS_FILE, barrier)
-        self._topics, self._is_in_doubt = topics, False
+        self._file, self._is_in_doubt = file, False
 
 
 def _is_directory(directory: Directory, name: str) -> bool:

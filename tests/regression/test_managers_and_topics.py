@@ -554,7 +554,7 @@ def test_a_removal_that_was_begun_is_finished_and_touches_no_other_topic(tmp_pat
 
     with segstore.open_dir(tmp_path) as manager:
         assert manager.topics() == {"big": [2]}
-    assert parse_topics((tmp_path / "topics.json").read_bytes()) == {}
+    assert parse_topics((tmp_path / "topics.json").read_bytes()).topics == {}
 
 
 def test_topics_of_others_need_no_file(tmp_path):
@@ -606,7 +606,7 @@ def test_the_text_of_the_file():
         b'"config":{}}\n'
         b'],"crc32c":3006690531}\n'
     )
-    assert parse_topics(text) == {"a.b": TopicEntry(ID_OF_THE_NEW_TOPIC, 3, TopicState.LIVE)}
+    assert parse_topics(text).topics == {"a.b": TopicEntry(ID_OF_THE_NEW_TOPIC, 3, TopicState.LIVE)}
     later = text.partition(b"]")[0].replace(b"1", b"2", 1)
     with pytest.raises(UnsupportedFormatError, match="later segstore"):
         parse_topics(later + b'],"crc32c":%d}\n' % crc32c(later))

@@ -139,7 +139,7 @@ def test_examples_are_files_of_these_formats(tmp_path):
     (tmp_path / ".segstore.missing").write_bytes(example(".segstore.missing"))
     with closing(Directory(str(tmp_path))) as directory:
         assert read_ranges(directory) == [(479, 615, 3)]
-    assert [*parse_topics(example("topics.json"))] == ["a.b"]
+    assert [*parse_topics(example("topics.json")).topics] == ["a.b"]
 
 
 @pytest.mark.parametrize("ranges", [[(479, 615, 3)], [(1, 2), (5, 9, -1)]])

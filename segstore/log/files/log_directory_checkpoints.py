@@ -294,6 +294,15 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         finally:
             self._forgotten = frozenset()
 
+    def take_over(self, topic_partition: TopicPartition, other: OwnedCheckpoints) -> None:
+        """Bring the lines of a log that is moved here to stable storage [MGR-90]."""
+        for name in CHECKPOINTS:
+            lines = other._lines(name) or {}
+            if topic_partition in lines:
+                with self._mutex:
+                    self._note(name, topic_partition, lines[topic_partition])
+        self.write()
+
     def gather(self) -> None:
         """From now on let all lines wait for `write`."""
         self._gathers = True

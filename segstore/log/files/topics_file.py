@@ -28,13 +28,20 @@ from segstore.errors import (
 )
 from segstore.log.files.checkpoints import MAX_CHECKPOINT_BYTES
 from segstore.log.files.parsed_file import read_parsed
-from segstore.log.files.partition_directory import MAX_PARTITION, check_topic
+from segstore.log.files.partition_directory import (
+    FUTURE_DIRECTORY_SUFFIX,
+    MAX_PARTITION,
+    check_topic,
+    directory_name,
+    parse_directory_name,
+)
 from segstore.log.files.partition_metadata_file import topic_id_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from segstore._core import Directory
+    from segstore.types import TopicPartition
 
 TOPICS_FILE: Final = "topics.json"
 VERSION: Final = 1
@@ -52,7 +59,9 @@ WAY_OUT: Final = (
     " lost. Those of the directory count until each topic is given its own again"
 )
 
+_COPYING, _COPIED = "copying", "copied"
 _HEAD: Final = b'{"version":'
+_ARRIVING: Final = b'],"arriving":[\n'
 _FIRST_LINE: Final = b'{"version":%d,"topics":[\n'
 _LAST_LINE = re.compile(rb'\],"crc32c":(0|[1-9][0-9]{0,9})\}\n')
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
@@ -116,11 +125,51 @@ class TopicEntry(NamedTuple):
         return self.state is TopicState.LIVE and not self.adding
 
 
-def format_topics(topics: Mapping[str, TopicEntry]) -> bytes:
+class Arrival(NamedTuple):
+    """What the file says of a partition that is moved here from another log directory [DUR-127]."""
+
+    directory: str
+    """The name of the copy while it is made, which ends in ``-future``."""
+    source: str
+    """The path of the log directory that the partition comes from."""
+    is_copied: bool = False
+    """Whether all of the copy is on stable storage: it counts from then on."""
+
+
+class TopicsFile(NamedTuple):
+    """All that the file says."""
+
+    topics: Mapping[str, TopicEntry]
+    arrivals: Mapping[TopicPartition, Arrival]
+
+
+NOTHING_SAID: Final = TopicsFile(MappingProxyType({}), MappingProxyType({}))
+
+
+def format_topics(
+    topics: Mapping[str, TopicEntry],
+    arrivals: Mapping[TopicPartition, Arrival] = NOTHING_SAID.arrivals,
+) -> bytes:
     """Return the file's text: JSON, a line for each topic, and a CRC-32C of all lines before."""
-    lines = [_line(name, entry) for name, entry in topics.items()]
-    text = _FIRST_LINE % VERSION + ",\n".join(lines).encode() + (b"\n" if lines else b"")
+    text = _FIRST_LINE % VERSION + _lines(_line(name, entry) for name, entry in topics.items())
+    if arrivals:
+        text += _ARRIVING + _lines(_arrival_line(key, one) for key, one in arrivals.items())
     return text + b'],"crc32c":%d}\n' % crc32c(text)
+
+
+def _lines(lines: Iterable[str]) -> bytes:
+    text = ",\n".join(lines).encode()
+    return text + b"\n" if text else text
+
+
+def _arrival_line(topic_partition: TopicPartition, arrival: Arrival) -> str:
+    content = {
+        "partition": directory_name(topic_partition),
+        "directory": arrival.directory,
+        "from": arrival.source,
+        "state": _COPIED if arrival.is_copied else _COPYING,
+    }
+    return json.dumps(content, separators=(",", ":"))
 
 
 def _line(name: str, entry: TopicEntry) -> str:
@@ -140,8 +189,8 @@ def _line(name: str, entry: TopicEntry) -> str:
     return json.dumps(topic, separators=(",", ":"))
 
 
-def parse_topics(data: bytes) -> dict[str, TopicEntry]:
-    """Return the topics of a file.
+def parse_topics(data: bytes) -> TopicsFile:
+    """Return what a file says.
 
     Raises
     ------
@@ -169,13 +218,17 @@ def parse_topics(data: bytes) -> dict[str, TopicEntry]:
                 expected=f"0 to {VERSION}",
             )
         topics = {topic["name"]: _entry(topic, version) for topic in content["topics"]}
+        arriving = content.get("arriving", ())
+        arrivals = dict(map(_arrival, arriving))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         if isinstance(error, UnsupportedFormatError):
             raise
         raise _damaged("its checksum is right, and its content is not") from error
     if len(topics) != len(content["topics"]):
         raise _damaged("it names a topic twice")
-    return topics
+    if len(arrivals) != len(arriving):
+        raise _damaged("it names a partition twice")
+    return TopicsFile(topics, arrivals)
 
 
 def _entry(topic: dict[str, Any], version: int) -> TopicEntry:
@@ -202,6 +255,25 @@ def _entry(topic: dict[str, Any], version: int) -> TopicEntry:
         parsed_id, partitions, state, MappingProxyType(config), adding, change=change
     )
     return entry._replace(here=_here(topic["here"], entry)) if "here" in topic else entry
+
+
+def _arrival(content: dict[str, Any]) -> tuple[TopicPartition, Arrival]:
+    partition, directory, state = content["partition"], content["directory"], content["state"]
+    if content.keys() != {"partition", "directory", "from", "state"}:
+        raise ValueError(content)
+    if not all(isinstance(text, str) for text in content.values()):
+        raise ValueError(content)
+    if state not in {_COPYING, _COPIED}:
+        raise ValueError(content)
+    try:
+        topic_partition = parse_directory_name(partition)
+        is_future = directory.endswith(FUTURE_DIRECTORY_SUFFIX)
+        is_its_copy = is_future and parse_directory_name(directory) == topic_partition
+    except (NotALogError, InvalidTopicError) as error:
+        raise ValueError(content) from error
+    if not is_its_copy or directory_name(topic_partition) != partition:
+        raise ValueError(content)
+    return topic_partition, Arrival(directory, content["from"], state == _COPIED)
 
 
 def _here(numbers: list[Any], entry: TopicEntry) -> tuple[int, ...]:
@@ -232,8 +304,19 @@ def _damaged(
     )
 
 
-def read_topics(directory: Directory) -> dict[str, TopicEntry]:
-    """Return what the file of a log directory says; nothing without one. Never change the result.
+def read_topics(directory: Directory) -> Mapping[str, TopicEntry]:
+    """Return what the file of a log directory says of topics; nothing without one.
+
+    Raises
+    ------
+    CorruptCheckpointError, UnsupportedFormatError
+        See `parse_topics`.
+    """
+    return read_topics_file(directory).topics
+
+
+def read_topics_file(directory: Directory) -> TopicsFile:
+    """Return all that the file of a log directory says; nothing without one. Never change it.
 
     Raises
     ------
@@ -241,7 +324,8 @@ def read_topics(directory: Directory) -> dict[str, TopicEntry]:
         See `parse_topics`.
     """
     try:
-        return read_parsed(directory, TOPICS_FILE, parse_topics, MAX_CHECKPOINT_BYTES) or {}
+        found = read_parsed(directory, TOPICS_FILE, parse_topics, MAX_CHECKPOINT_BYTES)
     except (CorruptCheckpointError, UnsupportedFormatError) as error:
         error.file = f"{directory.path}/{TOPICS_FILE}"
         raise
+    return NOTHING_SAID if found is None else found

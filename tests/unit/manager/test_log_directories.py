@@ -55,7 +55,7 @@ def names(path: Path) -> list[str]:
 
 
 def entries(path: Path) -> dict[str, TopicEntry]:
-    return parse_topics((path / "topics.json").read_bytes())
+    return {**parse_topics((path / "topics.json").read_bytes()).topics}
 
 
 def write_entries(path: Path, **topics: TopicEntry) -> None:

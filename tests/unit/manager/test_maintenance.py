@@ -263,7 +263,7 @@ def test_a_setting_that_this_version_refuses_keeps_one_topic(tmp_path: Path, beg
         logs.create_topic("b", config={"retention.ms": 1})
         for topic in ("a", "b"):
             write(logs.log(topic, 0), 4, begin - DAY)
-    topics = parse_topics((tmp_path / TOPICS_FILE).read_bytes())
+    topics = {**parse_topics((tmp_path / TOPICS_FILE).read_bytes()).topics}
     of_later_version = {"retention.ms": "1", "compression.zstd.level": "99"}
     topics["a"] = topics["a"]._replace(config=of_later_version)
     (tmp_path / TOPICS_FILE).write_bytes(format_topics(topics))

@@ -1,0 +1,342 @@
+"""A partition moves to another log directory while it is written [MGR-79, MGR-90, DUR-127]."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+import segstore
+from segstore import LogManager
+from segstore.errors import (
+    ClosedError,
+    IllegalArgumentError,
+    IllegalStateError,
+    NotALogError,
+    UnknownTopicOrPartitionError,
+    WriteError,
+)
+from segstore.log.files.partition_directory import future_directory_name
+from segstore.log.files.topics_file import TOPICS_FILE, Arrival, format_topics, parse_topics
+from segstore.manager import partition_moves
+from segstore.types import TopicPartition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ORDERS = TopicPartition("orders", 0)
+RECORDS = 100
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[Path]:
+    return [tmp_path / "a", tmp_path / "b"]
+
+
+def open_small(paths: list[Path], **settings: object) -> LogManager:
+    return segstore.open_dir(paths, internal_segment_bytes=2000, **settings)
+
+
+def fill(logs: LogManager, count: int = RECORDS) -> None:
+    log = logs.log(*ORDERS)
+    for number in range(log.log_end_offset, log.log_end_offset + count):
+        log.append([(1000 + number, b"%d" % number, b"x" * 50)])
+
+
+@pytest.fixture
+def logs(paths: list[Path]) -> LogManager:
+    with open_small(paths) as logs:
+        logs.create_topic("orders", config={"retention.ms": -1}, directories={0: paths[0]})
+        fill(logs)
+        yield logs
+
+
+def keys(logs: LogManager) -> list[bytes | None]:
+    return [record.key for record in logs.log(*ORDERS)]
+
+
+def numbers(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {
+        path.name: path.read_bytes()
+        for path in directory.iterdir()
+        if path.name not in {".lock", ".kafka_cleanshutdown", ".segstore-clean"}
+    }
+
+
+def partition_directories(paths: list[Path]) -> list[str]:
+    return sorted(f"{p.parent.name}/{p.name}" for one in paths for p in one.glob("orders-0*"))
+
+
+def test_all_of_it_is_in_the_other_directory(logs: LogManager, paths: list[Path]):
+    """[DUR-127, MGR-90] Files byte for byte, log start, settings, producers, the topic's id."""
+    log = logs.log(*ORDERS)
+    log.delete_records(30)
+    topic_id = log.topic_id
+    assert logs.move_partition("orders", 0, paths[1]) == str(paths[1] / "orders-0")
+    moved = logs.log(*ORDERS)
+    assert moved is not log
+    assert moved.path == str(paths[1] / "orders-0")
+    assert keys(logs) == numbers(RECORDS)[30:]
+    assert (moved.log_start_offset, moved.log_end_offset) == (30, 100)
+    assert moved.topic_id == topic_id
+    assert logs.describe_topic("orders").topic_id == topic_id
+    assert moved.config.retention_ms is None
+    assert not (paths[0] / "orders-0").exists()
+    fill(logs, 5)
+    logs.close()
+    assert partition_directories(paths) == ["b/orders-0"]
+    with segstore.open_dir(paths[1], read_only=True) as alone:
+        assert keys(alone) == numbers(105)[30:]
+        assert alone.log(*ORDERS).verify().ok
+
+
+def test_files_are_copied_byte_for_byte(logs: LogManager, paths: list[Path]):
+    logs.move_partition("orders", 0, paths[1])
+    (old,) = paths[0].glob("orders-0.*-delete")
+    assert contents(paths[1] / "orders-0") == contents(old)
+
+
+def test_appends_and_reads_go_on(logs: LogManager, paths: list[Path]):
+    """[DUR-127] Whoever appends through the manager sees no error, and loses no record."""
+    is_over = threading.Event()
+    appended: list[int] = []
+
+    def append() -> None:
+        while not is_over.is_set():
+            info = logs.append("orders", [(None, b"%d" % (RECORDS + len(appended)), b"v")])
+            appended.extend(one.base_offset for one in info.values())
+
+    thread = threading.Thread(target=append)
+    thread.start()
+    try:
+        for number in range(6):
+            logs.move_partition("orders", 0, paths[(number + 1) % 2])
+    finally:
+        is_over.set()
+        thread.join()
+    assert appended == [*range(RECORDS, RECORDS + len(appended))]
+    assert keys(logs) == numbers(RECORDS + len(appended))
+
+
+@pytest.mark.parametrize("recovery", ["safe", "kafka"])
+def test_the_high_watermark_goes_with_it(paths: list[Path], recovery: str):
+    """[MGR-90]"""
+    with open_small(paths, recovery=recovery, replicated=True) as logs:
+        logs.create_topic("orders", directories={0: paths[0]})
+        fill(logs)
+        logs.log(*ORDERS).update_high_watermark(70)
+        logs.move_partition("orders", 0, paths[1])
+        assert logs.log(*ORDERS).high_watermark == 70
+
+
+def test_a_handle_is_closed_by_it(logs: LogManager, paths: list[Path]):
+    log = logs.log(*ORDERS)
+    logs.move_partition("orders", 0, paths[1])
+    with pytest.raises(ClosedError):
+        log.append([(None, b"v")])
+
+
+def test_what_cannot_be_moved(logs: LogManager, paths: list[Path], tmp_path: Path):
+    """[MGR-79]"""
+    with pytest.raises(IllegalStateError, match="lies in this log directory"):
+        logs.move_partition("orders", 0, paths[0])
+    with pytest.raises(UnknownTopicOrPartitionError):
+        logs.move_partition("orders", 1, paths[1])
+    with pytest.raises(IllegalArgumentError, match="opened without"):
+        logs.move_partition("orders", 0, tmp_path / "c")
+    (paths[0] / "orders-0" / "mine").mkdir()
+    with pytest.raises(NotALogError, match="would be lost"):
+        logs.move_partition("orders", 0, paths[1])
+    assert partition_directories(paths) == ["a/orders-0"]
+    assert keys(logs) == numbers(RECORDS)
+
+
+def test_state_elsewhere(paths: list[Path], tmp_path: Path):
+    with open_small(paths, recovery="kafka", state_dir=tmp_path / "state") as logs:
+        logs.create_topic("orders")
+        with pytest.raises(IllegalArgumentError, match="state lies elsewhere"):
+            logs.move_partition("orders", 0, paths[1])
+
+
+def test_a_truncation_meanwhile(logs: LogManager, paths: list[Path], monkeypatch):
+    """What was copied before may be other records by then."""
+    log = logs.log(*ORDERS)
+    real = partition_moves._Move.copy_beside_appends
+    monkeypatch.setattr(partition_moves, "_ENOUGH_BYTES", 1)
+
+    def copy(move: partition_moves._Move) -> None:
+        real(move)
+        log.truncate_to(50)
+        for number in range(50, 90):
+            log.append([(None, b"%d" % number, b"y" * 51)])
+
+    monkeypatch.setattr(partition_moves._Move, "copy_beside_appends", copy)
+    logs.move_partition("orders", 0, paths[1])
+    assert keys(logs) == numbers(90)
+    assert logs.log(*ORDERS).verify().ok
+
+
+def test_segments_that_go_meanwhile(logs: LogManager, paths: list[Path], monkeypatch):
+    """Records that retention, or a user, deletes are not in the copy."""
+    monkeypatch.setattr(partition_moves, "_ENOUGH_BYTES", 1)
+    seen: list[tuple[int, int]] = []
+
+    def progress(done: int, total: int) -> None:
+        if not seen:
+            logs.log(*ORDERS).delete_records(60)
+        seen.append((done, total))
+
+    logs.move_partition("orders", 0, paths[1], progress=progress)
+    assert keys(logs) == numbers(RECORDS)[60:]
+    assert all(done <= total for done, total in seen)
+    first = min(int(path.stem) for path in (paths[1] / "orders-0").glob("*.log"))
+    assert first > 20
+
+
+def test_a_deletion_meanwhile(logs: LogManager, paths: list[Path], monkeypatch):
+    """Nothing comes back."""
+    monkeypatch.setattr(
+        partition_moves._Move, "copy_beside_appends", lambda _: logs.delete_topic("orders")
+    )
+    with pytest.raises(IllegalStateError, match="closed or deleted"):
+        logs.move_partition("orders", 0, paths[1])
+    assert logs.topics() == {}
+    logs.close()
+    assert partition_directories(paths) == []
+
+
+def test_two_moves_at_once(logs: LogManager, paths: list[Path], monkeypatch):
+    errors: list[Exception] = []
+
+    def again(_: object) -> None:
+        with pytest.raises(IllegalStateError, match="being moved") as raised:
+            logs.move_partition("orders", 0, paths[1])
+        errors.append(raised.value)
+
+    monkeypatch.setattr(partition_moves._Move, "copy_beside_appends", again)
+    logs.move_partition("orders", 0, paths[1])
+    assert errors
+    assert keys(logs) == numbers(RECORDS)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), WriteError("no"), OSError("no")])
+def test_what_fails_changes_nothing(logs: LogManager, paths: list[Path], monkeypatch, error):
+    """[DUR-127] The copy is removed at once, and the partition goes on."""
+
+    def fail(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(partition_moves._Move, "copy_beside_appends", fail)
+    with pytest.raises(type(error)):
+        logs.move_partition("orders", 0, paths[1])
+    assert partition_directories(paths) == ["a/orders-0"]
+    fill(logs, 3)
+    assert keys(logs) == numbers(RECORDS + 3)
+
+
+def test_settings_go_with_it(paths: list[Path]):
+    """[DUR-128] A directory that has no partition of the topic yet knows what it was given."""
+    with open_small(paths) as logs:
+        logs.create_topic("orders", config={"retention.ms": 5000}, directories={0: paths[0]})
+        logs.move_partition("orders", 0, paths[1])
+    with segstore.open_dir(paths[1]) as alone:
+        assert alone.log(*ORDERS).config.retention_ms == 5000
+
+
+# ---- what a crash has left -----------------------------------------------------------------------
+
+
+def leave(paths: list[Path], *, is_copied: bool, name: str, was_deleted: bool = False) -> None:
+    """Make what a process leaves that was killed in the midst of a move."""
+    with open_small(paths) as logs:
+        logs.create_topic("orders", directories={0: paths[0]})
+        fill(logs)
+    shutil.copytree(paths[0] / "orders-0", paths[1] / name)
+    content = parse_topics((paths[0] / TOPICS_FILE).read_bytes()).topics
+    future = name if name.endswith("-future") else future_directory_name(ORDERS)
+    arrival = Arrival(future, str(paths[0]), is_copied)
+    (paths[1] / TOPICS_FILE).write_bytes(format_topics(content, {ORDERS: arrival}))
+    if was_deleted:
+        (paths[0] / "orders-0").rename(paths[0] / f"orders-0.{'0' * 32}-delete")
+
+
+def future() -> str:
+    return future_directory_name(ORDERS)
+
+
+@pytest.mark.parametrize(
+    ("done", "home"),
+    [
+        ({"copying"}, "a"),
+        ({"copied"}, "b"),
+        ({"copied", "deleted"}, "b"),
+        ({"copied", "named"}, "b"),
+        ({"copied", "named", "deleted"}, "b"),
+    ],
+)
+def test_the_next_open_ends_it(paths: list[Path], done: set[str], home: str):
+    """[DUR-127] One live directory is left, with all records, whatever was done of the move."""
+    name = "orders-0" if "named" in done else future()
+    leave(paths, is_copied="copied" in done, name=name, was_deleted="deleted" in done)
+    with open_small(paths) as logs:
+        assert keys(logs) == numbers(RECORDS)
+        assert logs.log(*ORDERS).path == f"{paths[0].parent}/{home}/orders-0"
+        assert logs.unopened_directories() == []
+        fill(logs, 3)
+    assert [one for one in partition_directories(paths) if "-delete" not in one] == [
+        f"{home}/orders-0"
+    ]
+    assert parse_topics((paths[1] / TOPICS_FILE).read_bytes()).arrivals == {}
+    with open_small(paths) as logs:
+        assert keys(logs) == numbers(RECORDS + 3)
+
+
+def test_a_reader_knows_which_one_counts(paths: list[Path]):
+    """[DUR-127] Before the next open for writing, too."""
+    leave(paths, is_copied=True, name="orders-0")
+    with open_small(paths, read_only=True) as logs:
+        assert logs.log(*ORDERS).path == str(paths[1] / "orders-0")
+        assert logs.partitions() == [ORDERS]
+
+
+def test_the_only_copy_is_kept(paths: list[Path], caplog):
+    """[DUR-6] What is left of a partition that is gone is not removed."""
+    name = future()
+    leave(paths, is_copied=False, name=name)
+    shutil.rmtree(paths[0] / "orders-0")
+    with open_small(paths) as logs:
+        assert logs.unopened_directories() == [str(paths[1] / name)]
+    assert "its copy is not whole" in caplog.text
+    assert (paths[1] / name).exists()
+
+
+def test_one_directory_alone(paths: list[Path]):
+    """[DUR-127] What has the partition's name counts; the rest waits for both directories."""
+    name = future()
+    leave(paths, is_copied=True, name=name)
+    with open_small(paths[1:]) as logs:
+        assert logs.topics() == {}
+        assert logs.unopened_directories() == [str(paths[1] / name)]
+    with open_small(paths[:1]) as logs:
+        fill(logs, 7)
+    with open_small(paths) as logs:  # records of the one that was used
+        assert keys(logs) == numbers(RECORDS + 7)
+        assert logs.log(*ORDERS).path == str(paths[0] / "orders-0")
+        assert logs.unopened_directories() == []
+
+
+def test_both_were_used(paths: list[Path], caplog):
+    """[MGR-22] Nothing is removed, and nobody guesses."""
+    leave(paths, is_copied=True, name="orders-0")
+    with open_small(paths[:1]) as logs:
+        fill(logs, 7)
+    with open_small(paths) as logs, pytest.raises(IllegalStateError, match="several log dir"):
+        logs.log(*ORDERS)
+    assert "both copies" in caplog.text
+    assert partition_directories(paths) == ["a/orders-0", "b/orders-0"]
