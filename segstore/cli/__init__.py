@@ -49,6 +49,7 @@ COMMANDS = {
     "verify": "check every batch, index and checkpoint",
     "scrub": "check the sealed segments from the disk itself, slowly",
     "recover": "repair what a crash left, report what was done",
+    "move": "move partitions to another log directory",
     "maintain": "delete what retention does not keep, write checkpoints, until Ctrl-C",
     "abort-transaction": "end an open transaction that hangs",
     "salvage": "copy what is left of a damaged log into a new one",

@@ -20,10 +20,11 @@ from segstore._core import Directory, crc32c
 from segstore.log.files.checkpoints import SYNC_FAILED_MARK, LogState
 from segstore.log.files.log_directory_checkpoints import MERGE_LOCK
 from segstore.log.files.missing_records_file import MAX_RANGES, note_ranges, read_ranges
+from segstore.log.files.partition_directory import future_directory_name
 from segstore.log.files.partition_path import OWN_FILES
-from segstore.log.files.topics_file import TOPICS_FILE, parse_topics
+from segstore.log.files.topics_file import TOPICS_FILE, Arrival, format_topics, parse_topics
 from segstore.log.recovery.restart_marker import RestartMarkerContent
-from segstore.types import EpochEntry
+from segstore.types import EpochEntry, TopicPartition
 from tests.tidy.project_files import ROOT
 
 if TYPE_CHECKING:
@@ -205,6 +206,14 @@ def test_the_marker_of_a_log_directory_is_as_documented(tmp_path):
 
 def test_topics_json_is_as_documented(log_directory):
     """Line by line, and the checksum of all lines but the last."""
+    data = (log_directory / TOPICS_FILE).read_bytes()
+    check_topics(data)
+    key = TopicPartition("a.b", 5)
+    arrivals = {key: Arrival(future_directory_name(key), "/disk1", is_copied=True)}
+    check_topics(format_topics(parse_topics(data).topics, arrivals))
+
+
+def check_topics(content: bytes) -> None:
     fields = {code(word): code(pattern) for word, _, pattern in table("topics.json", "field")}
     fields["CRC"] = TYPES["CRC"]
 
@@ -212,9 +221,11 @@ def test_topics_json_is_as_documented(log_directory):
         escaped = re.escape(template)
         return re.sub("|".join(fields), lambda word: f"(?:{fields[word.group()]})", escaped)
 
-    first, topic, last = (pattern(code(row[1])) for row in table("topics.json", "line"))
-    data = (log_directory / TOPICS_FILE).read_text()
-    assert re.fullmatch(f"{first}\n(?:{topic},\n)*(?:{topic}\n)?{last}\n", data)
+    rows = table("topics.json", "line")
+    first, topic, begin, moved, last = (pattern(code(row[1])) for row in rows)
+    data = content.decode()
+    moves = f"{begin}\n(?:{moved},\n)*{moved}\n"
+    assert re.fullmatch(f"{first}\n(?:{topic},\n)*(?:{topic}\n)?(?:{moves})?{last}\n", data)
     lines = data.splitlines(keepends=True)
     assert re.search(r"\d+(?=}$)", lines[-1]).group() == str(crc32c("".join(lines[:-1]).encode()))
 

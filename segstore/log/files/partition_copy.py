@@ -21,8 +21,8 @@ from segstore.log.files.partition_directory import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from segstore._core import Directory, FileInfo
-    from segstore.log.local.segment import Segment
+    from segstore._core import Directory, FileInfo, LogSegment
+
 
 _PIECE_BYTES: Final = 4 * 1024 * 1024
 _LEFT_OUT: Final = (LOCK, CLEAN_SHUTDOWN_MARKER)
@@ -61,11 +61,11 @@ class PartitionCopy:
         """Copy everything again: the log was cut, and may have other records there."""
         self._copied = {}
 
-    def missing_bytes(self, segments: Iterable[Segment]) -> int:
+    def missing_bytes(self, segments: Iterable[LogSegment]) -> int:
         """Return how much of these segments is not copied yet."""
         return sum(segment.size_bytes - self._size(_name(segment)) for segment in segments)
 
-    def copy_segments(self, segments: Iterable[Segment]) -> None:
+    def copy_segments(self, segments: Iterable[LogSegment]) -> None:
         """Copy the batches of a log that others may append to; nothing else.
 
         Raises
@@ -78,12 +78,12 @@ class PartitionCopy:
             if self._size(name) < size:
                 self._extend(name, _Copied(self._source.info(name).inode, size))
 
-    def complete(self, segments: Iterable[Segment]) -> None:
+    def complete(self, segments: Iterable[LogSegment]) -> None:
         """Copy what is left of a log that was closed, and remove what it has no more.
 
         Parameters
         ----------
-        segments : iterable of Segment
+        segments : iterable of LogSegment
             Those that the log had.
 
         Raises
@@ -157,7 +157,7 @@ class PartitionCopy:
         self._copied[name] = to
 
 
-def _name(segment: Segment) -> str:
+def _name(segment: LogSegment) -> str:
     return file_name(segment.base_offset, LOG_FILE_SUFFIX)
 
 
