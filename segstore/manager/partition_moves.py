@@ -35,6 +35,7 @@ from segstore.log.files.partition_directory import directory_name, future_direct
 from segstore.log.files.topics_file import UNREADABLE_TOPICS, Arrival
 from segstore.log.files.tree_removal import remove_trees
 from segstore.log.log_dir_failure_channel import IO_ERRORS
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class PartitionMoves:
         self._topics = topics
         self._options = options
         self._mutex = mutex
+        self._log_environment = LogEnvironment(environment=directories[0].directory.environment)
         self._under_way: set[TopicPartition] = set()
 
     # ---- a move ----------------------------------------------------------------------------------
@@ -195,8 +197,7 @@ class PartitionMoves:
                 )
             if is_whole:
                 with target.guard():
-                    target.directory.rename(arrival.directory, name)
-                    target.directory.sync(Barrier.RENAMED_DIRECTORY)
+                    _name_copy(target, arrival.directory, name)
                 _hand_over(topic_partition, source, target)
                 return
             with target.guard():
@@ -210,7 +211,7 @@ class PartitionMoves:
 
     def _state_of(self, path: str) -> tuple[uuid.UUID | None, int]:
         to_read = self._options._replace(read_only=True, remote_offset_reader=None)
-        with closing(open_partition(path, to_read)) as log:
+        with closing(open_partition(path, to_read, self._log_environment)) as log:
             return log.topic_id, log.log_end_offset
 
 
@@ -282,7 +283,7 @@ class _Move:
             _owned(target).checkpoints.take_over(self.topic_partition, _owned(source).checkpoints)
             arrival = self._arrival._replace(is_copied=True)
             target.registry.expect(self.topic_partition, arrival, None)
-            target.directory.rename(arrival.directory, self._name)
+            _name_copy(target, arrival.directory, self._name)
         _owned(target).note_arrived(self.topic_partition)
         _hand_over(self.topic_partition, source, target)
 
@@ -321,6 +322,12 @@ class _Move:
         except IO_ERRORS:
             with self._target.guard():
                 raise
+
+
+def _name_copy(target: LogDirectory, copy: str, name: str) -> None:
+    """Give a copy the partition's name, before anything says that the move is over."""
+    target.directory.rename(copy, name)
+    target.directory.sync(Barrier.RENAMED_DIRECTORY)
 
 
 def _hand_over(topic_partition: TopicPartition, source: LogDirectory, target: LogDirectory) -> None:

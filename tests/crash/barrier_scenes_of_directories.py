@@ -6,6 +6,7 @@ import os
 import uuid
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
+from unittest import mock
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from segstore.log.files.checksum_sidecar import ChecksumSidecar, sidecar_name
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_salvage import salvage_and_open
 from segstore.log.open_options import open_options
+from segstore.manager import partition_moves
 from segstore.manager.log_manager import LogManager
 from segstore.spark.commit_log import COMMITTING, CommitLog, CommitRecord
 from segstore.spark.sink_options import SinkOptions
@@ -23,8 +25,14 @@ from segstore.spark.staged_file import StagedFile
 from segstore.types import TopicPartition
 from tests.crash.barrier_scene import LAZY, Scene, files_left, new_disk, open_log, operations
 from tests.crash.crash_check import Crash, check_crash
-from tests.crash.crash_script import PATH, ManualScheduler, make_log_directory, run_script
-from tests.crash.failing_scenarios_of_managers import LOGS, living_on
+from tests.crash.crash_script import (
+    PATH,
+    START_MS,
+    ManualScheduler,
+    make_log_directory,
+    run_script,
+)
+from tests.crash.failing_scenarios_of_managers import LOGS, OTHER_LOGS, TWO, living_on
 from tests.kits.directory_kit import disk_with, name_of, records, recovery_point
 from tests.kits.log_kit import at
 
@@ -336,9 +344,48 @@ def deleted_topic() -> Scene:
     return Scene(disk, check)
 
 
+def moved_partition() -> Scene:
+    """A partition is live in one of two directories, with all records, and its log start [DUR-127].
+
+    Most of it is copied beside appends. The crash points begin with the call.
+    """
+    disk = new_disk()
+    with living_on(disk), mock.patch.object(partition_moves, "_ENOUGH_BYTES", 1):
+        manager = LogManager(TWO, durability="sync", segment_ms=None, internal_segment_bytes=300)
+        manager.create_topic("topic", directories={0: LOGS})
+        log = manager.log("topic", 0)
+        for number in range(6):
+            log.append([(START_MS, None, b"%d" % number * 50)])
+        log.delete_records(2)
+        begun = disk.effects
+        manager.move_partition("topic", 0, OTHER_LOGS)
+        moved = disk.effects
+        manager.append("topic", [(START_MS, None, b"6" * 50)])
+        appended = disk.effects
+    abandon(manager)
+
+    def check(crash: Crash) -> None:
+        if crash.effects < begun:
+            return
+        image = crash.image(disk)
+        with living_on(image):
+            found = LogManager(TWO, segment_ms=None)
+            there = [one.path for one in found._directories if one.listed().partitions]
+            log = found.log("topic", 0)
+            offsets = [record.offset for record in log.scan()]
+            moves = [path for path in found.unopened_directories() if path.endswith("-future")]
+            abandon(found)
+        assert there == [OTHER_LOGS] or (there == [LOGS] and crash.effects < moved)
+        assert offsets == [2, 3, 4, 5, 6] or (offsets == [2, 3, 4, 5] and crash.effects < appended)
+        assert not moves
+
+    return Scene(disk, check)
+
+
 def abandon(manager: LogManager) -> None:
-    for log in manager._directories[0].logs.by_name.values():
-        log.close_quietly()
+    for directory in manager._directories:
+        for log in directory.logs.by_name.values():
+            log.close_quietly()
     manager._release()
 
 
@@ -394,6 +441,8 @@ DIRECTORY_SCENES: dict[str, Callable[[], Scene]] = {
     "RENAMED_DIRECTORY": new_name,
     "DOOMED_DIRECTORY": deleted_log,
     "REMOVED_DIRECTORY": deleted_log,
+    "MOVED_RECORDS": moved_partition,
+    "MOVED_NAMES": moved_partition,
     "SALVAGED_RECORDS": salvage,
     "STAGED_RECORDS": committed_write,
     "STAGED_NAMES": committed_write,

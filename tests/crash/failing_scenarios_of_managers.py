@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from segstore._core import SimulatedDisk
 
 LOGS: Final = "/data/logs"
+OTHER_LOGS: Final = "/data/other"
+TWO: Final = (LOGS, OTHER_LOGS)
 ELSEWHERE: Final = {
     "recovery": "kafka",
     "state_dir": "/data/state",

@@ -25,6 +25,7 @@ from tests.crash.failing_scenarios_of_damage import changed
 from tests.crash.failing_scenarios_of_managers import (
     ELSEWHERE,
     LOGS,
+    TWO,
     Managed,
     found_in,
     going_on,
@@ -200,9 +201,6 @@ def deleting_where_it_was(state: TopicState, adding: int = 0) -> Trial:
 
 
 # ---- several log directories ---------------------------------------------------------------------
-
-OTHER_LOGS = "/data/other"
-TWO = [LOGS, OTHER_LOGS]
 
 
 def check_whole(managed: Managed) -> str:

@@ -11,7 +11,7 @@ import pytest
 from segstore._core import BARRIERS, Barrier, DataFile, Directory, FileBarrier, SimulatedDisk
 from segstore.errors import ArgumentTypeError
 from tests.crash.barrier_scenes import SCENES
-from tests.crash.barrier_scenes_of_directories import deleted_topic
+from tests.crash.barrier_scenes_of_directories import deleted_topic, moved_partition
 from tests.crash.crash_check import Crash
 
 NAMES = [text.name for text in BARRIERS]
@@ -58,6 +58,19 @@ def test_the_deletion_of_a_topic_needs_its_barrier():
         scene.check(Crash(effects, "lost"))
         scene.check(Crash(effects, "killed"))
     assert scene.is_missed("DOOMED_DIRECTORY")
+
+
+def test_a_move_leaves_one_live_directory():
+    """[DUR-110, DUR-127] With all records, at any crash point, unless a barrier is taken out."""
+    scene = moved_partition()
+    for effects in range(scene.disk.effects + 1):
+        for seed in range(5):
+            scene.check(Crash(effects, "seed", seed))
+        scene.check(Crash(effects, "lost"))
+        scene.check(Crash(effects, "kept"))
+        scene.check(Crash(effects, "killed"))
+    for barrier in ("RENAMED_DIRECTORY", "DOOMED_DIRECTORY", "TOPICS_NAME"):
+        assert scene.is_missed(barrier)
 
 
 def test_no_sync_goes_without_a_name():
