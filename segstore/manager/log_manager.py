@@ -668,7 +668,7 @@ class LogManager:
         if not homes:
             raise self._unknown(f"no partition {topic_partition} here", "no such directory")
         if len(homes) > 1:
-            arrived = [one for one in homes if not one.error and one.has_arrived(topic_partition)]
+            arrived = [one for one in homes if one.has_arrived(topic_partition)]
             homes = arrived if len(arrived) == 1 else homes
         if len(homes) > 1:
             raise IllegalStateError(

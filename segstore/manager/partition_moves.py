@@ -4,16 +4,16 @@ A copy is made in the other directory, under a name that ends in ``-future`` as 
 has caught up, the log is closed and the rest is copied. ``topics.json`` of the other directory says
 what a crash has left:
 
-============  =====================  ======================================================
-it says       the copy's directory   the next open for writing
-============  =====================  ======================================================
-``copying``   ``-future``            removes the copy
-``copied``    ``-future``            gives it the partition's name, deletes the old directory
-``copied``    the partition's        deletes the old directory
-============  =====================  ======================================================
+================  =====================  ======================================================
+it says           the copy's directory   the next open for writing
+================  =====================  ======================================================
+no end            ``-future``            removes the copy
+where it ended    ``-future``            gives it the partition's name, deletes the old directory
+where it ended    the partition's        deletes the old directory
+================  =====================  ======================================================
 
-A log that was opened alone meanwhile, and ends elsewhere, keeps its records: a copy without a name
-is removed then, and of two partitions none is.
+The old directory is deleted only where its log ends as the file says. One that was used since keeps
+its records: a copy without a name is removed then, and of two partitions none is.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from segstore.errors import (
     ReadIOError,
     SegstoreError,
 )
-from segstore.log.files.partition_copy import PartitionCopy
+from segstore.log.files.checkpoints import read_topic_id
 from segstore.log.files.partition_directory import directory_name, future_directory_name
 from segstore.log.files.topics_file import UNREADABLE_TOPICS, Arrival
 from segstore.log.files.tree_removal import remove_trees
 from segstore.log.log_dir_failure_channel import IO_ERRORS
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
+from segstore.manager.partition_copy import PartitionCopy
 
 if TYPE_CHECKING:
-    import uuid
     from collections.abc import Callable, Iterator, Sequence
 
     from segstore._core import AppendLock
@@ -176,19 +176,19 @@ class PartitionMoves:
         name = directory_name(topic_partition)
         old = f"{source.path}/{name}" if source.holds(topic_partition) else None
         if arrival.is_copied and target.directory.exists(name):
-            if old is None or self._are_same(old, f"{target.path}/{name}"):
+            if old is None or self._is_as_copied(old, f"{target.path}/{name}", arrival):
                 _hand_over(topic_partition, source, target)
                 return
             _log.warning(
-                "both copies of %s were used, in %s and in %s: none of them is taken for the right"
-                " one",
+                "%s was moved from %s to %s, and its old directory was used since: none of the two"
+                " is taken for the right one",
                 topic_partition,
                 source.path,
                 target.path,
             )
         elif target.directory.exists(arrival.directory):
             copy = f"{target.path}/{arrival.directory}"
-            is_whole = arrival.is_copied and (old is None or self._are_same(old, copy))
+            is_whole = arrival.is_copied and (old is None or self._is_as_copied(old, copy, arrival))
             if old is None and not is_whole:
                 raise LogNotFoundError(
                     "the partition that was moved is gone, and its copy is not whole",
@@ -205,14 +205,14 @@ class PartitionMoves:
         with target.guard():
             target.registry.end_arrival(topic_partition)
 
-    def _are_same(self, one: str, other: str) -> bool:
-        """Whether two directories hold the same log, with the same end."""
-        return self._state_of(one) == self._state_of(other)
-
-    def _state_of(self, path: str) -> tuple[uuid.UUID | None, int]:
+    def _is_as_copied(self, old: str, copy: str, arrival: Arrival) -> bool:
+        """Whether the old directory has the log that was copied, and no more than that."""
+        environment = self._log_environment.environment
+        with closing(Directory(copy, environment)) as directory:
+            topic_id = read_topic_id(directory)
         to_read = self._options._replace(read_only=True, remote_offset_reader=None)
-        with closing(open_partition(path, to_read, self._log_environment)) as log:
-            return log.topic_id, log.log_end_offset
+        with closing(open_partition(old, to_read, self._log_environment)) as log:
+            return (log.topic_id, log.log_end_offset) == (topic_id, arrival.end)
 
 
 class _Move:
@@ -281,22 +281,28 @@ class _Move:
         with self._writing():
             self._copy.complete(segments)
             _owned(target).checkpoints.take_over(self.topic_partition, _owned(source).checkpoints)
-            arrival = self._arrival._replace(is_copied=True)
+            arrival = self._arrival._replace(end=log.log_end_offset)
             target.registry.expect(self.topic_partition, arrival, None)
             _name_copy(target, arrival.directory, self._name)
         _owned(target).note_arrived(self.topic_partition)
         _hand_over(self.topic_partition, source, target)
 
     def undo(self) -> None:
-        """Remove the copy; where it has the partition's name, end the move."""
+        """Remove the copy; where it has the partition's name, end the move.
+
+        Whether it has it is in doubt when the disk has failed: the next open decides.
+        """
         if not self._has_begun:
             return
         registry, there = self._target.registry, self._target.directory
         if there.exists(self._name):
+            self._target.check_writable()
+            with self._target.guard():
+                there.sync(Barrier.RENAMED_DIRECTORY)
             _hand_over(self.topic_partition, self._source, self._target)
             return
         with self._target.guard():
-            registry.expect(self.topic_partition, self._arrival, None)  # it does not count any more
+            registry.withdraw_arrival(self.topic_partition, self._arrival)
             if there.exists(self._arrival.directory):
                 remove_trees(there, [self._arrival.directory])
             registry.end_arrival(self.topic_partition)

@@ -121,10 +121,16 @@ class TopicRegistry:
             topics = {**topics, topic_partition.topic: entry}
         self._write(topics, {**self.arrivals(), topic_partition: arrival})
 
+    def withdraw_arrival(self, topic_partition: TopicPartition, arrival: Arrival) -> None:
+        """Say again that a copy does not count, where the file may say that it does."""
+        if self._is_in_doubt or self.arrivals().get(topic_partition, arrival) != arrival:
+            self.expect(topic_partition, arrival, None)
+
     def end_arrival(self, topic_partition: TopicPartition) -> None:
         """Write down that a move is over, durably."""
-        left = {key: one for key, one in self.arrivals().items() if key != topic_partition}
-        self._write(self._known(), left)
+        if self._is_in_doubt or topic_partition in self.arrivals():
+            left = {key: one for key, one in self.arrivals().items() if key != topic_partition}
+            self._write(self._known(), left)
 
     def is_used(self, name: str, entry: TopicEntry) -> bool:
         """Whether a program has put something into new partitions: nothing of them is removed."""
@@ -235,9 +241,10 @@ class TopicRegistry:
     def doom(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """Give directories names that end in ``-delete``, durably; they are removed later."""
         with self._logs.forgetting_state_of(topic_partitions):
-            for one in topic_partitions:
-                self._deleted.add(self._logs.rename_for_deletion(one))
+            names = [self._logs.rename_for_deletion(one) for one in topic_partitions]
         self._directory.sync(Barrier.DOOMED_DIRECTORY)
+        for name in names:  # nothing of them is removed before that
+            self._deleted.add(name)
 
     def set_aside(self, topic_partition: TopicPartition) -> str:
         """Give a directory a name that ends in ``-stray``, durably; nothing removes it [MGR-63]."""

@@ -16,6 +16,7 @@ from tests.crash.failing_scenarios_of_kafka_profile import KAFKA_SCENARIOS
 from tests.crash.failing_scenarios_of_managers import MANAGER_SCENARIOS
 from tests.crash.failing_scenarios_of_metadata import METADATA_SCENARIOS
 from tests.crash.failing_scenarios_of_missing_records import MISSING_RECORD_SCENARIOS
+from tests.crash.failing_scenarios_of_moves import MOVE_SCENARIOS
 from tests.crash.failing_scenarios_of_opens import OPEN_SCENARIOS
 from tests.crash.failing_scenarios_of_paths import PATH_SCENARIOS
 from tests.crash.failing_scenarios_of_rare_opens import RARE_OPEN_SCENARIOS
@@ -107,6 +108,7 @@ SCENARIOS: dict[str, Callable[[], Trial]] = {
     **RARE_OPEN_SCENARIOS,
     **RARE_TURN_SCENARIOS,
     **TOPIC_SCENARIOS,
+    **MOVE_SCENARIOS,
     **METADATA_SCENARIOS,
     **MISSING_RECORD_SCENARIOS,
     **CHECK_SCENARIOS,

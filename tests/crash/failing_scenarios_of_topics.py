@@ -156,7 +156,7 @@ def delete(manager: LogManager) -> None:
 def describe_one_of_others(manager: LogManager) -> None:
     """No file names its topic; its partitions have the id, or one of them."""
     manager._directories[0].directory.unlink(TOPICS_FILE)
-    manager._directories[0].registry._topics = None
+    manager._directories[0].registry._file = None
     manager.describe_topic("topic")
     manager.alter_topic("topic", {"retention.ms": 5})
     manager.delete_topic("topic")

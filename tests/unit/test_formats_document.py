@@ -209,7 +209,7 @@ def test_topics_json_is_as_documented(log_directory):
     data = (log_directory / TOPICS_FILE).read_bytes()
     check_topics(data)
     key = TopicPartition("a.b", 5)
-    arrivals = {key: Arrival(future_directory_name(key), "/disk1", is_copied=True)}
+    arrivals = {key: Arrival(future_directory_name(key), "/disk1", 7)}
     check_topics(format_topics(parse_topics(data).topics, arrivals))
 
 

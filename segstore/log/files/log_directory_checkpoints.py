@@ -297,10 +297,15 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
     def take_over(self, topic_partition: TopicPartition, other: OwnedCheckpoints) -> None:
         """Bring the lines of a log that is moved here to stable storage [MGR-90]."""
         for name in CHECKPOINTS:
-            lines = other._lines(name) or {}
-            if topic_partition in lines:
-                with self._mutex:
-                    self._note(name, topic_partition, lines[topic_partition])
+            theirs = other._lines(name)
+            with self._mutex:
+                ours = self._lines(name)
+                if theirs is None or ours is None:
+                    continue
+                if topic_partition in theirs:
+                    self._note(name, topic_partition, theirs[topic_partition])
+                elif ours.pop(topic_partition, None) is not None:  # of a move that failed
+                    self._changed.add(name)
         self.write()
 
     def gather(self) -> None:

@@ -59,7 +59,6 @@ WAY_OUT: Final = (
     " lost. Those of the directory count until each topic is given its own again"
 )
 
-_COPYING, _COPIED = "copying", "copied"
 _HEAD: Final = b'{"version":'
 _ARRIVING: Final = b'],"arriving":[\n'
 _FIRST_LINE: Final = b'{"version":%d,"topics":[\n'
@@ -132,8 +131,13 @@ class Arrival(NamedTuple):
     """The name of the copy while it is made, which ends in ``-future``."""
     source: str
     """The path of the log directory that the partition comes from."""
-    is_copied: bool = False
-    """Whether all of the copy is on stable storage: it counts from then on."""
+    end: int | None = None
+    """Where the log ended when all of it was copied, and is on stable storage; None before."""
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether the copy counts, unless the log that was copied has another end since."""
+        return self.end is not None
 
 
 class TopicsFile(NamedTuple):
@@ -167,7 +171,7 @@ def _arrival_line(topic_partition: TopicPartition, arrival: Arrival) -> str:
         "partition": directory_name(topic_partition),
         "directory": arrival.directory,
         "from": arrival.source,
-        "state": _COPIED if arrival.is_copied else _COPYING,
+        "end": arrival.end,
     }
     return json.dumps(content, separators=(",", ":"))
 
@@ -258,13 +262,14 @@ def _entry(topic: dict[str, Any], version: int) -> TopicEntry:
 
 
 def _arrival(content: dict[str, Any]) -> tuple[TopicPartition, Arrival]:
-    partition, directory, state = content["partition"], content["directory"], content["state"]
-    if content.keys() != {"partition", "directory", "from", "state"}:
+    if content.keys() != {"partition", "directory", "from", "end"}:
+        raise ValueError(content)
+    end = content.pop("end")
+    if not (end is None or (type(end) is int and end >= 0)):
         raise ValueError(content)
     if not all(isinstance(text, str) for text in content.values()):
         raise ValueError(content)
-    if state not in {_COPYING, _COPIED}:
-        raise ValueError(content)
+    partition, directory = content["partition"], content["directory"]
     try:
         topic_partition = parse_directory_name(partition)
         is_future = directory.endswith(FUTURE_DIRECTORY_SUFFIX)
@@ -273,7 +278,7 @@ def _arrival(content: dict[str, Any]) -> tuple[TopicPartition, Arrival]:
         raise ValueError(content) from error
     if not is_its_copy or directory_name(topic_partition) != partition:
         raise ValueError(content)
-    return topic_partition, Arrival(directory, content["from"], state == _COPIED)
+    return topic_partition, Arrival(directory, content["from"], end)
 
 
 def _here(numbers: list[Any], entry: TopicEntry) -> tuple[int, ...]:

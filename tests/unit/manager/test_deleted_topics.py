@@ -297,9 +297,9 @@ def test_an_interrupt_after_the_file_has_its_name_is_undone(tmp_path: Path, monk
         def write(self, topics):
             calls.append(topics)
             if len(calls) == 1:
-                before = self._topics
+                before = self._file
                 real(self, topics)
-                self._topics, self._is_in_doubt = before, True
+                self._file, self._is_in_doubt = before, True
                 raise KeyboardInterrupt
             real(self, topics)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
@@ -12,6 +13,7 @@ import segstore
 from segstore import LogManager
 from segstore.errors import (
     ClosedError,
+    DiskFullError,
     IllegalArgumentError,
     IllegalStateError,
     NotALogError,
@@ -21,6 +23,7 @@ from segstore.errors import (
 from segstore.log.files.partition_directory import future_directory_name
 from segstore.log.files.topics_file import TOPICS_FILE, Arrival, format_topics, parse_topics
 from segstore.manager import partition_moves
+from segstore.manager.topic_registry import TopicRegistry
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -260,7 +263,7 @@ def leave(paths: list[Path], *, is_copied: bool, name: str, was_deleted: bool = 
     shutil.copytree(paths[0] / "orders-0", paths[1] / name)
     content = parse_topics((paths[0] / TOPICS_FILE).read_bytes()).topics
     future = name if name.endswith("-future") else future_directory_name(ORDERS)
-    arrival = Arrival(future, str(paths[0]), is_copied)
+    arrival = Arrival(future, str(paths[0]), RECORDS if is_copied else None)
     (paths[1] / TOPICS_FILE).write_bytes(format_topics(content, {ORDERS: arrival}))
     if was_deleted:
         (paths[0] / "orders-0").rename(paths[0] / f"orders-0.{'0' * 32}-delete")
@@ -338,5 +341,56 @@ def test_both_were_used(paths: list[Path], caplog):
         fill(logs, 7)
     with open_small(paths) as logs, pytest.raises(IllegalStateError, match="several log dir"):
         logs.log(*ORDERS)
-    assert "both copies" in caplog.text
+    assert "was used since" in caplog.text
     assert partition_directories(paths) == ["a/orders-0", "b/orders-0"]
+
+
+def test_the_copy_was_used(paths: list[Path]):
+    """[DUR-127] It is told by where the old log ends, whatever the copy got since."""
+    leave(paths, is_copied=True, name="orders-0")
+    with open_small(paths[1:]) as logs:
+        fill(logs, 7)
+    with open_small(paths) as logs:
+        assert keys(logs) == numbers(RECORDS + 7)
+        assert logs.log(*ORDERS).path == str(paths[1] / "orders-0")
+
+
+# ---- moves that fail -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recovery", ["safe", "kafka"])
+def test_a_failed_move_leaves_no_log_start(paths: list[Path], monkeypatch, recovery: str):
+    """[DUR-120] A later partition of the name has its own."""
+    with open_small(paths, recovery=recovery, replicated=True) as logs:
+        logs.create_topic("orders", directories={0: paths[0]})
+        fill(logs)
+        log = logs.log(*ORDERS)
+        log.update_high_watermark(RECORDS)
+        log.delete_records(60)
+        with monkeypatch.context() as patch:
+            patch.setattr(partition_moves, "_name_copy", mock.Mock(side_effect=OSError))
+            with pytest.raises(OSError):
+                logs.move_partition("orders", 0, paths[1])
+        assert keys(logs) == numbers(RECORDS)[60:]
+        logs.delete_topic("orders")
+        logs.create_topic("orders", directories={0: paths[0]})
+        fill(logs)
+        logs.log(*ORDERS).update_high_watermark(RECORDS)
+        logs.move_partition("orders", 0, paths[1])
+    line = "orders 0 60"
+    assert line not in (paths[1] / "log-start-offset-checkpoint").read_text().splitlines()
+    with open_small(paths, recovery=recovery, replicated=True) as logs:
+        assert keys(logs) == numbers(RECORDS)
+
+
+def test_a_move_that_cannot_begin_writes_nothing_more(logs: LogManager, paths: list[Path]):
+    """A full disk is told as that, and as nothing else."""
+    before = (paths[1] / TOPICS_FILE).exists()
+    full = mock.Mock(side_effect=DiskFullError("full", file="x"))
+    with mock.patch.object(TopicRegistry, "expect", full), pytest.raises(DiskFullError) as caught:
+        logs.move_partition("orders", 0, paths[1])
+    assert not hasattr(caught.value, "__notes__")
+    assert full.call_count == 1
+    assert (paths[1] / TOPICS_FILE).exists() == before
+    logs.move_partition("orders", 0, paths[1])
+    assert keys(logs) == numbers(RECORDS)
