@@ -2,7 +2,8 @@
 
 A manager runs through a script on a simulated disk that remembers every effect. Each crash point is
 a disk of its own, opened by another manager: a topic is there whole or not at all, with the
-settings of before or after the change, and without a loss of records that its limits keep.
+settings of before or after the change, and without a loss of records that its limits keep. Every
+other script has two log directories, between which partitions move.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ from __future__ import annotations
 import copy
 import random
 from typing import TYPE_CHECKING, NamedTuple
+from unittest import mock
 
 import pytest
 
+from segstore.manager import partition_moves
 from segstore.manager.log_manager import LogManager
 from segstore.manager.topic_description import SettingSource
 from tests.crash.barrier_scene import new_disk
+from tests.crash.barrier_scenes_of_directories import abandon
 from tests.crash.crash_check import Crash
 from tests.crash.crash_script import START_MS
-from tests.crash.failing_scenarios_of_managers import LOGS, living_on
+from tests.crash.failing_scenarios_of_managers import LOGS, TWO, living_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from segstore._core import SimulatedDisk
 
@@ -69,11 +73,16 @@ class DirectoryScript:
         self.disk = new_disk()
         self.steps: list[Step] = []
         self._random = random.Random(seed)
+        self.paths = TWO if seed % 2 else (LOGS,)
         self._topics: dict[str, Topic] = {}
         self._now = START_MS
         self._count = 0
-        with living_on(self.disk):
-            self._logs = open_manager()
+        enough_bytes = self._random.choice([1, 1024 * 1024])
+        with (
+            living_on(self.disk),
+            mock.patch.object(partition_moves, "_ENOUGH_BYTES", enough_bytes),
+        ):
+            self._logs = open_manager(self.paths)
             for _ in range(OPERATIONS):
                 self._do()
             abandon(self._logs)
@@ -86,9 +95,10 @@ class DirectoryScript:
         if topic is None:
             what = "create"
         else:
+            moves = ["move"] * 3 * (len(self.paths) - 1)
             what = choice.choice(
                 ["append", "append", "append", "alter", "grow", "delete", "delete one", "maintain",
-                 "maintain", "reopen"]
+                 "maintain", "reopen", *moves]
             )  # fmt: skip
         getattr(self, f"_{what.replace(' ', '_')}")(name)
         after = copy.deepcopy(self._topics)
@@ -139,6 +149,12 @@ class DirectoryScript:
             self._logs.delete_partition(name, number)
             del partitions[number]
 
+    def _move(self, name: str) -> None:
+        number = self._random.choice([*self._topics[name].partitions])
+        here = self._logs.log(name, number).path
+        (there,) = (path for path in self.paths if not here.startswith(f"{path}/"))
+        self._logs.move_partition(name, number, there)
+
     def _maintain(self, _name: str) -> None:
         self._now += self._random.choice([HOUR // 2, 2 * HOUR])
         report = self._logs.maintain(self._now)
@@ -151,34 +167,31 @@ class DirectoryScript:
 
     def _reopen(self, _name: str) -> None:
         self._logs.close()
-        self._logs = open_manager()
+        self._logs = open_manager(self.paths)
 
 
-def open_manager() -> LogManager:
+def open_manager(paths: Sequence[str]) -> LogManager:
     logs = LogManager(
-        LOGS,
+        paths,
         durability="sync",
         segment_ms=None,
         internal_segment_bytes=300,
         message_timestamp_after_max_ms=10**15,
     )
-    maintenance = logs._directories[0].maintenance
-    assert maintenance is not None
-    maintenance._pool._pool._thread_count = 0  # calls come in order
+    for directory in logs._directories:
+        assert directory.maintenance is not None
+        directory.maintenance._pool._pool._thread_count = 0  # calls come in order
     return logs
 
 
-def abandon(logs: LogManager) -> None:
-    for log in logs._directories[0].logs.by_name.values():
-        log.close_quietly()
-    logs._release()
-
-
-def observed(disk: SimulatedDisk) -> dict[str, Topic]:
-    """Open the directory for writing, and read all of it."""
+def observed(disk: SimulatedDisk, paths: Sequence[str]) -> dict[str, Topic]:
+    """Open the directories for writing, and read all of them."""
     found: dict[str, Topic] = {}
     with living_on(disk):
-        logs = open_manager()
+        logs = open_manager(paths)
+        assert logs.unopened_directories() == []
+        homes = [one for directory in logs._directories for one in directory.listed().partitions]
+        assert sorted(homes) == logs.partitions()  # each in one of them [DUR-127]
         for name, numbers in logs.topics().items():
             described = logs.describe_topic(name)
             config = {
@@ -222,7 +235,7 @@ def fits(found: dict[str, Topic], topics: dict[str, Topic], later: dict[str, Top
 
 def check(script: DirectoryScript, crash: Crash) -> None:
     image = crash.image(script.disk)
-    found = observed(image)
+    found = observed(image, script.paths)
     possible = [
         (topics, step.after)
         for step in script.steps
@@ -233,14 +246,14 @@ def check(script: DirectoryScript, crash: Crash) -> None:
         possible = [({}, {})]
     assert any(fits(found, topics, later) for topics, later in possible), (found, possible)
     if crash.effects % 5 == 0:  # another open finds the same
-        assert observed(image) == found
+        assert observed(image, script.paths) == found
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_topics_and_retention_survive_a_crash_at_any_point(
     part: int, pytestconfig: pytest.Config, few_or_many: Callable[[int, int], int]
 ):
-    """[DUR-6, DUR-11, DUR-121, DUR-128] Five images of each script; the long run has 100,000."""
+    """[DUR-6, DUR-11, DUR-121, DUR-127, DUR-128] Five images a script; the long run has 100,000."""
     scripts = (pytestconfig.getoption("--crash-scripts") or few_or_many(40, 160)) // PARTS
     for seed in range(part * scripts, (part + 1) * scripts):
         script, choice = DirectoryScript(seed), random.Random(seed)

@@ -1,4 +1,7 @@
-"""Topics and partitions are made, changed, deleted and maintained in any order [MGR-63, MGR-95]."""
+"""Topics and partitions are made, changed, moved, deleted and maintained in any order.
+
+[MGR-63, MGR-90, MGR-95]
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,13 @@ from pathlib import Path
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 import segstore
 from segstore.errors import AlreadyExistsError, UnknownTopicOrPartitionError
@@ -32,7 +41,7 @@ CHANGES = st.dictionaries(
 
 
 class Topics(RuleBasedStateMachine):
-    """A directory, and what was done with it as dictionaries.
+    """One or two directories, and what was done with them as dictionaries.
 
     ``values`` has what was appended to each partition; retention may have deleted its beginning,
     where the topic has ``retention.ms``.
@@ -46,11 +55,15 @@ class Topics(RuleBasedStateMachine):
         self.values: dict[TopicPartition, list[bytes]] = {}
         self.limited: set[str] = set()
         self.count = 0
+
+    @initialize(directories=st.integers(1, 2))
+    def begin(self, directories) -> None:
+        self.paths = [self.folder / name for name in "xy"[:directories]]
         self.logs = self.open()
 
     def open(self) -> segstore.LogManager:
         return segstore.open_dir(
-            self.folder,
+            self.paths,
             durability="none",
             internal_segment_bytes=300,
             message_timestamp_after_max_ms=10**15,
@@ -126,6 +139,15 @@ class Topics(RuleBasedStateMachine):
             self.logs.delete_partition(*one)
             del self.values[one]
 
+    @precondition(lambda self: self.configs and len(self.paths) > 1)
+    @rule(data=st.data())
+    def move_partition(self, data) -> None:
+        one = data.draw(st.sampled_from(sorted(self.values)))
+        log = self.logs.log(*one)
+        (there,) = (path for path in self.paths if path != Path(log.path).parent)
+        assert self.logs.move_partition(*one, there) == self.logs.log(*one).path
+        assert log.closed
+
     @rule(later=st.integers(1, 20 * HOUR))
     def maintain(self, later) -> None:
         self.now += later
@@ -143,7 +165,8 @@ class Topics(RuleBasedStateMachine):
     def reopen(self) -> None:
         self.logs.close()
         self.logs = self.open()
-        assert not [*self.folder.glob("*-delete")]
+        assert not [*self.folder.glob("*/*-delete")]
+        assert not [*self.folder.glob("*/*-future")]
 
     @invariant()
     def all_is_there(self) -> None:
