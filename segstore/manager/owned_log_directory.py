@@ -101,6 +101,8 @@ class OwnedLogDirectory:
     def note_arrived(self, topic_partition: TopicPartition) -> None:
         """Note a log that was closed cleanly elsewhere, and all of which is on the disk here."""
         self._arrived.add(topic_partition)
+        self._opened.add(topic_partition)
+        self.checkpoints.changed.discard(topic_partition)
 
     def note_opened(self, topic_partition: TopicPartition) -> None:
         """Note a log that could be opened."""
@@ -138,7 +140,8 @@ class OwnedLogDirectory:
         if self._marker.exists and broker_epoch == NO_BROKER_EPOCH:
             return
         asked = self.checkpoints.changed if self._was_clean else self._opened
-        if all(self._was_closed_cleanly(key) for key in asked & here):
+        unchanged = self._arrived - self.checkpoints.changed
+        if all(self._was_closed_cleanly(key) for key in (asked & here) - unchanged):
             self._marker.write(broker_epoch)
 
     def _was_closed_cleanly(self, topic_partition: TopicPartition) -> bool:

@@ -138,6 +138,26 @@ def test_the_high_watermark_goes_with_it(paths: list[Path], recovery: str):
         assert logs.log(*ORDERS).high_watermark == 70
 
 
+@pytest.mark.parametrize("recovery", ["safe", "kafka"])
+def test_a_clean_stop_after_it(paths: list[Path], recovery: str):
+    """[DUR-24, DUR-123] It was closed cleanly; there and back, too."""
+    with open_small(paths, recovery=recovery) as logs:
+        logs.create_topic("orders", directories={0: paths[0]})
+        fill(logs)
+        logs.move_partition("orders", 0, paths[1])
+    with open_small(paths, recovery=recovery) as logs:
+        assert logs.log(*ORDERS).report.clean
+        fill(logs, 5)
+        for number in range(2):
+            logs.move_partition("orders", 0, paths[number])
+            assert logs.log(*ORDERS).report.clean
+            fill(logs, 5)
+        logs.move_partition("orders", 0, paths[0])
+    with open_small(paths, recovery=recovery) as logs:
+        assert logs.log(*ORDERS).report.clean
+        assert keys(logs) == numbers(RECORDS + 15)
+
+
 def test_a_handle_is_closed_by_it(logs: LogManager, paths: list[Path]):
     log = logs.log(*ORDERS)
     logs.move_partition("orders", 0, paths[1])
