@@ -44,6 +44,7 @@ class Moved:
         self.acknowledged = acknowledged
         self.count = len(acknowledged)
         self.most_deleted = DELETED
+        self.is_truncated = False
         self.open: list[LogManager] = []
 
     def manager(self) -> LogManager:
@@ -110,8 +111,12 @@ class Moved:
         try:
             self._check_values(manager)
             self.append(manager)
-        except LogReadOnlyError:
-            assert manager.log(*TOPIC).path.rpartition("/")[0] in manager.offline_directories()
+        except LogReadOnlyError as error:
+            if not self.is_truncated:  # halfway, which ends the log alone
+                assert manager.log(*TOPIC).path.rpartition("/")[0] in manager.offline_directories()
+            cause = error.__cause__
+            assert isinstance(cause, SegstoreError)
+            assert cause.os_error is not None
             return READ_ONLY
         except LogDirectoryOfflineError:
             assert manager.offline_directories()
@@ -153,6 +158,7 @@ def delete_meanwhile(moved: Moved, manager: LogManager) -> None:
 def truncate_meanwhile(moved: Moved, manager: LogManager) -> None:
     """The end of what was copied is not the log's any more."""
     del moved.acknowledged[3:]
+    moved.is_truncated = True
     manager.log(*TOPIC).truncate_to(3)
 
 
