@@ -340,7 +340,8 @@ def _hand_over(topic_partition: TopicPartition, source: LogDirectory, target: Lo
     """Delete the old directory: the copy has the partition's name."""
     if source.holds(topic_partition):
         with target.guard():
-            _owned(target).checkpoints.take_over(topic_partition, _owned(source).checkpoints)
+            lines, old_lines = _owned(target).checkpoints, _owned(source).checkpoints
+            lines.take_over(topic_partition, old_lines, keep=True)
         with source.guard():
             source.registry.doom([topic_partition])
     with target.guard():

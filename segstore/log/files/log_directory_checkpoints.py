@@ -294,13 +294,18 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         finally:
             self._forgotten = frozenset()
 
-    def take_over(self, topic_partition: TopicPartition, other: OwnedCheckpoints) -> None:
-        """Bring the lines of a log that is moved here to stable storage [MGR-90]."""
+    def take_over(
+        self, topic_partition: TopicPartition, other: OwnedCheckpoints, *, keep: bool = False
+    ) -> None:
+        """Bring the lines of a log that is moved here to stable storage [MGR-90].
+
+        With *keep*, lines that are here stay: the copy may have been used since.
+        """
         for name in CHECKPOINTS:
             theirs = other._lines(name)
             with self._mutex:
                 ours = self._lines(name)
-                if theirs is None or ours is None:
+                if theirs is None or ours is None or (keep and topic_partition in ours):
                     continue
                 if topic_partition in theirs:
                     self._note(name, topic_partition, theirs[topic_partition])

@@ -414,3 +414,28 @@ def test_a_move_that_cannot_begin_writes_nothing_more(logs: LogManager, paths: l
     assert (paths[1] / TOPICS_FILE).exists() == before
     logs.move_partition("orders", 0, paths[1])
     assert keys(logs) == numbers(RECORDS)
+
+
+def delete(logs: LogManager, offset: int) -> None:
+    log = logs.log(*ORDERS)
+    log.update_high_watermark(log.log_end_offset)
+    log.delete_records(offset)
+
+
+@pytest.mark.parametrize("recovery", ["safe", "kafka"])
+def test_what_was_deleted_in_the_copy_stays_deleted(paths: list[Path], recovery: str):
+    """[DUR-19] The lines of the old directory do not replace those of a copy that was used."""
+    with open_small(paths, recovery=recovery, replicated=True) as logs:
+        logs.create_topic("orders", directories={0: paths[0]})
+        fill(logs)
+        delete(logs, 10)
+    shutil.copytree(paths[0] / "orders-0", paths[1] / "orders-0")
+    topics = parse_topics((paths[0] / TOPICS_FILE).read_bytes()).topics
+    arrival = Arrival(future(), str(paths[0]), RECORDS)
+    (paths[1] / TOPICS_FILE).write_bytes(format_topics(topics, {ORDERS: arrival}))
+    with open_small(paths[1:], recovery=recovery, replicated=True) as logs:
+        delete(logs, 50)
+    for _ in range(2):
+        with open_small(paths, recovery=recovery, replicated=True) as logs:
+            assert logs.log(*ORDERS).path == str(paths[1] / "orders-0")
+            assert logs.log(*ORDERS).log_start_offset == 50
