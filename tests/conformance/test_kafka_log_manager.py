@@ -1,7 +1,7 @@
-"""Kafka's LogManagerTest, over one log directory.
+"""Kafka's LogManagerTest, over one log directory; test_kafka_log_manager_directories.py has others.
 
-Not applicable: stray replicas and directory ids go by a cluster's image, which an embedded library
-has no part of; recovery progress is given to ``progress``, not to gauges.
+Not applicable yet: testTopicConfigChangeStopCleaningIfCompactIsRemoved, because there is no cleaner
+whose work could be stopped.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import segstore
 from segstore.errors import LogLockedError, OffsetOutOfRangeError, WriteError
 from segstore.log.files.checkpoints import parse_offset_checkpoint
 from segstore.log.unified_log import UnifiedLog
+from tests.kits.remote_kit import RemoteRecords
 
 
 def test_create_log(tmp_path):
@@ -244,20 +245,30 @@ def test_checkpoint_log_start_offset_for_normal_topic(tmp_path):
         assert log_starts(tmp_path) == {}
 
 
+def test_checkpoint_log_start_offset_for_remote_topic(tmp_path):
+    """[MGR-46, RTN-8, RTN-10] LogManagerTest.testCheckpointLogStartOffsetForRemoteTopic."""
+    with kafkas(tmp_path, remote_offset_reader=RemoteRecords()) as manager:
+        config = {"remote.storage.enable": True, "internal.segment.bytes": 1024}
+        manager.create_topic("topic", config=config)
+        log = manager.log("topic", 0)
+        for offset in range(50):
+            log.append([(None, None, b"test")])
+            if offset and offset % 10 == 0:
+                log.roll()
+        assert len(log.segments()) == 5
+        log.update_high_watermark(49)
+        log.update_highest_offset_in_remote_storage(30)
+        log.maybe_increment_local_log_start_offset(31)
+        manager.maintain(now_ms() + 400_000)
+        assert (len(log.segments()), log.log_start_offset) == (2, 0)
+        log.update_log_start_offset_from_remote_tier(21)
+        manager.maintain(now_ms() + 800_000)
+        assert log_starts(tmp_path) == {"topic-0": 21}
+
+
 def log_starts(path) -> dict[str, int]:
     found = parse_offset_checkpoint((path / "log-start-offset-checkpoint").read_bytes())
     return {str(topic_partition): offset for topic_partition, offset in found.items()}
-
-
-def test_clean_shutdown_file_with_broker_epoch(tmp_path):
-    """[CKP-20, MGR-52, MGR-56] LogManagerTest.testCleanShutdownFileWithBrokerEpoch."""
-    with segstore.open_dir(tmp_path) as manager:
-        manager.create_topic("a")
-        manager.log("a", 0)
-        manager.close(3)
-    assert (tmp_path / ".kafka_cleanshutdown").exists()
-    with segstore.open_dir(tmp_path) as manager:
-        assert manager.last_broker_epoch == 3
 
 
 def test_no_marker_while_a_log_was_not_loaded(tmp_path):

@@ -276,7 +276,10 @@ def test_a_lost_id_comes_from_the_metadata_log(tmp_path: Path, capsys):
 
 
 def test_stray_partitions_are_shown(tmp_path: Path):
-    """[MGR-26] By what a broker asks at its start; nothing is done about them."""
+    """[MGR-26] By what a broker asks at its start; nothing is done about them.
+
+    LogManagerTest.testIsStrayKraftMissingTopicId.
+    """
     moved = metadata_record(
         "PartitionRecord", partitionId=3, topicId=TOPIC_ID, replicas=[2, 4], isr=[2],
         directories=[UUID(int=9), UUID(int=9)],
@@ -297,6 +300,17 @@ def test_stray_partitions_are_shown(tmp_path: Path):
     (tmp_path / METADATA_LOG).rename(tmp_path.parent / "away")
     with segstore.open_dir(tmp_path, read_only=True) as logs:
         assert logs.stray_partitions() == {}
+
+
+def test_all_partitions_are_stray_where_the_cluster_has_none(tmp_path: Path):
+    """[MGR-26] LogManagerTest.testIsStrayKraftReplicaWithEmptyImage."""
+    broker(tmp_path, topic("elsewhere", OTHER_ID))
+    for number in range(1, 5):
+        segstore.open(tmp_path / f"orders-{number}", topic_id=TOPIC_ID).close()
+    with segstore.open_dir(tmp_path, read_only=True) as logs:
+        found = {str(one): reason for one, reason in logs.stray_partitions().items()}
+    reason = "the cluster has no topic with its id"
+    assert found == {f"orders-{number}": reason for number in range(5)}
 
 
 def test_a_change_of_the_metadata_log_is_seen_by_the_next_open(tmp_path: Path):
