@@ -1,6 +1,7 @@
 """Scripts over a whole `LogManager`, run with one manager over all log directories.
 
-What is not built yet ends a script, by name: see `NotYetError`. Until then, results, errors, logs,
+What is not built yet ends a script, by name: see `NotYetError`; and so does what is done otherwise
+on purpose: see `OtherwiseError`. Until then, results, errors, logs,
 settings, the files of the partitions and the checkpoints of the log directories are compared. High
 watermarks begin at the log start: in a broker the replica layer keeps them, and no script has one.
 """
@@ -45,6 +46,7 @@ from segstore.log.producers.producer_state_manager_config import ProducerStateMa
 from segstore.manager import current_logs, log_manager
 from segstore.manager.log_directory import LogDirectory
 from segstore.manager.maintenance_report import Findings
+from segstore.manager.partition_directories import has_unopened_logs
 from segstore.types import TopicPartition
 from tests.kits.directory_files import content
 from tests.kits.mock_time import MockTime
@@ -53,6 +55,7 @@ from tests.vectors.log_script import describe_append
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+    from typing import NoReturn
 
     from segstore import LogManager, UnifiedLog
     from segstore.log.log_environment import LogEnvironment
@@ -63,9 +66,10 @@ CHECKPOINT_FILES: Final = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOIN
 PASSED_OVER: Final = {
     "abort_and_pause_cleaning",
     "abort_cleaning",
+    "recover_abandoned_future_logs",
     "resume_cleaning",
 }
-"""There is no cleaner."""
+"""There is no cleaner, and no future log: a script that has one ends there."""
 STARTS: Final = {"start", "construct"}
 _LEFT_ALONE = re.compile(r"([^/]*/[^/]*-(?:delete|stray))/")
 _NUMBERED = re.compile(r"\.<\d+>-(delete|stray|future)")
@@ -75,6 +79,10 @@ _RANDOM = re.compile(r"\.[0-9a-f]{32}-(delete|stray|future)")
 
 class NotYetError(Exception):
     """What a script needs next, and is not there."""
+
+
+class OtherwiseError(Exception):
+    """What is done otherwise here, by a rule that the text names; a script ends there."""
 
 
 class PassedOverError(Exception):
@@ -133,7 +141,7 @@ class ManagerScript:
 
     def do_start(self, operation: Case) -> Case:
         if "error" in operation:
-            raise NotYetError("a start that Kafka refuses")
+            self._start_all_the_same(operation)
         if operation.get("reported_offline", []) != sorted(operation["initial_offline_dirs"]):
             raise NotYetError("disks that fail in the middle")
         self.failed_before = operation["initial_offline_dirs"]
@@ -173,10 +181,26 @@ class ManagerScript:
         for name in self.live_dirs():
             (self.root / name / HIGH_WATERMARK_CHECKPOINT).unlink(missing_ok=True)
 
+    def _start_all_the_same(self, operation: Case) -> NoReturn:
+        """One directory or one log ends no start here: all partitions are there."""
+        self.failed_before = operation["initial_offline_dirs"]
+        self.manager = self._open()
+        assert self.live_dirs() == [one for one in self.dirs if one not in self.failed_before]
+        there = {
+            parse_directory_name(path.name)
+            for name in self.live_dirs()
+            for path in (self.root / name).iterdir()
+            if is_partition_directory_name(path.name)
+        }
+        assert {*self.manager.partitions()} == there
+        raise OtherwiseError("a start that Kafka refuses [MGR-18, MGR-22, MGR-23]")
+
     def do_construct(self, operation: Case) -> Case:
         if "error" in operation:
-            raise NotYetError("a start that Kafka refuses")
+            raise NotYetError("a constructor that Kafka refuses")
         self.failed_before = operation["initial_offline_dirs"]
+        if any((self.root / one / CLEAN_SHUTDOWN_MARKER).exists() for one in self.live_dirs()):
+            raise OtherwiseError("a manager that is made and not started [MGR-16, MGR-54]")
         self._forget_high_watermarks()
         self.manager = self._open()
         return {"previous_broker_epoch": self.manager.last_broker_epoch}
@@ -288,9 +312,16 @@ class ManagerScript:
         if not self.is_loaded:
             raise NotYetError("a shutdown before the logs are loaded")
         has_failed = any(one.error is not None for one in self.manager._directories)
+        holds_back = any(
+            has_unopened_logs(one.directory)
+            for one in self.manager._directories
+            if one.error is None and one.owned is not None and not one.owned._was_clean
+        )
         with pytest.raises(LogReadOnlyError) if has_failed else contextlib.nullcontext():
             self.manager.close(operation["broker_epoch"])
         self._end()
+        if holds_back:
+            raise OtherwiseError("no marker while an unclean directory has a stray log [DUR-123]")
 
     def do_crash(self, _: Case) -> None:
         if self.manager is not None:
@@ -331,8 +362,6 @@ class ManagerScript:
         (first, *_), name = self._candidates(operation, partition), directory_name(partition)
         if "error" in operation:
             raise NotYetError("a log that Kafka cannot make")
-        if (self.root / first / name).exists():
-            raise NotYetError("a directory that appears while the manager runs")
         with self._opening(), self._keeping_checkpoints(first):
             log = self._open_log(first, partition, self._given(operation, partition))
         self.preferred.pop(partition, None)

@@ -11,6 +11,7 @@ from tests.vectors.kafka_errors import expected_classes
 from tests.vectors.manager_script import (
     ManagerScript,
     NotYetError,
+    OtherwiseError,
     PassedOverError,
     description_of,
     without_random_names,
@@ -78,7 +79,7 @@ def run(case: Case, root: Path, done: Counter[str]) -> None:
 
     Raises
     ------
-    NotYetError
+    NotYetError, OtherwiseError
         From there on nothing can be compared.
     """
     script, expected = ManagerScript(case, root), Expected(case)
@@ -92,7 +93,7 @@ def run(case: Case, root: Path, done: Counter[str]) -> None:
                 compare(script, operation, expected)
             except PassedOverError:
                 continue
-            except NotYetError:
+            except (NotYetError, OtherwiseError):
                 raise
             except Exception as error:
                 what = f"operation {number} {description_of(operation)}: {error!r}"
@@ -168,7 +169,10 @@ def compare_fields(what: str, found: Any, expected: Any, *, all_of_them: bool = 
 
 
 def test_manager(vectors: Callable[[str], Cases], tmp_path: Path, request: pytest.FixtureRequest):
-    """[MGR-20, MGR-52, MGR-60…MGR-69, MGR-75, MGR-81, MGR-85…MGR-87, MGR-96, RTN-1]"""
+    """[MGR-20, MGR-52, MGR-60…MGR-69, MGR-75, MGR-81, MGR-85…MGR-87, MGR-96, RTN-1]
+
+    What is done otherwise here ends a script, by a rule: [MGR-16, MGR-18, MGR-22, MGR-23, MGR-54].
+    """
     cases = vectors("manager", "manager, without a difference up to what is not built yet")
     done: Counter[str] = Counter()
     there: Counter[str] = Counter({"whole scripts": len(cases)})
@@ -180,6 +184,8 @@ def test_manager(vectors: Callable[[str], Cases], tmp_path: Path, request: pytes
             done["whole scripts"] += 1
         except NotYetError as reason:
             cases.differs(case, f"not built yet: {reason}")
+        except OtherwiseError as reason:
+            cases.differs(case, str(reason))
 
     try:
         cases.check(check)
