@@ -72,7 +72,7 @@ static sgs_status set_memory(sgs_abstract_index *index, const sgs_env *env, cons
 /* Every entry, and nothing else where the index grows in steps: Kafka's full size stays until it is trimmed. */
 static sgs_status write_all(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
 {
-    if (!index->file.heap || !index->file.writable)
+    if (!index->file.heap || !index->file.writable || index->has_rest)
         return SGS_OK;
     (void)sgs_abstract_index_enter(index); /* the block stays */
     take_file(index);
@@ -187,6 +187,18 @@ static uint32_t increasing_prefix(const sgs_abstract_index *index, uint32_t whol
     return whole;
 }
 
+/* Whether bytes that are no padding follow the entries that count: the first and the last of them are looked at. */
+static bool has_rest(const sgs_abstract_index *index, uint32_t entries, uint32_t whole)
+{
+    static const uint8_t zeros[MOST_ENTRY_BYTES];
+    const uint32_t torn = index->file.length - whole * index->entry_size;
+    SGS_EXPECT(entries <= whole && torn < index->entry_size);
+    if (torn > 0 && memcmp(index->file.data + whole * index->entry_size, zeros, torn) != 0)
+        return true;
+    return entries < whole && (memcmp(sgs_abstract_index_entry(index, entries), zeros, index->entry_size) != 0 ||
+                               memcmp(sgs_abstract_index_entry(index, whole - 1), zeros, index->entry_size) != 0);
+}
+
 static sgs_status open_descriptor(const sgs_env *env, int directory_fd, const char *name, bool writable, int *fd,
                                   bool *created, sgs_error *err)
 {
@@ -212,9 +224,12 @@ static sgs_status load_file(sgs_abstract_index *index, const sgs_env *env, const
         const uint32_t whole = index->file.length / index->entry_size;
         entries = index->grow_in_steps ? increasing_prefix(index, whole) : whole;
         index->max_entries = whole;
+        index->has_rest = index->grow_in_steps && has_rest(index, entries, whole);
+        if (index->has_rest)
+            index->max_entries = entries;
         if (!index->grow_in_steps && !index->file.heap)
             index->unsure_length = index->file.length;
-        if (entries < whole && index->file.writable) {
+        if (entries < whole && index->file.writable && !index->has_rest) {
             status = sgs_mapped_file_resize(&index->file, env, name, entries * index->entry_size, err);
             index->max_entries = entries;
             if (status == SGS_OK && index->file.heap) /* of a preallocated file */
@@ -284,11 +299,15 @@ sgs_status sgs_abstract_index_resize(sgs_abstract_index *index, const sgs_env *e
     }
     const uint32_t rounded = size - size % index->entry_size;
     const uint32_t used = used_bytes(index);
+    const bool had_rest = index->has_rest; /* entries come in its place */
+    if (had_rest)
+        SGS_TRY(set_length(index, env, name, used, err));
+    index->has_rest = false;
     const uint32_t length = index->file.length;
     /* grown in steps, the length is the one that the file may reach */
     const uint32_t promised = index->max_entries * index->entry_size;
     if (rounded == (index->grow_in_steps && length <= promised ? promised : length)) {
-        *changed = false;
+        *changed = had_rest;
         return SGS_OK;
     }
     if (rounded < used && index->grow_in_steps) {
@@ -316,7 +335,7 @@ sgs_status sgs_abstract_index_resize(sgs_abstract_index *index, const sgs_env *e
 
 sgs_status sgs_abstract_index_trim(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
 {
-    if (!index->file.writable)
+    if (!index->file.writable || index->has_rest)
         return SGS_OK;
     const uint32_t entries = sgs_abstract_index_entries(index);
     const uint32_t used = entries * index->entry_size;
@@ -458,6 +477,8 @@ void sgs_abstract_index_keep(sgs_abstract_index *index, uint32_t entries)
     const uint32_t before = sgs_abstract_index_entries(index);
     SGS_EXPECT(entries <= before);
     SGS_EXPECT(before <= index->seen_entries);
+    const uint32_t there = index->has_rest ? index->file.length / index->entry_size : before;
+    index->has_rest = false; /* it may name what is cut */
     index->next_slot = entries;
     atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
     if (index->file.heap) {
@@ -470,7 +491,7 @@ void sgs_abstract_index_keep(sgs_abstract_index *index, uint32_t entries)
     if (!index->grow_in_steps || !index->file.writable)
         return;
     SGS_EXPECT(before * index->entry_size <= index->file.length);
-    for (uint32_t slot = entries; slot < before; ++slot)
+    for (uint32_t slot = entries; slot < there; ++slot)
         sgs_abstract_index_store(index, slot, 0, 0);
     note_change(index);
 }

@@ -9,7 +9,9 @@
  * HOW MANY ENTRIES AN EXISTING FILE HAS. Kafka believes that a file is full up to its last whole entry, zeros included
  * [IDX-2]; with grow_in_steps false so do we. Otherwise only the prefix whose keys strictly increase counts [DUR-80]: a
  * preallocated tail of zeros (a crash, or the live log of another process) fools no search. A writable index drops that
- * tail from the file when it opens, so that no later write meets a hole [DUR-25]. Every entry is compared when the file
+ * tail from the file when it opens, so that no later write meets a hole [DUR-25]. Other bytes behind the prefix are damage.
+ * They may prove that records are missing: they stay until the index is made anew, cut or appended to [DUR-7, DUR-53], and
+ * has_rest says so until then. Every entry is compared when the file
  * is only read; a writable one is trusted when its last key is above its first, since recovery has rebuilt whatever an
  * unclean stop left behind [DUR-52]. And a search that meets keys out of order says SGS_CORRUPT_INDEX [DUR-53].
  *
@@ -51,6 +53,7 @@ typedef struct sgs_abstract_index {
     uint8_t entry_size;     /* 8 or 12 */
     atomic_flag file_turn;  /* in heap mode: who writes the file, or takes entries away that are in it */
     bool is_open, grow_in_steps;
+    bool has_rest;           /* the file goes on behind the entries that count, and not with zeros [DUR-53] */
     atomic_bool needs_flush; /* something may not be on the disk: all of it at first, for all that the index knows */
     bool is_stale;           /* a grow or a write failed: rewrite or remove at roll or close [DUR-25] */
 } sgs_abstract_index;

@@ -166,8 +166,10 @@ static bool lead_behind_damage(const sgs_log_segment *segment, const sgs_index_b
         return false;
     if (status != SGS_OK)
         return status == SGS_READ_IO;
-    return result->stop != SGS_SCAN_COMPLETE && sgs_abstract_index_entries(offsets) > offsets_count &&
-           sgs_abstract_index_entries(times) >= times_count;
+    if (result->stop == SGS_SCAN_COMPLETE)
+        return false;
+    return offsets->has_rest || times->has_rest ||
+           (sgs_abstract_index_entries(offsets) > offsets_count && sgs_abstract_index_entries(times) >= times_count);
 }
 
 sgs_status sgs_segment_rebuild_indexes(sgs_log_segment *segment, sgs_error *err)

@@ -271,6 +271,10 @@ static sgs_status load_index(sgs_log_segment *segment, sgs_segment_file kind, _A
     sgs_segment_take_turn(&segment->files_turn);
     if (!atomic_load_explicit(loaded, memory_order_relaxed)) {
         status = open_or_replace_index(segment, kind, err);
+        const bool is_damaged =
+            kind == SGS_FILE_INDEX ? segment->offset_index.base.has_rest : segment->time_index.base.has_rest;
+        if (status == SGS_OK && is_damaged)
+            sgs_segment_note_damage(segment);
         if (status == SGS_OK)
             atomic_store_explicit(loaded, true, memory_order_release);
     }

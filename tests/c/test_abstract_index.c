@@ -331,6 +331,69 @@ TEST(a_file_with_padding_is_full_without_it)
     close_fixture(&f);
 }
 
+/* [DUR-7, DUR-53] What may prove that records are missing stays, until entries come in its place. */
+TEST(what_is_no_padding_stays_behind_the_entries_that_count)
+{
+    const struct {
+        int32_t keys[4];
+        int64_t size;
+        uint32_t entries;
+    } cases[] = {
+        { { 1 << 24, 5, 7, 9 }, 32, 1 },
+        { { 9, 0, 7, 8 }, 32, 1 },
+        { { 1, 5, 7, 9 }, 29, 3 }, /* the last entry is not whole */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        for (int in_memory = 0; in_memory < 2; ++in_memory) {
+            const sgs_index_options options = { .max_size_bytes = 10485760, true, in_memory == 1, true };
+            uint8_t file[32] = { 0 };
+            fixture f = { .directory = temporary_open() };
+            bool changed;
+            memory_env_init(&f.memory, sgs_env_posix());
+            for (int slot = 0; slot < 4; ++slot)
+                sgs_store_be_i32(file + 8 * slot, cases[i].keys[slot]);
+            file[28] = 1;
+            temporary_write(&f.directory, NAME, file, (size_t)cases[i].size);
+            REQUIRE_OK(reopen(&f, options), &f.err);
+            EXPECT_EQ_I64(entries(&f), cases[i].entries);
+            EXPECT_TRUE(f.index.base.has_rest);
+            EXPECT_OK(sgs_abstract_index_flush(&f.index.base, &f.memory.env, NAME, &f.err), &f.err);
+            REQUIRE_OK(sgs_abstract_index_close(&f.index.base, &f.memory.env, NAME, &f.err), &f.err);
+            EXPECT_EQ_I64(file_size(&f), cases[i].size);
+            REQUIRE_OK(reopen(&f, options), &f.err);
+            EXPECT_OK(sgs_abstract_index_resize(&f.index.base, &f.memory.env, NAME, 80, &changed, &f.err), &f.err);
+            EXPECT_TRUE(changed && !f.index.base.has_rest);
+            EXPECT_OK(append(&f, 1 << 25), &f.err);
+            REQUIRE_OK(sgs_abstract_index_close(&f.index.base, &f.memory.env, NAME, &f.err), &f.err);
+            EXPECT_EQ_I64(file_size(&f), 8 * (cases[i].entries + 1));
+            close_fixture(&f);
+        }
+    }
+}
+
+/* [DUR-80] It may name what is cut, and does not come back. */
+TEST(what_is_no_padding_goes_with_a_cut)
+{
+    for (int in_memory = 0; in_memory < 2; ++in_memory) {
+        const sgs_index_options options = { .max_size_bytes = 10485760, true, in_memory == 1, true };
+        uint8_t file[32] = { 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 2 };
+        fixture f = { .directory = temporary_open() };
+        memory_env_init(&f.memory, sgs_env_posix());
+        temporary_write(&f.directory, NAME, file, sizeof file);
+        REQUIRE_OK(reopen(&f, options), &f.err);
+        EXPECT_EQ_I64(entries(&f), 1);
+        REQUIRE_OK(sgs_offset_index_truncate_to(&f.index, 4, &f.err), &f.err);
+        if (in_memory == 0) { /* at once */
+            temporary_read(&f.directory, NAME, file, sizeof file);
+            for (size_t i = 0; i < sizeof file; ++i)
+                EXPECT_EQ_I64(file[i], 0);
+        }
+        REQUIRE_OK(sgs_abstract_index_close(&f.index.base, &f.memory.env, NAME, &f.err), &f.err);
+        EXPECT_EQ_I64(file_size(&f), 0);
+        close_fixture(&f);
+    }
+}
+
 /* [IDX-9] the end of an entry that is not whole goes with the first resize */
 TEST(a_torn_length_is_not_kept_by_a_resize)
 {

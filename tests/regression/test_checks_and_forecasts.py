@@ -333,6 +333,46 @@ def test_recover_keeps_what_an_index_says_of_missing_records(data_of_one_partiti
     assert [one.lost for one in check_partition(str(path)).findings if one.lost] == missing
 
 
+def test_an_index_that_a_damaged_log_cannot_replace_stays_as_it_is(tmp_path, capsys):
+    """[DUR-7, DUR-53] The open cut it at the wrong entry, and then no check found fault with it."""
+    directory = build(tmp_path / "topic-0", clean=True)
+    base = directory.bases[0]
+    flip_bit(directory.file(base), batches_of(directory.file(base))[4].position + 80)
+    flip_bit(directory.file(base, "index"), 1)  # the first entry names an offset far away
+    append_bytes(directory.file(base, "timeindex"), b"torn")
+    indexes = [directory.file(base, kind).read_bytes() for kind in ("index", "timeindex")]
+    _, found = said(capsys, "verify", "--json", str(directory.path))
+    assert [one["repaired"] for one in found["findings"]] == [False, False, False]
+
+    with segstore.open(directory.path) as log:
+        assert log.read(2, 100).records  # by the index
+    _, done = said(capsys, "recover", "--json", str(directory.path))
+
+    assert [directory.file(base, kind).read_bytes() for kind in ("index", "timeindex")] == indexes
+    assert len(done["not_repaired"]) == 3
+
+
+def test_an_index_with_a_wrong_entry_proves_what_is_missing_until_that_is_noted(tmp_path):
+    """[DUR-7, DUR-53] The first look at the index cut off the entries that prove it."""
+    path, base = tmp_path / "topic-0", 20
+    write_segments(path)
+    leave_as_a_broker(path)
+    cut_segment(path, base)
+    for kind in ("index", "timeindex"):  # the first entry names an offset, or a time, far away
+        index = segment_file(path, base, kind)
+        index.write_bytes(bytes([0x40]) + index.read_bytes()[1:])
+    missing = {one.lost for one in check_partition(path).findings if one.lost}
+    assert missing
+
+    for _ in range(2):
+        with segstore.open(path) as opened:
+            assert opened.read(base + 5, 1000).records
+            assert opened.offset_for_timestamp(TIME + base + 5) == base + 5
+            assert opened.missing_records()
+        found = check_partition(path).findings
+        assert {one.lost for one in found if one.lost} == missing
+
+
 def test_zeros_behind_a_sealed_log_go_beside_zeros_of_its_index(tmp_path, capsys):
     """[DUR-8, DUR-51] `recover` took the index away first, and then refused to build it again."""
     directory = build(tmp_path / "topic-0")
