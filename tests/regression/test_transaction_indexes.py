@@ -530,6 +530,28 @@ def test_a_torn_index_beside_a_damaged_batch_is_not_promised(partition_of_a_brok
     assert index.read_bytes() == bytes(12)
 
 
+def test_a_torn_index_behind_damage_of_another_segment_is_not_promised(tmp_path: Path):
+    """[DUR-58] `recover` promised the last one, of which only its size was looked at."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, **SETTINGS) as log:
+        producer = Producer(log, 1)
+        producer.write()
+        log.roll()
+        producer.end(ABORT)
+    index = path / f"{1:020d}.txnindex"
+    index.write_bytes(bytes(12))
+    first = path / f"{0:020d}.log"
+    data = bytearray(first.read_bytes())
+    data[65] ^= 1
+    first.write_bytes(data)
+
+    findings = check_partition(str(path)).findings
+    (finding,) = (one for one in findings if one.file == index.name)
+    assert (finding.code, finding.repaired) == (FindingCode.TRANSACTION_INDEX_CORRUPT, False)
+    assert cli.main(["recover", "-q", str(path)]) == 1
+    assert index.read_bytes() == bytes(12)
+
+
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_zeros_behind_a_sealed_segment_hide_no_transaction(
     tmp_path: Path, capsys, *, is_clean: bool

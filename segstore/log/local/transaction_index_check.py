@@ -142,13 +142,13 @@ def _problem_during_writes(
     seen_below: int | None,
     is_written: bool,
 ) -> str | None:
-    """As `problem_of_index`; of an index that is written now it looks again for the last entry."""
-    problem = problem_of_index(directory, base_offset, aborts, seen_below, is_written=is_written)
+    """As `problem_of_index`; it looks again for the last entry of an index that is written now."""
+    problem = problem_of_index(directory, base_offset, aborts, seen_below)
     for _ in range(_LOOKS_BESIDE_A_WRITER if is_written else 0):
         if problem is None:
             break
         time.sleep(_PAUSE_SECONDS)
-        problem = problem_of_index(directory, base_offset, aborts, seen_below, is_written=True)
+        problem = problem_of_index(directory, base_offset, aborts, seen_below)
     return problem
 
 
@@ -157,8 +157,6 @@ def problem_of_index(
     base_offset: int,
     aborts: Iterable[Abort],
     seen_below: int | None = None,
-    *,
-    is_written: bool = False,
 ) -> str | None:
     """Return in what way the index of a segment is not what its batches say; None where it is.
 
@@ -169,8 +167,6 @@ def problem_of_index(
         it may lie before what was gone through.
     seen_below : int or None
         The batches below were gone through: entries of others are not looked at.
-    is_written : bool
-        The file may end in a part of an entry.
     """
     index = TransactionIndex(directory, base_offset)
     left = {abort.marker: abort for abort in aborts}
@@ -194,7 +190,7 @@ def problem_of_index(
                 f"does not have the transaction of producer {abort.producer_id} from offset"
                 f" {abort.first_offset} on, which was aborted at {abort.marker}"
             )
-    if size % TRANSACTION_INDEX_ENTRY_BYTES and not is_written:
+    if size % TRANSACTION_INDEX_ENTRY_BYTES:
         return f"{size} bytes are no multiple of {TRANSACTION_INDEX_ENTRY_BYTES}"
     return None
 
