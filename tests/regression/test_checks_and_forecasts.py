@@ -373,6 +373,28 @@ def test_an_index_with_a_wrong_entry_proves_what_is_missing_until_that_is_noted(
         assert {one.lost for one in found if one.lost} == missing
 
 
+def test_a_batch_that_jumped_to_the_next_segment_hides_none(tmp_path):
+    """[DUR-50, DUR-51] The last batch behind two bad ones: every door but salvage left it out."""
+    directory = build(tmp_path / "topic-0")
+    directory.set_recovery_point(RECORDS_COUNT)
+    (directory.path / ".segstore").unlink()
+    log = directory.file(directory.bases[1])
+    *_, damaged, jumped, last = batches_of(log)
+    flip_bit(log, damaged.position + 80)
+    flip_bit(log, jumped.position + 4)  # of the base offset
+    good = [*range(damaged.base_offset), *range(last.base_offset, RECORDS_COUNT)]
+
+    lost = {range_ for one in check_partition(directory.path).findings for range_ in one.lost}
+
+    assert lost == {(damaged.base_offset, jumped.base_offset)}
+    with segstore.open(directory.path, read_only=True) as opened:
+        assert [one.offset for one in opened.scan(on_damage="skip")] == good
+    target = tmp_path / "salvaged" / "topic-0"
+    assert cli.main(["salvage", "-q", str(directory.path), str(target)]) == 1
+    with segstore.open(target, read_only=True) as copy:
+        assert [one.offset for one in copy.scan()] == good
+
+
 def test_zeros_behind_a_sealed_log_go_beside_zeros_of_its_index(tmp_path, capsys):
     """[DUR-8, DUR-51] `recover` took the index away first, and then refused to build it again."""
     directory = build(tmp_path / "topic-0")

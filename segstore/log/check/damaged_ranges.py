@@ -89,9 +89,9 @@ def damaged_ranges(  # noqa: PLR0913 - the segment, and what is known of its rec
         known_end = -1 if end_offset is None else end_offset
         most = MAX_LONG if following is None else following
         kept = [
-            rows[chosen & (rows["last_offset"] < most)]
+            rows[chosen]
             for rows, chosen, _ in choose_batches(
-                search.rows(), [base_offset], gapless_from, end_offset=known_end
+                search.rows(), [base_offset], gapless_from, end_offset=known_end, below=most
             )
         ]
     finally:

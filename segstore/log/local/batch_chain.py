@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from segstore.log.local.batch_search import ROW
-from segstore.number_limits import MAX_INT
+from segstore.number_limits import MAX_INT, MAX_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -43,6 +43,7 @@ def choose_batches(
     gapless_from: int | None,
     *,
     end_offset: int = -1,
+    below: int = MAX_LONG,
 ) -> Iterator[ChosenBatches]:
     """Choose the batches of the log; what is yielded has every row once.
 
@@ -56,6 +57,8 @@ def choose_batches(
         No offset from here on is missing in the log [DUR-64]; None = any may be.
     end_offset : int
         Where the log is known to have ended; -1 where nothing tells.
+    below : int
+        Of one segment, where the next one begins: no batch that reaches it is chosen.
     """
     bases = np.array([*base_offsets, end_offset], np.int64)
     pending = np.empty(0, ROW)
@@ -63,21 +66,22 @@ def choose_batches(
     for table in tables:
         pending = np.concatenate((pending, table))
         while len(pending) >= _BLOCK_ROWS:
-            block = _choose(pending[:_BLOCK_ROWS], bases, gapless_from, reached)
+            block = _choose(pending[:_BLOCK_ROWS], bases, gapless_from, reached, below)
             decided = ChosenBatches(*(part[:-_LOOK_AHEAD_ROWS] for part in block))
             yield decided
             if decided.kept.any():
                 reached = int(decided.rows["last_offset"][decided.kept][-1])
             pending = pending[len(decided.rows) :]
     if len(pending):
-        yield _choose(pending, bases, gapless_from, reached)
+        yield _choose(pending, bases, gapless_from, reached, below)
 
 
 def _choose(
-    rows: np.ndarray, bases: np.ndarray, gapless_from: int | None, reached: int
+    rows: np.ndarray, bases: np.ndarray, gapless_from: int | None, reached: int, below: int
 ) -> ChosenBatches:
     base, first, last = bases[rows["segment"]], rows["base_offset"], rows["last_offset"]
     kept: Mask = rows["whole"] & (first > reached) & (last >= first) & (first >= base)
+    kept &= last < below
     if gapless_from is not None:  # an old broker may have written a log that overflows [LDR-30]
         kept &= last - base <= MAX_INT  # [DUR-50, DUR-89]
     begins: Mask = (rows["position"] == 0) & (first == base)

@@ -76,10 +76,13 @@ def stretches_of(file: FileBytes, state: LogState | None) -> Iterator[Stretch]:
     known_end = -1 if file.next_base_offset == MAX_LONG else file.next_base_offset
     gapless_from = None if state is None else state.contiguous_from
     lost: list[np.ndarray] = []
-    for rows, chosen, _ in choose_batches(
-        search.rows(), [file.base_offset or 0], gapless_from, end_offset=known_end
+    for rows, kept, _ in choose_batches(
+        search.rows(),
+        [file.base_offset or 0],
+        gapless_from,
+        end_offset=known_end,
+        below=file.next_base_offset,
     ):
-        kept = chosen & (rows["last_offset"] < file.next_base_offset)
         borders = np.flatnonzero(kept[1:] != kept[:-1]) + 1
         for piece in np.split(np.arange(len(rows)), borders):
             if not kept[piece[0]]:

@@ -48,6 +48,13 @@ def test_a_jump_and_a_fall_are_left_out():
         assert chosen(rows_of(ranges)) == [*good[:3], *good[4:]]
 
 
+def test_one_that_reaches_the_next_segment_hides_no_other():
+    """[DUR-50] Of the last two one can be kept: the first lies where the next segment is."""
+    rows = rows_of([(0, 4), None, (2**26, 2**26), (10, 13)])
+    (found,) = choose_batches([rows], [0], None, below=14)
+    assert found.kept.tolist() == [True, False, False, True]
+
+
 def test_what_continues_wins_over_what_only_fits():
     """One of two overlapping batches is wrong: the one that its neighbours do not continue."""
     assert chosen(rows_of([(0, 9), (11, 20), (20, 29), (30, 39)])) == [(0, 9), (20, 29), (30, 39)]
