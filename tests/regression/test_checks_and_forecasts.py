@@ -395,6 +395,23 @@ def test_a_batch_that_jumped_to_the_next_segment_hides_none(tmp_path):
         assert [one.offset for one in copy.scan()] == good
 
 
+def test_a_file_below_the_log_start_that_is_none_costs_no_record(tmp_path, capsys):
+    """[DUR-51] Its records had been deleted; `salvage` said that nothing was lost."""
+    directory = build(tmp_path / "topic-0", clean=True)
+    first, second = directory.bases[:2]
+    (tmp_path / "log-start-offset-checkpoint").write_text(f"0\n1\ntopic 0 {second}\n")
+    directory.file(first).unlink()
+    os.mkfifo(directory.file(first))
+
+    code, found = said(capsys, "verify", str(directory.path))
+
+    (finding,) = found["findings"]
+    assert (code, finding["code"]) == (1, "FILE_IS_NO_FILE")
+    assert (finding["records"], finding["lost"]) == ("NONE", [])
+    target = str(tmp_path / "salvaged" / "topic-0")
+    assert said(capsys, "salvage", "-q", str(directory.path), target)[0] == 0
+
+
 def test_zeros_behind_a_sealed_log_go_beside_zeros_of_its_index(tmp_path, capsys):
     """[DUR-8, DUR-51] `recover` took the index away first, and then refused to build it again."""
     directory = build(tmp_path / "topic-0")

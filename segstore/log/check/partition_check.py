@@ -12,7 +12,7 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import segstore._core as _core
 from segstore.errors import (
@@ -322,15 +322,12 @@ class _Look:
             try:
                 checked = examination.examine(base, place, self._end_position(base, size))
             except UNREADABLE_ERRORS as error:
+                unreadable = unreadable_file(directory, name, error)
                 last = None if following is None else following - 1
-                self._add(
-                    replace(
-                        unreadable_file(directory, name, error),
-                        first_offset=base,
-                        last_offset=last,
-                        lost=((base, last),),
-                    )
-                )
+                values: dict[str, Any] = {"records": Records.NONE}  # they were deleted
+                if last is None or last >= report.log_start_offset:
+                    values = {"first_offset": base, "last_offset": last, "lost": ((base, last),)}
+                self._add(replace(unreadable, **values))
                 place = Neighbours(base, False, -1, None, report.recovery_point)
                 continue
             report.segments.append(checked.check)
