@@ -340,7 +340,7 @@ class ChunkReader:
         ):
             headers = window[int((window["last_offset"] < offset).sum()) :]
             if len(headers):
-                yield from self._within_range(Chunk(memoryview(b""), headers, segment, 0))
+                yield from self._up_to_end(Chunk(memoryview(b""), headers, segment, 0), offset)
             if result.valid_bytes < stop_at and result.stop != "limit":
                 if result.stop == "order" and result.why is not None:
                     why = result.why.locate(segment.path)
@@ -363,7 +363,7 @@ class ChunkReader:
             chunk, disorder = self._whole_batches(segment, fetched, first, offset, end_position)
             if len(chunk.headers):
                 position = chunk.position + chunk.data.nbytes
-                yield from self._within_range(chunk)
+                yield from self._up_to_end(chunk, offset)
                 offset = int(chunk.headers["last_offset"][-1]) + 1
             if disorder is not None and offset < self._end_offset:
                 raise disorder
@@ -456,6 +456,29 @@ class ChunkReader:
             end = int(headers["position"][within])
             chunk = chunk._replace(data=chunk.data[:end], headers=headers[:within])
         yield chunk
+
+    def _up_to_end(self, chunk: Chunk, reached: int) -> Iterator[Chunk]:
+        """Do the same with batches that a look-up has found; *reached* is what it looked for.
+
+        One beyond the end of its segment, or of the log, may hide batches of the range [DUR-79].
+        """
+        yield from self._within_range(chunk)
+        local_log, headers = self._local_log, chunk.headers
+        within = int((headers["base_offset"] < self._end_offset).sum())
+        reached = int(headers["last_offset"][within - 1]) + 1 if within else reached
+        if within == len(headers) or reached >= self._end_offset or local_log.is_kafkas:
+            return
+        found, segment = int(headers["base_offset"][within]), chunk.segment
+        end = min(local_log.end_of_segment(segment.base_offset), self._bound.message_offset)
+        if found >= end > reached:
+            raise CorruptLogError(
+                "the base offset of a batch is not what was written: it lies beyond the end;"
+                f" {salvage_hint(segment.directory_path)}",
+                file=segment.path,
+                position=chunk.position + int(headers["position"][within]),
+                found=f"offset {found}",
+                expected=f"an offset below {end}",
+            )
 
 
 def _read(

@@ -453,6 +453,51 @@ def test_what_is_read_is_all_or_an_error(file_of_five_batches: Path, number: int
     assert silent == []
 
 
+# ---- a length that leads to a batch beyond the end -----------------------------------------------
+# Reads from behind a damaged batch ended in silence, or went on in the next segment.
+#
+# The damaged length led to bytes that look like a batch of a far offset: the look-up took it for
+# the first batch of the range, and the range ends before it. Found by tests/fuzz/test_doors_agree.
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_length_that_leads_beyond_the_end_hides_no_batch(tmp_path, *, is_last):
+    """[DUR-51, DUR-79] Reading on where each error says gives what a scan around damage gives."""
+    directory = build(tmp_path / "orders-0", clean=True)
+    (directory.path / ".segstore").unlink()
+    (directory.path / CLEAN_SHUTDOWN_MARKER).unlink()
+    (tmp_path / CLEAN_SHUTDOWN_MARKER).write_bytes(b'{"version":0,"brokerEpoch":-1}')
+    path = directory.last if is_last else directory.file(directory.bases[0])
+    data = bytearray(path.read_bytes())
+    first, hidden, broken, *_ = batches_of(path)[2:]
+    place = broken.position + 70
+    data[first.position + 8 : first.position + 12] = struct.pack(">i", place - first.position - 12)
+    data[place : place + 17] = struct.pack(">qiib", 2**60, 40, 0, 0)  # an old message, cut short
+    path.write_bytes(data)
+    lost = {first.base_offset, broken.base_offset}
+    good = [one for one in range(RECORDS_COUNT) if one not in lost]
+
+    with segstore.open(directory.path, read_only=True) as log:
+        assert [one.offset for one in log.scan(on_damage="skip")] == good
+        for start in (hidden.base_offset, hidden.base_offset - 1, broken.base_offset + 1):
+            assert read_on(log, start) == [one for one in good if one >= start]
+        (record,) = log.scan(hidden.base_offset, hidden.base_offset + 1)
+        assert record.offset == hidden.base_offset
+
+
+def read_on(log: segstore.Log, start: int) -> list[int]:
+    """Return the offsets from *start* on, read on after each error where it says."""
+    found: list[int] = []
+    offset: int | None = start
+    while offset is not None:
+        try:
+            found.extend(one.offset for one in log.scan(offset))
+            offset = None
+        except SegstoreError as error:
+            offset = error.next_readable_offset
+    return found
+
+
 # ---- offsets that go back behind a chunk ---------------------------------------------------------
 # A record was handed out at a false offset: its batch was the last one of the chunk that was read.
 #
