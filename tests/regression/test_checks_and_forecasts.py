@@ -412,6 +412,25 @@ def test_a_file_below_the_log_start_that_is_none_costs_no_record(tmp_path, capsy
     assert said(capsys, "salvage", "-q", str(directory.path), target)[0] == 0
 
 
+def test_a_wrong_index_before_a_lost_segment_is_not_what_is_to_be_restored(tmp_path, capsys):
+    """[DUR-7, DUR-51] The advice was to restore a ``.log`` that is whole, and not the lost one."""
+    path = tmp_path / "topic-0"
+    write_segments(path)
+    leave_as_a_broker(path)
+    segment_file(path, 20, "log").unlink()
+    wrong = struct.pack(">4i", 2, 7, 25, 400)  # as that of a longer segment has
+    segment_file(path, 0, "index").write_bytes(wrong)
+
+    _, found = said(capsys, "verify", str(path))
+
+    missing = [one for one in found["findings"] if one["records"] == "MISSING"]
+    assert [(one["file"], one["lost"]) for one in missing] == [(f"{20:020d}.log", [[20, 39]])]
+    assert f"restore {20:020d}.log from a copy" in missing[0]["advice"]
+    assert said(capsys, "recover", "-q", str(path))[0] == 1
+    _, left = said(capsys, "verify", str(path))
+    assert [one["lost"] for one in left["findings"] if one["lost"]] == [[[20, 39]]]
+
+
 def test_zeros_behind_a_sealed_log_go_beside_zeros_of_its_index(tmp_path, capsys):
     """[DUR-8, DUR-51] `recover` took the index away first, and then refused to build it again."""
     directory = build(tmp_path / "topic-0")

@@ -124,7 +124,11 @@ def missing_between(  # noqa: PLR0913 - what two segments show
     lone_bases = lone_index_bases(directory.segment_listing()) if lone_bases is None else lone_bases
     between = [base for base in lone_bases if end_offset <= base < next_base_offset]
     bases = [base_offset, *between]
-    for base, kind in product(_that_may_prove(directory, bases, base_offset), INDEX_ENTRIES):
+    proving = sorted(
+        _that_may_prove(directory, bases, base_offset),
+        key=lambda base: base != end_offset,  # it begins with the gap: its ``.log`` is gone
+    )
+    for base, kind in product(proving, INDEX_ENTRIES):
         last = _last_entry(directory, file_name(base, kind), must_read=must_read)
         offset = -1 if last is None else base + int(last["relative_offset"])
         if end_offset <= offset < next_base_offset:
