@@ -339,7 +339,7 @@ TEST(what_is_no_padding_stays_behind_the_entries_that_count)
         int64_t size;
         uint32_t entries;
     } cases[] = {
-        { { 1 << 24, 5, 7, 9 }, 32, 1 },
+        { { 1 << 16, 5, 7, 9 }, 32, 1 },
         { { 9, 0, 7, 8 }, 32, 1 },
         { { 1, 5, 7, 9 }, 29, 3 }, /* the last entry is not whole */
     };
@@ -363,7 +363,7 @@ TEST(what_is_no_padding_stays_behind_the_entries_that_count)
             REQUIRE_OK(reopen(&f, options), &f.err);
             EXPECT_OK(sgs_abstract_index_resize(&f.index.base, &f.memory.env, NAME, 80, &changed, &f.err), &f.err);
             EXPECT_TRUE(changed && !f.index.base.has_rest);
-            EXPECT_OK(append(&f, 1 << 25), &f.err);
+            EXPECT_OK(append(&f, 1 << 17), &f.err);
             REQUIRE_OK(sgs_abstract_index_close(&f.index.base, &f.memory.env, NAME, &f.err), &f.err);
             EXPECT_EQ_I64(file_size(&f), 8 * (cases[i].entries + 1));
             close_fixture(&f);
