@@ -117,7 +117,13 @@ class PartitionMoves:
                 )
             if topic_partition in self._under_way:
                 raise IllegalStateError(f"{topic_partition} is being moved", file=source.path)
+            source.check_writable()
             target.check_writable()
+            if target.holds(topic_partition):
+                raise IllegalStateError(
+                    "the log directory has another directory of the partition",
+                    file=f"{target.path}/{directory_name(topic_partition)}",
+                )
             move = _Move(topic_partition, source, target, progress)
             self._under_way.add(topic_partition)
         try:
@@ -128,10 +134,10 @@ class PartitionMoves:
     def _do(self, move: _Move) -> None:
         try:
             with self._mutex:
-                move.begin(self._topics.entry_of(move.topic_partition.topic))
+                move.begin(self._entry_of(move))
             move.copy_beside_appends()
             with self._mutex:
-                move.finish()
+                move.finish(self._entry_of(move))
         except BaseException as error:
             try:
                 with self._mutex:
@@ -143,6 +149,11 @@ class PartitionMoves:
             raise
         finally:
             move.close()
+
+    def _entry_of(self, move: _Move) -> TopicEntry | None:
+        """Return what the topic is now, to be written in the other directory too."""
+        entry = self._topics.entry_of(move.topic_partition.topic)
+        return entry if entry is not None and entry.is_finished else None
 
     # ---- what was left ---------------------------------------------------------------------------
 
@@ -175,7 +186,8 @@ class PartitionMoves:
             return
         name = directory_name(topic_partition)
         old = f"{source.path}/{name}" if source.holds(topic_partition) else None
-        if arrival.is_copied and target.directory.exists(name):
+        has_copy = target.directory.exists(arrival.directory)
+        if arrival.is_copied and target.directory.exists(name) and not has_copy:
             if old is None or self._is_as_copied(old, f"{target.path}/{name}", arrival):
                 _hand_over(topic_partition, source, target)
                 return
@@ -186,7 +198,7 @@ class PartitionMoves:
                 source.path,
                 target.path,
             )
-        elif target.directory.exists(arrival.directory):
+        elif has_copy:
             copy = f"{target.path}/{arrival.directory}"
             is_whole = arrival.is_copied and (old is None or self._is_as_copied(old, copy, arrival))
             if old is None and not is_whole:
@@ -240,10 +252,9 @@ class _Move:
     def begin(self, entry: TopicEntry | None) -> None:
         """Say in the other directory that the partition is to come, and make its directory."""
         target, there = self._target, self._target.directory
-        known = entry if entry is not None and entry.is_finished else None
         with self._writing():
             self._has_begun = True
-            target.registry.expect(self.topic_partition, self._arrival, known)
+            target.registry.expect(self.topic_partition, self._arrival, entry)
             there.make_directory(self._arrival.directory)
         for path in (
             f"{self._source.path}/{self._name}",
@@ -263,8 +274,11 @@ class _Move:
                     break
                 self._copy.copy_segments(segments)
 
-    def finish(self) -> None:
-        """Close the log, copy the rest, and let the copy take its place."""
+    def finish(self, entry: TopicEntry | None) -> None:
+        """Close the log, copy the rest, and let the copy take its place.
+
+        The topic may have other settings by now than at the begin.
+        """
         source, target, log = self._source, self._target, self._log
         if source.logs.find_in_place(self.topic_partition) is not log:
             raise IllegalStateError(
@@ -282,7 +296,7 @@ class _Move:
             self._copy.complete(segments)
             _owned(target).checkpoints.take_over(self.topic_partition, _owned(source).checkpoints)
             arrival = self._arrival._replace(end=log.log_end_offset)
-            target.registry.expect(self.topic_partition, arrival, None)
+            target.registry.expect(self.topic_partition, arrival, entry)
             _name_copy(target, arrival.directory, self._name)
         _owned(target).note_arrived(self.topic_partition)
         _hand_over(self.topic_partition, source, target)
@@ -295,7 +309,7 @@ class _Move:
         if not self._has_begun:
             return
         registry, there = self._target.registry, self._target.directory
-        if there.exists(self._name):
+        if there.exists(self._name) and not there.exists(self._arrival.directory):
             self._target.check_writable()
             with self._target.guard():
                 there.sync(Barrier.RENAMED_DIRECTORY)

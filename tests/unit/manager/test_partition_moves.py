@@ -16,6 +16,7 @@ from segstore.errors import (
     DiskFullError,
     IllegalArgumentError,
     IllegalStateError,
+    LogReadOnlyError,
     NotALogError,
     UnknownTopicOrPartitionError,
     WriteError,
@@ -439,3 +440,77 @@ def test_what_was_deleted_in_the_copy_stays_deleted(paths: list[Path], recovery:
         with open_small(paths, recovery=recovery, replicated=True) as logs:
             assert logs.log(*ORDERS).path == str(paths[1] / "orders-0")
             assert logs.log(*ORDERS).log_start_offset == 50
+
+
+def test_a_directory_that_gets_the_name_meanwhile_is_not_taken_for_the_copy(
+    logs: LogManager, paths: list[Path]
+):
+    """[DUR-127] The rename failed, and the old directory was deleted: the records were lost."""
+
+    def make_another(*_: int) -> None:
+        (paths[1] / "orders-0").mkdir(exist_ok=True)
+        (paths[1] / "orders-0" / "note").write_text("of somebody else")
+
+    with pytest.raises(IllegalStateError, match="cannot rename"):
+        logs.move_partition("orders", 0, paths[1], progress=make_another)
+    assert partition_directories(paths) == ["a/orders-0", "b/orders-0"]
+    shutil.rmtree(paths[1] / "orders-0")
+    assert keys(logs) == numbers(RECORDS)
+
+
+def test_a_directory_that_has_the_name_is_refused(logs: LogManager, paths: list[Path]):
+    """[DUR-127] An old one that could not be deleted, as the disk was full: it counts no more."""
+    with (
+        mock.patch.object(TopicRegistry, "doom", side_effect=DiskFullError("full")),
+        pytest.raises(DiskFullError),
+    ):
+        logs.move_partition("orders", 0, paths[1])
+    fill(logs, 5)
+    with pytest.raises(IllegalStateError, match="another directory of the partition"):
+        logs.move_partition("orders", 0, paths[0])
+    assert keys(logs) == numbers(RECORDS + 5)
+    assert partition_directories(paths) == ["a/orders-0", "b/orders-0"]
+
+
+def test_an_open_does_not_take_another_directory_for_the_copy(paths: list[Path]):
+    """[DUR-127] Killed before the copy had the name, which an older copy has meanwhile."""
+    with open_small(paths) as logs:
+        logs.create_topic("orders", directories={0: paths[0]})
+        fill(logs)
+    shutil.copytree(paths[0] / "orders-0", paths[1] / "orders-0")
+    future = future_directory_name(ORDERS)
+    shutil.copytree(paths[0] / "orders-0", paths[1] / future)
+    arrival = Arrival(future, str(paths[0]), RECORDS)
+    (paths[1] / TOPICS_FILE).write_bytes(format_topics({}, {ORDERS: arrival}))
+    open_small(paths).close()
+    assert "a/orders-0" in partition_directories(paths)
+
+
+def test_a_directory_that_has_failed_gives_nothing_away(logs: LogManager, paths: list[Path]):
+    """[DUR-38, MGR-91]"""
+    logs.close()
+    with open_small(paths) as again:
+        error = WriteError("the disk is broken")
+        again._failures.maybe_add_offline_log_dir(str(paths[0]), error)
+        with pytest.raises(LogReadOnlyError):
+            again.move_partition("orders", 0, paths[1])
+        assert keys(again) == numbers(RECORDS)
+        with pytest.raises(LogReadOnlyError):
+            again.close()
+
+
+def test_settings_that_a_topic_gets_meanwhile_go_with_it(paths: list[Path]):
+    """[DUR-128] No file had an entry of the topic at the begin; Kafka's defaults would delete."""
+    paths[0].mkdir()
+    segstore.open(paths[0] / "orders-0").close()
+    copy = partition_moves._Move.copy_beside_appends
+    with open_small(paths) as logs:
+
+        def alter_and_copy(self: partition_moves._Move) -> None:
+            logs.alter_topic("orders", {"retention.ms": 12345})
+            copy(self)
+
+        with mock.patch.object(partition_moves._Move, "copy_beside_appends", alter_and_copy):
+            logs.move_partition("orders", 0, paths[1])
+        assert logs.log(*ORDERS).config.retention_ms == 12345
+    assert parse_topics((paths[1] / TOPICS_FILE).read_bytes()).topics["orders"].config
