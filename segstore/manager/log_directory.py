@@ -186,6 +186,11 @@ class LogDirectory:
                 self._failures.maybe_add_offline_log_dir(self.path, error)
             return self._listing.last or NOTHING_LISTED
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it has failed before anybody saw what is there."""
+        return self.error is not None and self._listing.last is None
+
     def holds(self, topic_partition: TopicPartition) -> bool:
         """Whether there is a directory of the partition; one that has failed holds what it held."""
         if self.error is not None:

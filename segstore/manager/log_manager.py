@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator as IteratorType
 from contextlib import contextmanager
+from operator import is_
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import segstore._core as _core
@@ -38,7 +39,11 @@ from segstore.manager.directory_metadata import DirectoryMetadata, metadata_log_
 from segstore.manager.log_directory import LogDirectory, absolute, close_all_logs, distinct_paths
 from segstore.manager.maintenance_report import combined_counts, combined_report
 from segstore.manager.manager_stats import manager_stats
-from segstore.manager.partition_directories import check_no_gap, unopened_directories
+from segstore.manager.partition_directories import (
+    MOST_LOOKS,
+    check_no_gap,
+    unopened_directories,
+)
 from segstore.manager.partition_listing import CombinedListing
 from segstore.manager.partition_moves import PartitionMoves
 from segstore.manager.partition_records import (
@@ -320,7 +325,15 @@ class LogManager:
         directories = self._directories
         if len(directories) == 1:
             return directories[0].listed()
-        return self._combined.of([one.listed_if_it_works() for one in directories])
+        parts = [one.listed_if_it_works() for one in directories]
+        for _ in range(MOST_LOOKS):
+            if self._combined.is_of(parts):
+                break
+            # a partition that moves between two looks is seen in none of the directories
+            before, parts = parts, [one.listed_if_it_works() for one in directories]
+            if all(map(is_, before, parts)):
+                break
+        return self._combined.of(parts)
 
     def _numbers_of(self, topic: str) -> Sequence[int]:
         numbers = self._listed().topics.get(topic)
@@ -637,14 +650,22 @@ class LogManager:
                 log = directory.logs.find_in_place(topic_partition)
                 if log is not None:
                     return log
-            directory = self._live_home_of(topic_partition)
             try:
-                return directory.logs.find_or_open(topic_partition)
-            except (LogNotFoundError, NotALogError) as error:
-                if topic_partition in directory.listed_if_it_works().partitions:
+                return self._open_log(topic_partition)
+            except UnknownTopicOrPartitionError:
+                if len(self._directories) == 1:
                     raise
-                found = "a directory that was removed meanwhile"
-                raise self._unknown(f"no partition {topic_partition} here", found) from error
+            return self._open_log(topic_partition)  # it may have moved between two looks
+
+    def _open_log(self, topic_partition: TopicPartition) -> UnifiedLog:
+        directory = self._live_home_of(topic_partition)
+        try:
+            return directory.logs.find_or_open(topic_partition)
+        except (LogNotFoundError, NotALogError) as error:
+            if topic_partition in directory.listed_if_it_works().partitions:
+                raise
+            found = "a directory that was removed meanwhile"
+            raise self._unknown(f"no partition {topic_partition} here", found) from error
 
     def _live_home_of(self, topic_partition: TopicPartition) -> LogDirectory:
         directory = self._home_of(topic_partition)
@@ -830,8 +851,7 @@ class LogManager:
             if known is not None and known[0] is listed:
                 return known[1]
             numbers = self._numbers_of(topic)
-            if self._offline:
-                self._check_none_is_offline(topic, len(numbers))
+            self._check_none_is_offline(topic, len(numbers))
             check_no_gap(self._directories[0].directory, topic, numbers)
             if known is None or known[1].partitions_count != len(numbers):
                 known = listed, StickyPartitioner(len(numbers))
@@ -840,9 +860,13 @@ class LogManager:
 
     def _check_none_is_offline(self, topic: str, there: int) -> None:
         """Raise where keys cannot be spread: a partition may be in a directory that is offline."""
+        failed = {one.path: one.error for one in self._directories if one.is_unknown}
+        offline = self._offline | failed
+        if not offline:
+            return
         entry = self._topics.entry_of(topic)
         if entry is None or entry.partitions != there:
-            path, error = next(iter(self._offline.items()))
+            path, error = next(iter(offline.items()))
             raise LogDirectoryOfflineError(
                 f"the number of partitions of topic {topic!r} decides where a key belongs, and this"
                 " log directory, which may have some of them, is offline. Name the partition",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operator import is_not
+from operator import is_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.log.files.parsed_file import SETTLED_NS
@@ -104,12 +104,15 @@ class CombinedListing:
         self._parts: tuple[Listed, ...] = ()
         self._combined = NOTHING_LISTED
 
+    def is_of(self, parts: Sequence[Listed]) -> bool:
+        """Whether these were combined last."""
+        return len(parts) == len(self._parts) and all(map(is_, parts, self._parts))
+
     def of(self, parts: Sequence[Listed]) -> Listed:
         """Return them as one; the same object while none of them is another one."""
         if len(parts) == 1:
             return parts[0]
-        before = self._parts
-        if len(parts) != len(before) or any(map(is_not, parts, before)):
+        if not self.is_of(parts):
             self._combined = _combined(parts)
             self._parts = tuple(parts)
         return self._combined

@@ -123,14 +123,14 @@ class SharedTopics:
         homes = self._homes(name)
         before = {one: one.registry.entry_of(name) for one in homes}
         then = entry._replace(change=entry.change + 1) if len(homes) > 1 else entry
-        done: list[LogDirectory] = []
+        done: dict[LogDirectory, TopicEntry | None] = {}
         try:
-            for one in homes:
-                done.append(one)
+            for one, step in _named_first(before, then):
+                done[one] = before[one]
                 with one.guard():
-                    one.registry.put(name, then)
+                    one.registry.put(name, step)
         except BaseException as error:
-            if len(homes) > 1 and not _keep(name, {one: before[one] for one in done}):
+            if len(homes) > 1 and not _keep(name, done):
                 error.add_note(
                     f"a part of topic {name!r} has the settings; the next open for writing gives"
                     " them to the whole topic"
@@ -264,10 +264,10 @@ class SharedTopics:
         )
         begun: dict[LogDirectory, TopicEntry | None] = {}
         try:
-            for one in homes:
+            for one, then in _named_first(before, entry):
                 begun[one] = before[one]
                 with one.guard():
-                    one.registry.put(name, entry)
+                    one.registry.put(name, then)
             begun = {}
             self._finish_deletion(name, homes, entry)
         except BaseException as error:
@@ -408,6 +408,18 @@ def _steps(
     if len(placement) == 1:
         return dict.fromkeys(placement, entry)
     return {one: entry._replace(here=tuple(numbers)) for one, numbers in placement.items()}
+
+
+def _named_first(
+    before: Mapping[LogDirectory, TopicEntry | None], then: TopicEntry
+) -> list[tuple[LogDirectory, TopicEntry]]:
+    """Return what is written where, so that each file names the topic before one has the change.
+
+    After a kill, a directory whose file does not name it would not be made to agree.
+    """
+    live = TopicEntry(then.topic_id, then.partitions, TopicState.LIVE)
+    unnamed = [one for one, entry in before.items() if entry is None] if len(before) > 1 else []
+    return [*((one, live) for one in unnamed), *((one, then) for one in before)]
 
 
 def _keep(name: str, before: Mapping[LogDirectory, TopicEntry | None]) -> bool:

@@ -27,17 +27,22 @@ from segstore.errors import (
     LogNotFoundError,
     LogReadOnlyError,
     NotALogError,
+    ReadIOError,
     SegstoreError,
     UnknownTopicOrPartitionError,
 )
 from segstore.log.files.topics_file import TopicEntry, TopicState, format_topics, parse_topics
 from segstore.manager.current_logs import CurrentLogs
+from segstore.manager.log_directory import LogDirectory
+from segstore.manager.partition_listing import PartitionListing
 from segstore.manager.topic_registry import TopicRegistry
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from segstore import LogManager
+    from segstore.manager.partition_listing import Listed
 
 RECORDS = [(None, b"v")] * 3
 ID = uuid.UUID(int=5)
@@ -445,6 +450,35 @@ def test_a_deletion_that_cannot_begin_in_one_directory(paths, monkeypatch, keeps
         assert logs.topics() == ({} if keeps_failing else {"t": [0, 1]})
 
 
+@pytest.mark.parametrize("change", ["deleted", "altered"])
+def test_a_killed_change_of_a_topic_that_no_file_named(paths, monkeypatch, change):
+    """[DUR-6, DUR-11] Its part in the second directory stayed as it was, and was listed."""
+    for path, number in ((paths[0], 0), (paths[1], 1)):
+        segstore.open(path / f"t-{number}", topic_id=ID).close()
+    put = TopicRegistry.put
+    calls = {
+        "deleted": lambda logs: logs.delete_topic("t"),
+        "altered": lambda logs: logs.alter_topic("t", {"retention.ms": 12345}),
+    }
+
+    def put_until_kill(self: TopicRegistry, name: str, entry: TopicEntry) -> None:
+        is_change = entry.state is TopicState.DELETING or entry.config
+        if self._directory.path == str(paths[1]) and is_change:
+            raise KeyboardInterrupt
+        put(self, name, entry)
+
+    with segstore.open_dir(paths[:2]) as logs, monkeypatch.context() as killing:
+        killing.setattr(TopicRegistry, "put", put_until_kill)
+        killing.setattr(TopicRegistry, "keep", lambda *_: False)
+        with pytest.raises(KeyboardInterrupt):
+            calls[change](logs)
+    with segstore.open_dir(paths[:2]) as logs:
+        if change == "deleted":
+            assert logs.topics() == {}
+        else:
+            assert [logs.log("t", n).config.retention_ms for n in (0, 1)] == [12345, 12345]
+
+
 LIVE = TopicEntry(ID, 2, TopicState.LIVE)
 CREATING = TopicEntry(ID, 2, TopicState.CREATING)
 GROWING = TopicEntry(ID, 1, TopicState.LIVE, {}, 1)
@@ -570,6 +604,54 @@ def test_the_failure_of_one_takes_no_other_with_it(paths):
         assert refused.value.__cause__ is error
     assert not (paths[0] / MARKER).exists()  # [DUR-129] it is opened as after an unclean stop
     assert (paths[1] / MARKER).exists()
+
+
+def test_keys_wait_for_a_directory_that_has_failed_before_it_was_seen(paths, monkeypatch):
+    """[DUR-131] The keys of its partitions went to those of the other directories."""
+    for path, number in ((paths[0], 0), (paths[1], 1)):
+        segstore.open(path / f"t-{number}").close()
+    current = PartitionListing.current
+
+    def fail(self: PartitionListing) -> Listed:
+        if self._directory.path == str(paths[1]):
+            raise ReadIOError("cannot be read")
+        return current(self)
+
+    monkeypatch.setattr(PartitionListing, "current", fail)
+    with segstore.open_dir(paths[:2]) as logs:
+        with pytest.raises(LogDirectoryOfflineError, match="decides where a key belongs"):
+            logs.append("t", RECORDS)
+        logs.append("t", RECORDS, partition=0)
+        with pytest.raises(LogReadOnlyError):
+            logs.close()
+
+
+def test_a_partition_that_moves_between_two_looks_is_seen(paths, monkeypatch):
+    """[DUR-127] By a reader in another process, which looks at one directory after another."""
+
+    def moving(self: LogDirectory, before: Callable[..., object], *args: object) -> object:
+        found = before(self, *args)
+        if self.owned is None and targets:
+            logs.move_partition("t", 0, targets.pop())
+        return found
+
+    with (
+        segstore.open_dir(paths[:2]) as logs,
+        segstore.open_dir(paths[:2], read_only=True) as reader,
+    ):
+        logs.create_topic("t", directories={0: paths[1]})
+        logs.append("t", RECORDS)
+        for name in ("holds", "listed_if_it_works"):
+            before = getattr(LogDirectory, name)
+            monkeypatch.setattr(
+                LogDirectory, name, lambda self, *args, b=before: moving(self, b, *args)
+            )
+        targets = [paths[0]]
+        assert reader.topics() == {"t": [0]}
+        logs.move_partition("t", 0, paths[1])
+        targets = [paths[0]]
+        assert reader.log("t", 0).log_end_offset == 3
+        assert not targets
 
 
 def test_all_have_failed(paths):
