@@ -16,6 +16,7 @@ from segstore.log.files.partition_directory import (
     LOG_FILE_SUFFIX,
     file_name,
     parse_file_name,
+    segment_files,
 )
 
 if TYPE_CHECKING:
@@ -155,6 +156,31 @@ class PartitionCopy:
                 self._note_bytes(len(piece))
             file.sync(Barrier.MOVED_RECORDS)
         self._copied[name] = to
+
+
+def first_offset(directory: Directory) -> int:
+    """Return the base offset of the first segment; 0 where there is none."""
+    return min((file.offset for file in segment_files(directory.names())), default=0)
+
+
+def has_other_records(one: Directory, other: Directory, segments: Iterable[LogSegment]) -> bool:
+    """Whether these segments differ from what another directory has of them.
+
+    It may lack the first ones, and have more at the end.
+    """
+    first = first_offset(other)
+    for segment in segments:
+        name = _name(segment)
+        if segment.base_offset < first:
+            continue
+        if not other.exists(name):
+            return True
+        size_of_both = min(segment.size_bytes, other.info(name).size)
+        for position in range(0, size_of_both, _PIECE_BYTES):
+            count = min(_PIECE_BYTES, size_of_both - position)
+            if one.read_range(name, position, count) != other.read_range(name, position, count):
+                return True
+    return False
 
 
 def _name(segment: LogSegment) -> str:

@@ -12,8 +12,9 @@ where it ended    ``-future``            gives it the partition's name, deletes 
 where it ended    the partition's        deletes the old directory
 ================  =====================  ======================================================
 
-The old directory is deleted only where its log ends as the file says. One that was used since keeps
-its records: a copy without a name is removed then, and of two partitions none is.
+The old directory is deleted only where its log ends as the file says, and neither has other records
+than the copy nor begins later. One that was used since keeps its records: a copy without a name is
+removed then, and of two partitions none is.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from segstore.errors import (
     ReadIOError,
     SegstoreError,
 )
-from segstore.log.files.checkpoints import read_topic_id
+from segstore.log.files.checkpoints import LOG_START_OFFSET_CHECKPOINT, read_topic_id
 from segstore.log.files.partition_directory import directory_name, future_directory_name
 from segstore.log.files.topics_file import UNREADABLE_TOPICS, Arrival
 from segstore.log.files.tree_removal import remove_trees
 from segstore.log.log_dir_failure_channel import IO_ERRORS
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
-from segstore.manager.partition_copy import PartitionCopy
+from segstore.manager.partition_copy import PartitionCopy, first_offset, has_other_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -186,9 +187,10 @@ class PartitionMoves:
             return
         name = directory_name(topic_partition)
         old = f"{source.path}/{name}" if source.holds(topic_partition) else None
+        line = _owned(target).checkpoints.offset(LOG_START_OFFSET_CHECKPOINT, topic_partition)
         has_copy = target.directory.exists(arrival.directory)
         if arrival.is_copied and target.directory.exists(name) and not has_copy:
-            if old is None or self._is_as_copied(old, f"{target.path}/{name}", arrival):
+            if old is None or self._is_as_copied(old, f"{target.path}/{name}", arrival, line or 0):
                 _hand_over(topic_partition, source, target)
                 return
             _log.warning(
@@ -200,7 +202,9 @@ class PartitionMoves:
             )
         elif has_copy:
             copy = f"{target.path}/{arrival.directory}"
-            is_whole = arrival.is_copied and (old is None or self._is_as_copied(old, copy, arrival))
+            is_whole = arrival.is_copied and (
+                old is None or self._is_as_copied(old, copy, arrival, line or 0)
+            )
             if old is None and not is_whole:
                 raise LogNotFoundError(
                     "the partition that was moved is gone, and its copy is not whole",
@@ -217,14 +221,24 @@ class PartitionMoves:
         with target.guard():
             target.registry.end_arrival(topic_partition)
 
-    def _is_as_copied(self, old: str, copy: str, arrival: Arrival) -> bool:
-        """Whether the old directory has the log that was copied, and no more than that."""
+    def _is_as_copied(self, old: str, copy: str, arrival: Arrival, log_start_line: int) -> bool:
+        """Whether the old directory has the log that was copied, and no other records.
+
+        Records that were deleted there since would come back with the copy.
+        """
         environment = self._log_environment.environment
-        with closing(Directory(copy, environment)) as directory:
-            topic_id = read_topic_id(directory)
         to_read = self._options._replace(read_only=True, remote_offset_reader=None)
-        with closing(open_partition(old, to_read, self._log_environment)) as log:
-            return (log.topic_id, log.log_end_offset) == (topic_id, arrival.end)
+        with (
+            closing(Directory(copy, environment)) as new,
+            closing(Directory(old, environment)) as before,
+            closing(open_partition(old, to_read, self._log_environment)) as log,
+        ):
+            if (log.topic_id, log.log_end_offset) != (read_topic_id(new), arrival.end):
+                return False
+            log_start = max(log_start_line, first_offset(new))
+            return log.log_start_offset <= log_start and not has_other_records(
+                before, new, log.segments()
+            )
 
 
 class _Move:

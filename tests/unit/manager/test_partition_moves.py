@@ -366,6 +366,30 @@ def test_both_were_used(paths: list[Path], caplog):
     assert partition_directories(paths) == ["a/orders-0", "b/orders-0"]
 
 
+@pytest.mark.parametrize("name", ["orders-0", None])
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_an_old_directory_that_ends_as_before_was_used(
+    paths: list[Path], name: str | None, *, is_cut: bool
+):
+    """[DUR-127] Other records were lost, and deleted ones came back."""
+    leave(paths, is_copied=True, name=name or future())
+    with open_small(paths[:1]) as logs:
+        log = logs.log(*ORDERS)
+        if is_cut:
+            log.truncate_to(90)
+            log.append([(None, b"new", b"v")] * 10)
+        else:
+            log.delete_records(50)
+        expected = keys(logs)
+    with open_small(paths) as logs:
+        if name is not None:
+            with pytest.raises(IllegalStateError, match="several log dir"):
+                keys(logs)
+            logs.set_aside_partition("orders", 0, paths[1])
+        assert keys(logs) == expected
+        assert logs.log(*ORDERS).path == str(paths[0] / "orders-0")
+
+
 def test_the_copy_was_used(paths: list[Path]):
     """[DUR-127] It is told by where the old log ends, whatever the copy got since."""
     leave(paths, is_copied=True, name="orders-0")
