@@ -303,14 +303,14 @@ topics_of_files = st.dictionaries(
 )
 
 
-def arriving(partitions: dict[tuple[str, int], tuple[str, bool]]) -> dict:
+def arriving(partitions: dict[tuple[str, int], tuple[str, int | None]]) -> dict:
     moved = {TopicPartition(*key): given for key, given in partitions.items()}
     return {key: Arrival(future_directory_name(key), *given) for key, given in moved.items()}
 
 
 arrivals_of_files = st.dictionaries(
     st.tuples(topic_names, st.integers(0, 2**31 - 1)),
-    st.tuples(st.text(max_size=9), st.booleans()),
+    st.tuples(st.text(max_size=9), st.none() | st.integers(0, 2**63 - 1)),
     max_size=3,
 ).map(arriving)
 topic_files = st.builds(format_topics, topics_of_files, arrivals_of_files)
