@@ -475,12 +475,16 @@ class LogManager:
         ------
         UnknownTopicOrPartitionError
             There is no such partition.
+        IllegalStateError
+            Several log directories have it: `set_aside_partition` takes one of them out of use.
 
         Source: [MGR-63]; Kafka ``LogManager.asyncDelete``.
         """
-        partition = integer("partition", partition)
+        topic_partition = TopicPartition(topic, integer("partition", partition))
         with self._changing_topics() as changes:
-            changes.delete_partition(topic, partition)
+            if partition in self._numbers_of(topic):
+                self._home_of(topic_partition)  # one alone
+            changes.delete_partition(*topic_partition)
 
     def set_aside_partition(
         self, topic: str, partition: int, directory: str | os.PathLike[str] | None = None

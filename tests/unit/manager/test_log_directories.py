@@ -238,6 +238,8 @@ def test_the_same_partition_in_two_directories(paths):
         assert logs.log("t", 1).log_end_offset == 0
         with pytest.raises(IllegalStateError):
             logs.set_aside_partition("t", 0)
+        with pytest.raises(IllegalStateError, match="several log directories"):
+            logs.delete_partition("t", 0)
         aside = logs.set_aside_partition("t", 0, paths[0])
         assert [record.value for record in logs.log("t", 0).scan()] == [b"b"]
         assert logs.unopened_directories() == [aside]
