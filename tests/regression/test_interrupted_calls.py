@@ -88,7 +88,9 @@ def interrupt():
     is_armed = False
 
     def raise_it(*_: object) -> None:
+        nonlocal is_armed
         if is_armed:  # a signal that was on its way may arrive after it was taken back
+            is_armed = False  # or for the next one, whose own signal comes when nothing catches it
             raise InterruptedCallError
 
     def arm(seconds: float) -> None:
