@@ -35,6 +35,7 @@ from tests.crash.crash_script import (
 from tests.crash.failing_scenarios_of_managers import LOGS, OTHER_LOGS, TWO, living_on
 from tests.kits.directory_kit import disk_with, name_of, records, recovery_point
 from tests.kits.log_kit import at
+from tests.kits.manager_kit import abandon
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -380,13 +381,6 @@ def moved_partition() -> Scene:
         assert not moves
 
     return Scene(disk, check)
-
-
-def abandon(manager: LogManager) -> None:
-    for directory in manager._directories:
-        for log in directory.logs.by_name.values():
-            log.close_quietly()
-    manager._release()
 
 
 # ---- Spark's sink --------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from tests.crash.barrier_scene import new_disk
 from tests.crash.crash_script import START_MS
 from tests.crash.failing_trial import CLOSED, GOES_ON, READ_ONLY, Trial
 from tests.crash.simulated_directories import directories_on
+from tests.kits.manager_kit import close_logs_quietly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,8 +122,7 @@ class Managed:
             for manager in self.open:
                 if not manager.closed and not manager.read_only:
                     outcome = self._use(manager)
-                for log in manager._directories[0].logs.by_name.values():
-                    log.close_quietly()
+                close_logs_quietly(manager)
                 with contextlib.suppress(SegstoreError):
                     manager.close()
         for fate in ("killed", "lost", "seed"):

@@ -16,6 +16,7 @@ from tests.crash.barrier_scene import new_disk
 from tests.crash.failing_scenarios_of_managers import living_on
 from tests.crash.failing_trial import CLOSED, GOES_ON, Trial
 from tests.crash.manual_scheduler import ManualScheduler
+from tests.kits.manager_kit import close_logs_quietly
 from tests.kits.metadata_kit import TOPIC_ID, metadata_batch, snapshot_bytes, topic_records
 
 if TYPE_CHECKING:
@@ -104,8 +105,7 @@ def managing(named: str | None) -> Trial:
     def check(error: SegstoreError | None) -> str:
         assert limits <= {None, WEEK}
         for manager in managers:
-            for one in manager._directories[0].logs.by_name.values():
-                one.close_quietly()
+            close_logs_quietly(manager)
         image = disk.crash_image(fate="killed")
         there = alone._replace(environment=image)
         with open_partition_to_write(PARTITION, open_options(), there) as log:

@@ -25,6 +25,7 @@ from tests.crash.barrier_scene import new_disk
 from tests.crash.crash_script import START_MS
 from tests.crash.failing_scenarios_of_managers import LOGS, OTHER_LOGS, TWO, living_on
 from tests.crash.failing_trial import GOES_ON, READ_ONLY, Trial
+from tests.kits.manager_kit import close_logs_quietly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,9 +95,7 @@ class Moved:
             for manager in self.open:
                 if not manager.closed:
                     outcome = self._use(manager)
-                    for directory in manager._directories:
-                        for log in directory.logs.by_name.values():
-                            log.close_quietly()
+                    close_logs_quietly(manager)
                 with suppress(SegstoreError):
                     manager.close()
         for fate in ("killed", "lost", "seed"):

@@ -33,6 +33,7 @@ from tests.crash.failing_scenarios_of_managers import (
 )
 from tests.crash.failing_trial import CLOSED, GOES_ON, Trial, opening
 from tests.kits.directory_kit import RECOVERY_POINT
+from tests.kits.manager_kit import close_logs_quietly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,8 +115,7 @@ def check_deleted(managed: Managed, made: list[tuple[int, bytes]]) -> str:
         for manager in managed.open:
             if not manager.closed:
                 outcome = CLOSED
-                for log in manager._directories[0].logs.by_name.values():
-                    log.close_quietly()
+                close_logs_quietly(manager)
                 with suppress(SegstoreError):
                     manager.close()
     for fate in ("killed", "lost", "seed"):
@@ -210,9 +210,7 @@ def check_whole(managed: Managed) -> str:
         for manager in managed.open:
             if not manager.closed:
                 outcome = CLOSED
-                for directory in manager._directories:
-                    for log in directory.logs.by_name.values():
-                        log.close_quietly()
+                close_logs_quietly(manager)
                 with suppress(SegstoreError):
                     manager.close()
     for fate in ("killed", "lost", "seed"):

@@ -6,6 +6,8 @@ if they had done nothing. csrc/io/barrier.h says what each is for.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from segstore._core import BARRIERS, Barrier, DataFile, Directory, FileBarrier, SimulatedDisk
@@ -13,6 +15,9 @@ from segstore.errors import ArgumentTypeError
 from tests.crash.barrier_scenes import SCENES
 from tests.crash.barrier_scenes_of_directories import deleted_topic, moved_partition
 from tests.crash.crash_check import Crash
+
+if TYPE_CHECKING:
+    from tests.crash.barrier_scene import Scene
 
 NAMES = [text.name for text in BARRIERS]
 
@@ -49,26 +54,26 @@ def test_with_all_of_them_every_promise_is_kept(barrier: str):
         scene.check(Crash(effects, "seed", effects))
 
 
-def test_the_deletion_of_a_topic_needs_its_barrier():
-    """[DUR-110, MGR-63] A crash leaves the topic whole or not at all, unless it is taken out."""
-    scene = deleted_topic()
+def check_every_crash(scene: Scene, *fates: str) -> None:
+    """Look at each crash point with these fates, and with five draws of what is lost."""
     for effects in range(scene.disk.effects + 1):
         for seed in range(5):
             scene.check(Crash(effects, "seed", seed))
-        scene.check(Crash(effects, "lost"))
-        scene.check(Crash(effects, "killed"))
+        for fate in fates:
+            scene.check(Crash(effects, fate))
+
+
+def test_the_deletion_of_a_topic_needs_its_barrier():
+    """[DUR-110, MGR-63] A crash leaves the topic whole or not at all, unless it is taken out."""
+    scene = deleted_topic()
+    check_every_crash(scene, "lost", "killed")
     assert scene.is_missed("DOOMED_DIRECTORY")
 
 
 def test_a_move_leaves_one_live_directory():
     """[DUR-110, DUR-127] With all records, at any crash point, unless a barrier is taken out."""
     scene = moved_partition()
-    for effects in range(scene.disk.effects + 1):
-        for seed in range(5):
-            scene.check(Crash(effects, "seed", seed))
-        scene.check(Crash(effects, "lost"))
-        scene.check(Crash(effects, "kept"))
-        scene.check(Crash(effects, "killed"))
+    check_every_crash(scene, "lost", "kept", "killed")
     for barrier in ("RENAMED_DIRECTORY", "DOOMED_DIRECTORY", "TOPICS_NAME"):
         assert scene.is_missed(barrier)
 

@@ -43,6 +43,7 @@ from tests.crash.crash_script import PATH, ManualScheduler, Run, Settings, run_s
 from tests.crash.failing_scenarios_of_managers import living_on
 from tests.kits.directory_kit import RECOVERY_POINT, disk_with, name_of, records
 from tests.kits.log_kit import PATIENCE_SECONDS, TIME, at, batch, offsets, values
+from tests.kits.manager_kit import close_logs_quietly
 
 if TYPE_CHECKING:
     from segstore import UnifiedLog
@@ -820,8 +821,7 @@ def test_somebody_else_made_the_directories_of_a_manager(made):
         if "topic-0" not in made:
             manager.create_topic("topic", 1)
         manager.append("topic", [(None, b"acknowledged")], partition=0)
-        for log in manager._directories[0].logs.by_name.values():
-            log.close_quietly()
+        close_logs_quietly(manager)
 
     with living_on(disk.crash_image(fate="lost")):
         found = LogManager("/above/logs", read_only=True)

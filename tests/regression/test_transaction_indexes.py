@@ -514,6 +514,14 @@ def test_verify_says_what_is_true_and_recover_repairs(
     assert cli.main(["verify", "-q", str(partition_of_a_broker)]) == 0
 
 
+def check_not_promised(partition: Path, torn_index: Path) -> None:
+    findings = check_partition(str(partition)).findings
+    (finding,) = (one for one in findings if one.file == torn_index.name)
+    assert (finding.code, finding.repaired) == (FindingCode.TRANSACTION_INDEX_CORRUPT, False)
+    assert cli.main(["recover", "-q", str(partition)]) == 1
+    assert torn_index.read_bytes() == bytes(12)
+
+
 def test_a_torn_index_beside_a_damaged_batch_is_not_promised(partition_of_a_broker: Path):
     """[DUR-58] The batches that would tell what it should hold cannot be read."""
     log = max(partition_of_a_broker.glob("*.log"))
@@ -523,11 +531,7 @@ def test_a_torn_index_beside_a_damaged_batch_is_not_promised(partition_of_a_brok
     data[65] ^= 1
     log.write_bytes(data)
 
-    findings = check_partition(str(partition_of_a_broker)).findings
-    (finding,) = (one for one in findings if one.file == index.name)
-    assert (finding.code, finding.repaired) == (FindingCode.TRANSACTION_INDEX_CORRUPT, False)
-    assert cli.main(["recover", "-q", str(partition_of_a_broker)]) == 1
-    assert index.read_bytes() == bytes(12)
+    check_not_promised(partition_of_a_broker, index)
 
 
 def test_a_torn_index_behind_damage_of_another_segment_is_not_promised(tmp_path: Path):
@@ -545,11 +549,7 @@ def test_a_torn_index_behind_damage_of_another_segment_is_not_promised(tmp_path:
     data[65] ^= 1
     first.write_bytes(data)
 
-    findings = check_partition(str(path)).findings
-    (finding,) = (one for one in findings if one.file == index.name)
-    assert (finding.code, finding.repaired) == (FindingCode.TRANSACTION_INDEX_CORRUPT, False)
-    assert cli.main(["recover", "-q", str(path)]) == 1
-    assert index.read_bytes() == bytes(12)
+    check_not_promised(path, index)
 
 
 @pytest.mark.parametrize("is_clean", [True, False])

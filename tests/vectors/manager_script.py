@@ -49,6 +49,7 @@ from segstore.manager.maintenance_report import Findings
 from segstore.manager.partition_directories import has_unopened_logs
 from segstore.types import TopicPartition
 from tests.kits.directory_files import content
+from tests.kits.manager_kit import abandon
 from tests.kits.mock_time import MockTime
 from tests.vectors.log_script import describe_append
 
@@ -325,10 +326,7 @@ class ManagerScript:
 
     def do_crash(self, _: Case) -> None:
         if self.manager is not None:
-            for directory in self.manager._directories:
-                for log in directory.logs.by_name.values():
-                    log.close_quietly()
-            self.manager._release()
+            abandon(self.manager)
         self._end()
 
     def _end(self) -> None:
