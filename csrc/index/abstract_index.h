@@ -9,11 +9,11 @@
  * HOW MANY ENTRIES AN EXISTING FILE HAS. Kafka believes that a file is full up to its last whole entry, zeros included
  * [IDX-2]; with grow_in_steps false so do we. Otherwise only the prefix whose keys strictly increase counts [DUR-80]: a
  * preallocated tail of zeros (a crash, or the live log of another process) fools no search. A writable index drops that
- * tail from the file when it opens, so that no later write meets a hole [DUR-25]. Other bytes behind the prefix are damage.
- * They may prove that records are missing: they stay until the index is made anew, cut or appended to [DUR-7, DUR-53], and
- * has_rest says so until then. Every entry is compared when the file
- * is only read; a writable one is trusted when its last key is above its first, since recovery has rebuilt whatever an
- * unclean stop left behind [DUR-52]. And a search that meets keys out of order says SGS_CORRUPT_INDEX [DUR-53].
+ * tail from the file when it opens, so that no later write meets a hole [DUR-25]. Other bytes after the prefix are damage,
+ * and has_rest is true. They may prove that records are missing, so the file keeps them until the index is rebuilt, cut or
+ * appended to [DUR-7, DUR-53]. Every entry is compared when the file is only read; a writable one is trusted when its last
+ * key is above its first, since recovery has rebuilt whatever an unclean stop left behind [DUR-52]. And a search that meets
+ * keys out of order says SGS_CORRUPT_INDEX [DUR-53].
  *
  * IN MEMORY (heap) entries reach the file in pieces of WRITE_STEP_BYTES, and all of them with a trim, a flush or a close. What
  * is written earlier is for other processes that look beside us: after a crash recovery rebuilds what no flush has covered

@@ -231,7 +231,7 @@ class LogDirectory:
         self.logs.require_none_waits_for_this_thread()
 
     def begin_close(self) -> None:
-        """Know which logs are to be closed: nobody opens one after that."""
+        """Note which logs are to be closed; no log is opened after that."""
         if self._pending is None:
             self._pending = PendingCloses(self.logs.all_writable())
 

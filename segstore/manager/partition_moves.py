@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from segstore.types import TopicPartition
 
 _ENOUGH_BYTES: Final = 1024 * 1024
-"""So much is copied while nobody can append: a few milliseconds."""
+"""While the last bytes are copied, appends wait: at most a few milliseconds for so many."""
 _MOST_PASSES: Final = 20
 """An appender that is faster than the copy waits in the end."""
 
@@ -167,7 +167,7 @@ class PartitionMoves:
             try:
                 with target.guard():
                     arrivals = dict(target.registry.arrivals())
-            except UNREADABLE_TOPICS:  # whoever lists the directory logs it
+            except UNREADABLE_TOPICS:  # the listing of the directory logs it
                 continue
             for topic_partition, arrival in arrivals.items():
                 try:

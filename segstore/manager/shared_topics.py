@@ -73,7 +73,7 @@ class SharedTopics:
             try:
                 with one.guard():
                     entries = one.registry.all_entries()
-            except UNREADABLE_TOPICS:  # whoever lists the directory logs it
+            except UNREADABLE_TOPICS:  # the listing of the directory logs it
                 continue
             only = len(self._directories) == 1
             names |= {

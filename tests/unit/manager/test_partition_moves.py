@@ -107,7 +107,7 @@ def test_files_are_copied_byte_for_byte(logs: LogManager, paths: list[Path]):
 
 
 def test_appends_and_reads_go_on(logs: LogManager, paths: list[Path]):
-    """[DUR-127] Whoever appends through the manager sees no error, and loses no record."""
+    """[DUR-127] An append through the manager raises no error, and no record is lost."""
     is_over = threading.Event()
     appended: list[int] = []
 
@@ -356,7 +356,7 @@ def test_one_directory_alone(paths: list[Path]):
 
 
 def test_both_were_used(paths: list[Path], caplog):
-    """[MGR-22] Nothing is removed, and nobody guesses."""
+    """[MGR-22] Nothing is removed, and no directory is guessed."""
     leave(paths, is_copied=True, name="orders-0")
     with open_small(paths[:1]) as logs:
         fill(logs, 7)
@@ -391,7 +391,7 @@ def test_an_old_directory_that_ends_as_before_was_used(
 
 
 def test_the_copy_was_used(paths: list[Path]):
-    """[DUR-127] It is told by where the old log ends, whatever the copy got since."""
+    """[DUR-127] The end of the old log decides, whatever the copy got since."""
     leave(paths, is_copied=True, name="orders-0")
     with open_small(paths[1:]) as logs:
         fill(logs, 7)
@@ -429,7 +429,7 @@ def test_a_failed_move_leaves_no_log_start(paths: list[Path], monkeypatch, recov
 
 
 def test_a_move_that_cannot_begin_writes_nothing_more(logs: LogManager, paths: list[Path]):
-    """A full disk is told as that, and as nothing else."""
+    """A full disk is an error of its own kind, without a note."""
     before = (paths[1] / TOPICS_FILE).exists()
     full = mock.Mock(side_effect=DiskFullError("full", file="x"))
     with mock.patch.object(TopicRegistry, "expect", full), pytest.raises(DiskFullError) as caught:
@@ -473,7 +473,7 @@ def test_a_directory_that_gets_the_name_meanwhile_is_not_taken_for_the_copy(
 
     def make_another(*_: int) -> None:
         (paths[1] / "orders-0").mkdir(exist_ok=True)
-        (paths[1] / "orders-0" / "note").write_text("of somebody else")
+        (paths[1] / "orders-0" / "note").write_text("of another program")
 
     with pytest.raises(IllegalStateError, match="cannot rename"):
         logs.move_partition("orders", 0, paths[1], progress=make_another)
