@@ -195,7 +195,7 @@ class LogManager:
         self._placement = Placement(self._directories, self._directory_at)
         self._topics = SharedTopics(self._directories, self._offline)
         self._changes = TopicChanges(
-            self._directories, self._placement, self._topics, self._numbers_of
+            self._directories, self._placement, self._topics, self._numbers_of, self._home_of
         )
         self._moves = PartitionMoves(self._directories, self._topics, self._options, self._mutex)
         if not read_only:
@@ -216,7 +216,7 @@ class LogManager:
                 self._check_usable,
                 self._metadata_of,
             )
-        except LogLockedError:  # somebody uses it: this is no fault of a disk [MGR-6]
+        except LogLockedError:  # another process uses it: the disk has no fault [MGR-6]
             raise
         except SegstoreError as error:
             self._offline[path] = error
@@ -480,11 +480,9 @@ class LogManager:
 
         Source: [MGR-63]; Kafka ``LogManager.asyncDelete``.
         """
-        topic_partition = TopicPartition(topic, integer("partition", partition))
+        partition = integer("partition", partition)
         with self._changing_topics() as changes:
-            if partition in self._numbers_of(topic):
-                self._home_of(topic_partition)  # one alone
-            changes.delete_partition(*topic_partition)
+            changes.delete_partition(topic, partition)
 
     def set_aside_partition(
         self, topic: str, partition: int, directory: str | os.PathLike[str] | None = None
@@ -582,8 +580,8 @@ class LogManager:
     def unopened_directories(self) -> list[str]:
         """Return the paths of directories with a log that nothing here opens or removes [DUR-122].
 
-        A broker, or `set_aside_partition`, gives names that end in ``-stray``. A broker gives those
-        that end in ``-future`` while it moves a log.
+        A broker, or `set_aside_partition`, gives names that end in ``-stray``. A log that is being
+        moved, here or by a broker, has a copy whose name ends in ``-future``.
         """
         self._check_usable()
         return [

@@ -45,6 +45,8 @@ class TopicChanges:
         Makes and deletes partitions, and writes ``topics.json``.
     numbers_of : callable
         Returns the partitions of a topic, ascending; raises where there is no such topic.
+    home_of : callable
+        Returns the directory that a partition lies in; raises where it lies in several.
     """
 
     def __init__(
@@ -53,11 +55,13 @@ class TopicChanges:
         placement: Placement,
         topics: SharedTopics,
         numbers_of: Callable[[str], Sequence[int]],
+        home_of: Callable[[TopicPartition], LogDirectory],
     ) -> None:
         self._directories = directories
         self._placement = placement
         self._topics = topics
         self._numbers_of = numbers_of
+        self._home_of = home_of
 
     def create(
         self,
@@ -158,8 +162,10 @@ class TopicChanges:
                 file=self._directories[0].path,
                 found="no such directory",
             )
+        topic_partition = TopicPartition(topic, partition)
+        self._home_of(topic_partition)  # of two directories, none is guessed
         self._refuse_topic_of_broker(topic)
-        self._topics.delete_partition(TopicPartition(topic, partition))
+        self._topics.delete_partition(topic_partition)
 
 
 def checked_count(partitions: int) -> int:
