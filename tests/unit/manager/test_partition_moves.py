@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from typing import TYPE_CHECKING
@@ -101,9 +102,14 @@ def test_all_of_it_is_in_the_other_directory(logs: LogManager, paths: list[Path]
 
 
 def test_files_are_copied_byte_for_byte(logs: LogManager, paths: list[Path]):
+    """[DUR-127] With their times."""
+    for path in (paths[0] / "orders-0").glob("*.log"):
+        os.utime(path, (1_000_000, 1_000_000))
     logs.move_partition("orders", 0, paths[1])
     (old,) = paths[0].glob("orders-0.*-delete")
     assert contents(paths[1] / "orders-0") == contents(old)
+    for path in (paths[1] / "orders-0").glob("*.log"):  # Kafka's retention goes by it [RTN-5]
+        assert int(path.stat().st_mtime * 1000) == int((old / path.name).stat().st_mtime * 1000)
 
 
 def test_appends_and_reads_go_on(logs: LogManager, paths: list[Path]):
@@ -188,21 +194,22 @@ def test_state_elsewhere(paths: list[Path], tmp_path: Path):
             logs.move_partition("orders", 0, paths[1])
 
 
-def test_a_truncation_meanwhile(logs: LogManager, paths: list[Path], monkeypatch):
-    """What was copied before may be other records by then."""
+@pytest.mark.parametrize(("cut", "end"), [(50, 90), (98, 103)], ids=["segments", "the last"])
+def test_a_truncation_meanwhile(logs: LogManager, paths: list[Path], monkeypatch, cut, end):
+    """What was copied before may be other records by then, also where the file is longer."""
     log = logs.log(*ORDERS)
     real = partition_moves._Move.copy_beside_appends
     monkeypatch.setattr(partition_moves, "_ENOUGH_BYTES", 1)
 
     def copy(move: partition_moves._Move) -> None:
         real(move)
-        log.truncate_to(50)
-        for number in range(50, 90):
-            log.append([(None, b"%d" % number, b"y" * 51)])
+        log.truncate_to(cut)
+        for number in range(cut, end):
+            log.append([(1000 + number, b"%d" % number, b"y" * 51)])
 
     monkeypatch.setattr(partition_moves._Move, "copy_beside_appends", copy)
     logs.move_partition("orders", 0, paths[1])
-    assert keys(logs) == numbers(90)
+    assert keys(logs) == numbers(end)
     assert logs.log(*ORDERS).verify().ok
 
 
