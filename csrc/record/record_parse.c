@@ -38,6 +38,7 @@ sgs_status sgs_record_fail(const sgs_batch_header *batch, int32_t index, sgs_rec
 sgs_status sgs_record_fail_size(int64_t size_bytes, int64_t limit, sgs_error *err)
 {
     char expected[SGS_ERROR_VALUE_BYTES];
-    (void)snprintf(expected, sizeof expected, "at most %" PRId64 " bytes, max_record_bytes", limit);
+    (void)snprintf(expected, sizeof expected,
+                   "at most %" PRId64 " bytes (max_record_bytes, max.decompressed.message.bytes)", limit);
     return sgs_fail_at(err, SGS_LIMIT_EXCEEDED, -1, expected, "%" PRId64 " bytes", size_bytes);
 }

@@ -12,7 +12,7 @@ sgs_status sgs_append_section_open(const sgs_append_batch *batch, sgs_append_sec
     *section = (sgs_append_section){ .records_count = header->records_count,
                                      .max_record_bytes = INT64_MAX,
                                      .as_kafka = validator->options.kafka_limits };
-    if (sgs_batch_codec(header) != SGS_CODEC_NONE && validator->codecs != NULL && !section->as_kafka)
+    if (sgs_batch_codec(header) != SGS_CODEC_NONE && validator->codecs != NULL)
         section->max_record_bytes = (int64_t)validator->codecs->max_record_bytes;
     if (header->magic < 2)
         return sgs_legacy_reader_open(batch->data, size, validator->codecs, &validator->scratch, &section->legacy, err);

@@ -1,7 +1,7 @@
 """The settings of a broker that a log directory goes by: its own, and the defaults of its topics.
 
-Source: [CFG-52, CFG-60…CFG-78, CFG-84, CFG-85], Kafka's ``KafkaConfig`` and ``CleanerConfig`` of
-4.3.1.
+Source: [CFG-52, CFG-60…CFG-81, CFG-84, CFG-85], Kafka's ``KafkaConfig``, ``CleanerConfig`` and
+``MetadataLogConfig`` of 4.4.0.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from segstore.config.config_key import ConfigKey, ConfigType
+from segstore.config.remote_log_keys import REMOTE_LOG_KEYS
 from segstore.config.topic_keys import TOPIC_KEYS
 from segstore.number_limits import MAX_LONG
 
@@ -93,6 +94,25 @@ _OWN: Final = (
         documentation="Log directories that get no new partition; * is all of them.",
     ),
     _long(
+        name="internal.metadata.delete.delay.millis",
+        default=60000,
+        is_internal=True,
+        documentation="Time in ms between the renaming of a deleted file of the metadata log and"
+        " its removal.",
+    ),
+    _int(
+        name="internal.metadata.log.segment.bytes",
+        default=None,
+        is_internal=True,
+        documentation="Replaces metadata.log.segment.bytes, without its lower bound. For tests.",
+    ),
+    _int(
+        name="internal.metadata.max.batch.size.in.bytes",
+        default=8 * 1024 * 1024,
+        is_internal=True,
+        documentation="Size in bytes of the largest batch of the metadata log.",
+    ),
+    _long(
         name="log.cleaner.backoff.ms",
         default=15000,
         low=0,
@@ -133,7 +153,7 @@ _OWN: Final = (
     _list(
         name="log.dir",
         default=("/tmp/kafka-logs",),  # noqa: S108 - Kafka's default, as it is
-        must_have_element=True,
+        must_not_be_empty=True,
         documentation="Log directories, where log.dirs is not set.",
     ),
     _long(
@@ -145,7 +165,7 @@ _OWN: Final = (
     _list(
         name="log.dirs",
         default=None,
-        must_have_element=True,
+        must_not_be_empty=True,
         documentation="Log directories.",
     ),
     _int(
@@ -173,6 +193,40 @@ _OWN: Final = (
         low=1,
         documentation="How often, in ms, background work looks for segments to delete.",
     ),
+    _long(
+        name="metadata.log.max.record.bytes.between.snapshots",
+        default=20 * 1024 * 1024,
+        low=1,
+        documentation="A snapshot of the metadata is due after this many bytes of records.",
+    ),
+    _long(
+        name="metadata.log.max.snapshot.interval.ms",
+        default=3600 * 1000,
+        low=0,
+        documentation="A snapshot of the metadata is due after this long, in ms; 0 is never.",
+    ),
+    _int(
+        name="metadata.log.segment.bytes",
+        default=1024 * 1024 * 1024,
+        low=8 * 1024 * 1024,
+        documentation="Size in bytes at which an append begins another segment of the metadata"
+        " log.",
+    ),
+    _long(
+        name="metadata.log.segment.ms",
+        default=7 * 24 * _HOUR_MS,
+        documentation="Age in ms at which an append begins another segment of the metadata log.",
+    ),
+    _long(
+        name="metadata.max.retention.bytes",
+        default=100 * 1024 * 1024,
+        documentation="Limit in bytes of the metadata log and its snapshots.",
+    ),
+    _long(
+        name="metadata.max.retention.ms",
+        default=7 * 24 * _HOUR_MS,
+        documentation="Age in ms at which a snapshot of the metadata is deleted, but for the last.",
+    ),
     _int(
         name="num.recovery.threads.per.data.dir",
         default=2,
@@ -190,11 +244,6 @@ _OWN: Final = (
         default=86400000,
         low=1,
         documentation="A producer that is silent for this long, in ms, is forgotten.",
-    ),
-    _boolean(
-        name="remote.log.storage.system.enable",
-        default=False,
-        documentation="There is remote storage, so that topics may be tiered.",
     ),
     _long(
         name="replica.high.watermark.checkpoint.interval.ms",
@@ -225,6 +274,6 @@ def _of_topics() -> Iterator[ConfigKey]:
 
 
 BROKER_KEYS: Final[Mapping[str, ConfigKey]] = MappingProxyType(
-    {key.name: key for key in sorted((*_of_topics(), *_UNLIKE_TOPIC, *_OWN))}
+    {key.name: key for key in sorted((*_of_topics(), *_UNLIKE_TOPIC, *_OWN, *REMOTE_LOG_KEYS))}
 )
 """All of them by name, ascending."""

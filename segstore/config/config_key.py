@@ -65,8 +65,8 @@ class ConfigKey(NamedTuple):
         What a text, or each element of a list, may be; empty = anything.
     is_replicas : bool
         The list names replicas, as ``partition:broker`` or ``*``.
-    must_have_element : bool
-        An empty list is refused.
+    must_not_be_empty : bool
+        An empty text or list is refused.
     synonyms : tuple of str
         Keys of a broker that give a topic's default, the strongest first.
     is_internal : bool
@@ -82,7 +82,7 @@ class ConfigKey(NamedTuple):
     also: int | None = None
     choices: tuple[str, ...] = ()
     is_replicas: bool = False
-    must_have_element: bool = False
+    must_not_be_empty: bool = False
     synonyms: tuple[str, ...] = ()
     is_internal: bool = False
 
@@ -100,6 +100,8 @@ class ConfigKey(NamedTuple):
         if self.type is ConfigType.LIST:
             return self._list(text)
         if self.type is ConfigType.STRING:
+            if self.must_not_be_empty and not text:
+                raise self._refusal(text, "a text that is not empty")
             self._check_choice(text)
             return text
         return self._number(text)
@@ -149,7 +151,7 @@ class ConfigKey(NamedTuple):
         unlike = tuple(dict.fromkeys(elements))
         if len(unlike) < len(elements):
             _log.warning("%s = %s: what is there twice counts once", self.name, text)
-        if "" in unlike or (self.must_have_element and not unlike):
+        if "" in unlike or (self.must_not_be_empty and not unlike):
             raise self._refusal(text, "elements that are not empty, with commas between")
         for one in unlike:
             self._check_choice(one)

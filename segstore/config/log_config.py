@@ -10,7 +10,12 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
 
 from segstore.config.config_key import LIMITS, ConfigKey, ConfigType, ConfigValue
-from segstore.config.topic_keys import NO_LIMIT, SAME_AS_TOTAL, TOPIC_KEYS
+from segstore.config.topic_keys import (
+    MAX_DECOMPRESSED_MESSAGE_BYTES,
+    NO_LIMIT,
+    SAME_AS_TOTAL,
+    TOPIC_KEYS,
+)
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
 from segstore.number_limits import MAX_INT, MAX_LONG
 
@@ -70,6 +75,7 @@ class LogSettings(TypedDict, total=False):
     remote_log_delete_on_disable: bool
     local_retention_ms: int
     local_retention_bytes: int
+    max_decompressed_message_bytes: int
     max_decompressed_batch_bytes: int
     max_record_bytes: int
 
@@ -115,6 +121,7 @@ class LogConfig:
     remote_log_delete_on_disable: bool = False
     local_retention_ms: int = SAME_AS_TOTAL
     local_retention_bytes: int = SAME_AS_TOTAL
+    max_decompressed_message_bytes: int = MAX_DECOMPRESSED_MESSAGE_BYTES
     max_decompressed_batch_bytes: int = 256 * 1024 * 1024
     """Not Kafka's: bound on one batch after decompression [DUR-92]."""
     max_record_bytes: int = 64 * 1024 * 1024

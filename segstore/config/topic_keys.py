@@ -1,6 +1,7 @@
 """Every setting of a topic, with the keys of a broker that give its default.
 
-Source: [CFG-1…CFG-36, CFG-52], Kafka's ``LogConfig`` and ``ServerTopicConfigSynonyms`` of 4.3.1.
+Source: [CFG-1…CFG-36, CFG-52, CFG-82, CFG-83], Kafka's ``LogConfig`` and
+``ServerTopicConfigSynonyms`` of 4.4.0.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ COMPRESSION_TYPES: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "pr
 SAME_AS_TOTAL: Final = -2
 """A limit of the local part of a tiered log that is the one of the whole log."""
 NO_LIMIT: Final = -1
+
+MAX_DECOMPRESSED_MESSAGE_BYTES: Final = 2**31 - 9
+"""The largest array of a Java machine: no record of a broker is larger."""
 
 _DAY: Final = 24 * 3600 * 1000
 
@@ -76,6 +80,12 @@ _KEYS: Final = (
         documentation="Time in ms for which compaction keeps a tombstone, or the marker of a"
         " transaction without records.",
         synonyms=("log.cleaner.delete.retention.ms",),
+    ),
+    _boolean(
+        name="errors.deadletterqueue.group.enable",
+        default=False,
+        documentation="Whether share groups may use the topic as a dead letter queue. It is"
+        " stored, and has no effect here.",
     ),
     _long(
         name="file.delete.delay.ms",
@@ -149,6 +159,15 @@ _KEYS: Final = (
         synonyms=("log.cleaner.max.compaction.lag.ms",),
     ),
     _int(
+        name="max.decompressed.message.bytes",
+        default=MAX_DECOMPRESSED_MESSAGE_BYTES,
+        low=1,
+        high=MAX_DECOMPRESSED_MESSAGE_BYTES,
+        documentation="Size in bytes of the largest record of a compressed batch that an append"
+        " takes.",
+        synonyms=("max.decompressed.message.bytes",),
+    ),
+    _int(
         name="max.message.bytes",
         default=1024 * 1024 + 12,
         low=0,
@@ -205,6 +224,22 @@ _KEYS: Final = (
         default=False,
         documentation="A new .log file gets its full size at once.",
         synonyms=("log.preallocate",),
+    ),
+    _long(
+        name="remote.copy.lag.bytes",
+        default=NO_LIMIT,
+        low=-1,
+        documentation="A tiered log copies a segment when more than this many bytes follow it; -1"
+        " is the limit of the local part. It is stored, and has no effect here.",
+        synonyms=("log.remote.copy.lag.bytes",),
+    ),
+    _long(
+        name="remote.copy.lag.ms",
+        default=0,
+        low=-1,
+        documentation="A tiered log copies a segment when it is older than this, in ms; -1 is the"
+        " limit of the local part. It is stored, and has no effect here.",
+        synonyms=("log.remote.copy.lag.ms",),
     ),
     _boolean(
         name="remote.log.copy.disable",

@@ -1,6 +1,6 @@
 """The settings that a topic was given, as text: read, checked against each other, shown.
 
-Source: [CFG-37, CFG-38, CFG-41…CFG-46, CFG-50, CFG-51], Kafka's ``LogConfig.validate``.
+Source: [CFG-37, CFG-38, CFG-41…CFG-47, CFG-50, CFG-51], Kafka's ``LogConfig.validate``.
 """
 
 from __future__ import annotations
@@ -208,6 +208,7 @@ def _check_tiered(values: Mapping[str, Any], *, is_tiered_system_on: bool) -> No
             expected="delete, or nothing",
         )
     check_local_limits(values)
+    _check_copy_lags(values)
     if values["remote.log.copy.disable"]:
         for unit in ("bytes", "ms"):
             _check_nothing_is_copied(values, unit)
@@ -237,6 +238,20 @@ def check_local_limits(values: Mapping[str, Any], prefix: str = "") -> None:
                 f" is {total}",
                 found=str(local),
                 expected=f"-2, or 0 to {total}",
+            )
+
+
+def _check_copy_lags(values: Mapping[str, Any]) -> None:
+    """Segments are copied before the local part loses them [CFG-47]."""
+    for unit in ("bytes", "ms"):
+        lag, local = values[f"remote.copy.lag.{unit}"], values[f"local.retention.{unit}"]
+        limit = values[f"retention.{unit}"] if local == SAME_AS_TOTAL else local
+        if 0 <= limit < lag:
+            raise IllegalArgumentError(
+                f"remote.copy.lag.{unit} cannot be {lag} where the limit of the local part is"
+                f" {limit}",
+                found=str(lag),
+                expected=f"-1, or 0 to {limit}",
             )
 
 

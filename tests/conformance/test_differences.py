@@ -25,7 +25,7 @@ from tests.kits.log_kit import TIME, at, bases, batch, offsets
 
 
 def test_an_index_entry_a_batch(new_log):
-    """[DIFF-1, DIFF-2] with the batch's own position and last offset, in one append of several."""
+    """[CFG-10m, DIFF-1, DIFF-2] Each has its batch's position and last offset, in one append."""
     log = new_log(index_interval_bytes=100)
     data = b"".join(at(3 * n, 3, value=b"x" * 200) for n in range(4))
     log.append_as_follower(data, 0)

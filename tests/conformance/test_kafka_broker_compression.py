@@ -14,7 +14,7 @@ SETTINGS = ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer")
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_broker_side_compression(new_log, setting, codec):
-    """[CFG-19, APP-30] BrokerCompressionTest.testBrokerSideCompression."""
+    """[CFG-19m, CFG-19, APP-30] BrokerCompressionTest.testBrokerSideCompression."""
     log = new_log(compression_type=setting)
     log.append_as_leader(batch([(None, b"hello"), (None, b"there")], codec=codec), 0)
 

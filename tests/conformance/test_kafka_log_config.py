@@ -20,7 +20,7 @@ FLAGS = ("remote_storage_enable", "remote_log_copy_disable", "remote_log_delete_
 
 
 def test_local_log_retention_derived_default_props():
-    """[CFG-30, CFG-31] LogConfigTest.testLocalLogRetentionDerivedDefaultProps."""
+    """[CFG-53, CFG-30, CFG-31] LogConfigTest.testLocalLogRetentionDerivedDefaultProps."""
     config = LogConfig()
     assert (config.local_retention_ms, config.local_retention_bytes) == (-2, -2)
     assert (config.local_ms, config.local_bytes) == (604800000, -1)
@@ -104,7 +104,7 @@ def test_topic_creation_with_invalid_retention_size(new_log):
 
 
 def test_disable_remote_log_storage(new_log):
-    """[CFG-46] LogConfigTest.testDisableRemoteLogStorage."""
+    """[CFG-33m, CFG-46] LogConfigTest.testDisableRemoteLogStorage."""
     log = new_log(remote_offset_reader=RemoteRecords(), **TIERED)
     off = log.config.with_changes(remote_storage_enable=False)
     with pytest.raises(IllegalArgumentError, match="remote_log_delete_on_disable") as caught:
@@ -159,6 +159,8 @@ def test_from_props_invalid(name):
         "min.insync.replicas": ("not_a_number", "0", "-1"),
         "local.retention.ms": ("not_a_number", "-3"),
         "local.retention.bytes": ("not_a_number", "-3"),
+        "remote.copy.lag.ms": ("not_a_number", "-2"),
+        "remote.copy.lag.bytes": ("not_a_number", "-2"),
         "retention.ms": ("not_a_number",),
         "retention.bytes": ("not_a_number",),
         "compression.gzip.level": ("not_a_number", "-2"),

@@ -152,7 +152,7 @@ def test_does_not_clean_compacted_logs(tmp_path, policy):
 
 
 def test_time_based_flush(tmp_path):
-    """[MGR-31, MGR-40] LogManagerTest.testTimeBasedFlush."""
+    """[CFG-6m, MGR-31, MGR-40] LogManagerTest.testTimeBasedFlush."""
     with kafkas(tmp_path, flush_ms=1000) as manager:
         manager.create_topic("kafka")
         log = manager.log("kafka", 0)

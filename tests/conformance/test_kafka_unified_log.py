@@ -100,7 +100,7 @@ def test_follower_saves_epochs(new_log):
 
 
 def test_time_based_log_roll_during_append(new_log, clock):
-    """Kafka: UnifiedLogTest.testTimeBasedLogRollDuringAppend [SEG-14, APP-6]."""
+    """Kafka: UnifiedLogTest.testTimeBasedLogRollDuringAppend [CFG-2m, SEG-14, APP-6]."""
     log = new_log(segment_ms=HOUR)
     counts = []
 
@@ -133,7 +133,7 @@ def test_time_based_log_roll_during_append(new_log, clock):
 
 
 def test_time_based_log_roll_jitter(new_log, clock):
-    """Kafka: UnifiedLogTest.testTimeBasedLogRollJitter [SEG-15]."""
+    """Kafka: UnifiedLogTest.testTimeBasedLogRollJitter [CFG-3m, SEG-15]."""
     jitter = 20 * 60
     log = new_log(segment_ms=HOUR, segment_jitter_ms=jitter)
     start = clock.now

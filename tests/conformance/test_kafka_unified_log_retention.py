@@ -60,11 +60,13 @@ def files(log, ending: str) -> list[str]:
         ),
         pytest.param(1000, 1000, 3, id="older than the limit, not as old"),
         pytest.param(1001, 1000, 1, id="one older"),
+        pytest.param(0, 0, 3, id="no time, and as old as now"),
+        pytest.param(1, 0, 1, id="no time, and one older"),
         pytest.param(10**9, None, 3, id="no limit"),
     ],
 )
 def test_by_time(replica, clock, age, limit, left):
-    """[RET-1, RET-7, RET-2]"""
+    """[CFG-8m, RET-1, RET-7, RET-2]"""
     log = replica(retention_ms=limit)
     write(log, 15, 10 if age is None else clock.now - age)
     follow(log)
@@ -114,7 +116,7 @@ def test_without_timestamps_the_time_of_the_file_counts(replica, clock):
     ],
 )
 def test_by_size(replica, clock, limit, left):
-    """[RET-1, RET-4, RET-6, T-16] at least the limit is kept."""
+    """[CFG-7m, RET-1, RET-4, RET-6, T-16] at least the limit is kept."""
     log = replica(retention_bytes=limit)
     write(log, 15, clock.now)
     follow(log)

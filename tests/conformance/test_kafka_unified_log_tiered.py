@@ -230,7 +230,7 @@ def test_retention_on_local_log_deletion(tiered):
     ],
 )
 def test_local_limits(tiered, clock, settings, left, log_start):
-    """[RET-1, RET-8, RET-11, CFG-30, CFG-31, CFG-32]"""
+    """[CFG-30m, CFG-31m, CFG-32m, RET-1, RET-8, RET-11, CFG-30, CFG-31, CFG-32]"""
     log = tiered(internal_segment_bytes=SIZE, **settings)
     one_record_segments(log, 6, clock.now)
     log.update_highest_offset_in_remote_storage(5)

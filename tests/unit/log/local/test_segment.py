@@ -92,7 +92,7 @@ def test_offsets_that_fit(new_log, base, offset, expected):
 
 
 def test_a_full_index(new_log):
-    """[SEG-13, TMX-4] one free slot in the time index is none; the next append begins a segment."""
+    """[CFG-4m, SEG-13, TMX-4] The last slot of a time index is not free: the next append rolls."""
     log = new_log(segment_index_bytes=36, index_interval_bytes=0)
     for number in range(4):
         log.append([(TIME + number, None, b"value")])
@@ -150,7 +150,7 @@ def test_windows_are_the_whole_scan(new_log, monkeypatch, window_batches):
 
 
 def test_the_jitter_lies_below_its_bound():
-    """[SEG-15]"""
+    """[CFG-3m, SEG-15]"""
     assert roll_jitter_ms(LogConfig(segment_ms=1000)) == 0
     drawn = {roll_jitter_ms(LogConfig(segment_ms=1000, segment_jitter_ms=10)) for _ in range(500)}
     assert drawn == set(range(10))
