@@ -140,6 +140,20 @@ def open_options(  # noqa: PLR0913 - those of `open`
     )
 
 
+def with_settings(
+    options: OpenOptions, config: LogConfig | None, settings: LogSettings
+) -> OpenOptions:
+    """Return *options* with these settings of logs instead of those that it has, checked."""
+    refuse_unknown(settings, LogSettings.__annotations__)
+    checked = open_options(
+        config=config,
+        read_only=options.read_only,
+        remote_offset_reader=options.remote_offset_reader,
+        **settings,
+    )
+    return options._replace(config=checked.config, given=checked.given)
+
+
 def _check_remote_storage(
     reader: RemoteOffsetReader, config: LogConfig, *, read_only: bool
 ) -> None:

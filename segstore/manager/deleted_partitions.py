@@ -31,11 +31,16 @@ class DeletedPartitions:
     directory : Directory
         The log directory, whose ``.lock`` is held.
     delay_ms : int
-        Time in ms from the new name to the removal.
+        See `delay_ms` below.
     close_quietly : callable
         Closes the log of a directory, by its name, if one is open.
     now_ms : callable
         Returns the time in ms by the clock of the log directory, which ends the delay.
+
+    Attributes
+    ----------
+    delay_ms : int
+        Time in ms from the new name to the removal, for all that wait.
     """
 
     def __init__(
@@ -46,7 +51,7 @@ class DeletedPartitions:
         now_ms: Callable[[], int],
     ) -> None:
         self._directory = directory
-        self._delay_ms = delay_ms
+        self.delay_ms = delay_ms
         self._close_quietly = close_quietly
         self._now_ms = now_ms
         self._waiting: dict[str, int] = {}
@@ -60,7 +65,7 @@ class DeletedPartitions:
     @property
     def next_due_ms(self) -> int | None:
         """When the next directory is due, None without one."""
-        return min(self._waiting.values()) + self._delay_ms if self._waiting else None
+        return min(self._waiting.values()) + self.delay_ms if self._waiting else None
 
     def add(self, name: str) -> None:
         """Queue a directory that has its new name now."""
@@ -93,7 +98,7 @@ class DeletedPartitions:
             The first error, after all were tried.
         """
         return self._delete(
-            [name for name, at in self._waiting.items() if at + self._delay_ms <= now_ms], now_ms
+            [name for name, at in self._waiting.items() if at + self.delay_ms <= now_ms], now_ms
         )
 
     def delete_at_close(self) -> None:

@@ -155,6 +155,13 @@ class LogDirectory:
         properties = read_meta_properties(self.directory)
         return None if properties is None else properties.directory_id
 
+    def use_options(self, options: OpenOptions) -> None:
+        """Let the settings of *options* count where a topic was given none [MGR-97]."""
+        self.settings.use_options(options)
+        self.deleted.delay_ms = options.config.file_delete_delay_ms
+        if self.maintenance is not None:
+            self.maintenance.use_options(options)
+
     # ---- failure ---------------------------------------------------------------------------------
 
     @property

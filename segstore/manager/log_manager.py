@@ -33,7 +33,7 @@ from segstore.errors import (
 from segstore.log.files.clean_shutdown_file_handler import NO_BROKER_EPOCH
 from segstore.log.files.partition_directory import directory_name
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
-from segstore.log.open_options import OpenKeywords, open_options
+from segstore.log.open_options import OpenKeywords, open_options, with_settings
 from segstore.log.shutdown import Shutdown, suppress_repeated_error
 from segstore.manager.directory_metadata import DirectoryMetadata, metadata_log_of
 from segstore.manager.log_directory import LogDirectory, absolute, close_all_logs, distinct_paths
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from typing import NoReturn, TypeAlias, Unpack
 
     from segstore._core import Directory
+    from segstore.config.log_config import LogConfig, LogSettings
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.log_directory import PathOrPaths
     from segstore.manager.maintenance_report import MaintenanceReport
@@ -441,6 +442,44 @@ class LogManager:
         with self._changing_topics() as changes:
             changes.alter(name, config, partitions, directories or {})
         return self.describe_topic(name)
+
+    def reconfigure_default_log_config(
+        self, config: LogConfig | None = None, **settings: Unpack[LogSettings]
+    ) -> None:
+        """Use other settings where a topic was given none, until `close`.
+
+        They take the place of all settings that `open_dir` got; what a topic was given stays. Open
+        logs go by them at once. Retention goes by them in its next run.
+
+        Parameters
+        ----------
+        config : LogConfig or None
+            As for `open_dir`.
+        **settings
+            Single settings, as for `open_dir`.
+
+        Raises
+        ------
+        IllegalArgumentError
+            A setting is unknown, or out of range; nothing changed.
+        SegstoreError
+            An open log cannot take the settings; a note says that its topic has them.
+
+        Source: [MGR-97]; Kafka ``LogManager.reconfigureDefaultLogConfig``.
+        """
+        self._check_writable()
+        with self._mutex:
+            self._check_usable()  # while we waited
+            options = with_settings(self._options, config, settings)
+            for directory in self._directories:
+                directory.use_options(options)
+            errors: list[Exception] = []
+            for topic in self._listed().topics:
+                try:
+                    self._changes.update_open_logs(topic)
+                except SegstoreError as error:
+                    errors.append(error)
+            raise_of_several(errors, "another topic's log cannot take the settings")
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with all its records: all of it, or nothing.

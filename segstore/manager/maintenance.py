@@ -233,6 +233,10 @@ class Maintenance:
             )
         self._jobs = tuple(_Job(name, interval, now_ms, run) for name, interval, run in runs)
 
+    def use_options(self, options: OpenOptions) -> None:
+        """Go by these settings, where a topic was given none, from the next run on [MGR-97]."""
+        self._schedule.options = options
+
     def watched(self, topic_partition: TopicPartition) -> WatchedLog:
         """Return what a log gets that is about to be opened."""
         return WatchedLog(self._pool, topic_partition, self._schedule.changed, self._noted)

@@ -54,7 +54,7 @@ class RetentionSchedule:
     listing : PartitionListing
         Its partitions.
     options : OpenOptions
-        What it was opened with.
+        What it goes by; see `options` below.
     configs_of : callable
         Takes names of topics, returns what the logs of each go by.
     open_log : callable
@@ -64,6 +64,8 @@ class RetentionSchedule:
 
     Attributes
     ----------
+    options : OpenOptions
+        Others may take their place: the next run reads the settings of all topics again.
     changed : set of TopicPartition
         Those that are due at the next run; any thread adds to it.
     deletions : DeletionCounts
@@ -83,7 +85,7 @@ class RetentionSchedule:
         self.deletions = DeletionCounts()
         self._directory = directory
         self._listing = listing
-        self._options = options
+        self.options = options
         self._configs_of = configs_of
         self._open_log = open_log
         self._interval_ms = interval_ms
@@ -94,7 +96,7 @@ class RetentionSchedule:
         self._is_heap_whole = True
         """False during a run, and after one that was interrupted."""
         self._attempts: dict[TopicPartition, int] = {}
-        self._seen: tuple[Listed, tuple[int, ...] | None] | None = None
+        self._seen: tuple[Listed, OpenOptions, tuple[int, ...] | None] | None = None
         self._configs: Mapping[str, LogConfig] = {}
         self._known: set[TopicPartition] = set()
 
@@ -189,10 +191,11 @@ class RetentionSchedule:
 
         A file that cannot be read fails the run before anything goes by older settings [DUR-128].
         """
-        seen = self._listing.current(), self._signature()
-        if self._seen is not None and self._seen[0] is seen[0] and self._seen[1] == seen[1]:
-            return
-        listed = seen[0]
+        seen = listed, options, signature = self._listing.current(), self.options, self._signature()
+        if self._seen is not None:
+            before = self._seen
+            if before[0] is listed and before[1] is options and before[2] == signature:
+                return
         known: set[TopicPartition] = set()
         configs = self._configs_of(listed.topics)
         for topic, numbers in listed.topics.items():
@@ -201,9 +204,7 @@ class RetentionSchedule:
             for number in numbers:
                 topic_partition = TopicPartition(topic, number)
                 known.add(topic_partition)
-                is_due = is_limited(config) and not is_left_to_compaction(
-                    config, self._options.profile
-                )
+                is_due = is_limited(config) and not is_left_to_compaction(config, options.profile)
                 if is_due and (is_new or topic_partition not in self._known):
                     self._put(topic_partition, 0)
         for gone in self._known - known:

@@ -114,15 +114,15 @@ class TopicChanges:
             now = entry._replace(partitions=len(numbers))
             placement = self._placement.of(range(len(numbers), count), directories)
             self._topics.grow(name, now, then._replace(partitions=count), placement)
-        self._update_open_logs(name)
+        self.update_open_logs(name)
 
-    def _update_open_logs(self, name: str) -> None:
-        """Let open logs go by settings that are written down; one that fails keeps no other."""
+    def update_open_logs(self, name: str) -> None:
+        """Let open logs go by the settings of their topic; one that fails keeps no other."""
         errors: list[SegstoreError] = []
         for topic_partition in (TopicPartition(name, number) for number in self._numbers_of(name)):
             for one in self._directories:
                 log = one.logs.find_in_place(topic_partition)
-                if log is None:
+                if log is None or one.error is not None:  # where the disk failed, none changes
                     continue
                 try:
                     log.update_config(one.settings.config_of(topic_partition))

@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class TopicSettings:
-    """What a manager knows of its topics; never changed.
+    """What a manager knows of its topics.
 
     Parameters
     ----------
@@ -67,10 +67,16 @@ class TopicSettings:
     ) -> None:
         self._directory = directory
         self._listing = listing
-        self._options = options
         self._metadata = metadata
-        self._configs: dict[object, LogConfig] = {}
-        """By what topics were given: most topics were given the same."""
+        self._options: OpenOptions
+        self._configs: tuple[OpenOptions, dict[object, LogConfig]]
+        """By what topics were given, for these options: most topics were given the same."""
+        self.use_options(options)
+
+    def use_options(self, options: OpenOptions) -> None:
+        """Let the settings of *options* count where a topic was given none [MGR-97]."""
+        self._options = options
+        self._configs = options, {}
 
     # ---- what logs go by -------------------------------------------------------------------------
 
@@ -215,9 +221,10 @@ class TopicSettings:
         if given is not None:
             of_topic, of_broker = map(frozenset, (given.topic.items(), given.broker.items()))
             key = of_topic, of_broker, given.metadata_log
-        config = self._configs.get(key)
+        options, configs = self._configs
+        config = configs.get(key)
         if config is None:
-            config = self._configs[key] = config_of_topic(self._options, given)
+            config = configs[key] = config_of_topic(options, given)
         return config
 
 

@@ -479,6 +479,12 @@ class ManagerScript:
             with mock.patch.object(self.manager._topics, "check_complete"):  # they are elsewhere
                 self.manager.alter_topic(topic, {**taken_back, **operation["config"]})
 
+    def do_update_default_config(self, operation: Case) -> None:
+        """[MGR-97] As a broker whose settings change: each log goes by them."""
+        assert self.manager is not None
+        self.defaults = dict(operation["config"])
+        self.manager.reconfigure_default_log_config(LogConfig.from_properties(self.defaults))
+
     def do_store_topic_config(self, operation: Case) -> None:
         self.topic_configs[operation["topic"]] = operation["config"]
 

@@ -169,7 +169,7 @@ def compare_fields(what: str, found: Any, expected: Any, *, all_of_them: bool = 
 
 
 def test_manager(vectors: Callable[[str], Cases], tmp_path: Path, request: pytest.FixtureRequest):
-    """[MGR-20, MGR-52, MGR-60…MGR-69, MGR-75, MGR-81, MGR-85…MGR-87, MGR-96, RTN-1]
+    """[MGR-20, MGR-52, MGR-60…MGR-69, MGR-75, MGR-81, MGR-85…MGR-87, MGR-96, MGR-97, RTN-1]
 
     What is done otherwise here ends a script, by a rule: [MGR-16, MGR-18, MGR-22, MGR-23, MGR-54].
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 import uuid
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from segstore.errors import (
     IllegalArgumentError,
     InvalidConfigurationError,
     LogReadOnlyError,
+    RecordTooLargeError,
     UnknownTopicOrPartitionError,
 )
 from segstore.log.files.topics_file import TOPICS_FILE
@@ -59,6 +61,88 @@ def test_a_change_reaches_logs_that_are_open(tmp_path: Path):
         assert (log.config.retention_bytes, log.config.retention_ms) == (10_000, WEEK_MS)
         assert log.config.max_message_bytes == TOPIC_KEYS["max.message.bytes"].default
         log.append([(None, bytes(2000))])
+
+
+def test_other_defaults_reach_all_logs(tmp_path: Path):
+    """[MGR-97] Open ones at once, others when they are opened; what a topic was given stays."""
+    paths = [tmp_path / "a", tmp_path / "b"]
+    with segstore.open_dir(paths, segment_ms=1000, max_message_bytes=2000) as logs:
+        logs.create_topic("orders", 3, directories={0: paths[0], 1: paths[1], 2: paths[1]})
+        logs.create_topic("clicks", config={"max.message.bytes": 3000})
+        found = [logs.log("orders", 0), logs.log("orders", 1), logs.log("clicks", 0)]
+        assert [log.config.max_message_bytes for log in found] == [2000, 2000, 3000]
+
+        logs.reconfigure_default_log_config(max_message_bytes=500, file_delete_delay_ms=7)
+        found.append(logs.log("orders", 2))
+        assert [log.config.max_message_bytes for log in found] == [500, 500, 3000, 500]
+        assert {log.config.segment_ms for log in found} == {WEEK_MS}
+        assert setting(logs, "orders", "max.message.bytes") == (500, SettingSource.DIRECTORY)
+        assert setting(logs, "orders", "segment.ms") == (WEEK_MS, SettingSource.DEFAULT)
+        with pytest.raises(RecordTooLargeError):
+            found[0].append([(None, bytes(600))])
+    with segstore.open_dir(paths, segment_ms=1000) as logs:
+        assert logs.log("orders", 0).config.segment_ms == 1000
+
+
+def test_defaults_that_cannot_be_change_nothing(tmp_path: Path):
+    """[MGR-97]"""
+    with segstore.open_dir(tmp_path, segment_ms=1000) as logs:
+        logs.create_topic("orders")
+        for wrong in ({"segment_ms": 0}, {"segment_size": 5}, {"durability": "none"}):
+            with pytest.raises(IllegalArgumentError):
+                logs.reconfigure_default_log_config(**wrong)
+        assert logs.log("orders", 0).config.segment_ms == 1000
+    with segstore.open_dir(tmp_path, read_only=True) as logs, pytest.raises(LogReadOnlyError):
+        logs.reconfigure_default_log_config(segment_ms=5)
+
+
+def test_one_log_that_does_not_take_new_defaults_keeps_no_other(tmp_path: Path, monkeypatch):
+    """[MGR-97] The error names what the others have."""
+    with segstore.open_dir(tmp_path) as logs:
+        for name in ("a", "b", "c"):
+            logs.create_topic(name)
+        found = [logs.log(name, 0) for name in ("a", "b", "c")]
+        update = UnifiedLog.update_config
+
+        def fail(log: UnifiedLog, config: segstore.LogConfig) -> segstore.LogConfig:
+            if log is found[1]:
+                raise IllegalArgumentError("no")
+            return update(log, config)
+
+        monkeypatch.setattr(UnifiedLog, "update_config", fail)
+        with pytest.raises(IllegalArgumentError) as caught:
+            logs.reconfigure_default_log_config(segment_ms=5)
+        assert [log.config.segment_ms for log in found] == [5, WEEK_MS, 5]
+        assert "b-0 goes by them after its next open" in caught.value.__notes__[0]
+
+
+def test_new_defaults_delete_in_the_next_run(tmp_path: Path):
+    """[MGR-97, RTN-12] Of logs too that nobody has opened."""
+    now = time.time_ns() // 1_000_000
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("orders", 2)
+        for number in range(2):
+            log = logs.log("orders", number)
+            log.append([(now - WEEK_MS, None, b"old")])
+            log.roll()
+    with segstore.open_dir(tmp_path) as logs:
+        log = logs.log("orders", 0)
+        assert logs.maintain(now).deleted == ()
+        logs.reconfigure_default_log_config(retention_ms=1000)
+        deleted = logs.maintain(now + 600_000).deleted
+        assert sorted(one.topic_partition.partition for one in deleted) == [0, 1]
+        assert log.log_start_offset == 1
+
+
+def test_the_delay_of_deleted_partitions_is_that_of_now(tmp_path: Path):
+    """[MGR-66, MGR-97] It counts for those too that wait already."""
+    with segstore.open_dir(tmp_path, file_delete_delay_ms=WEEK_MS) as logs:
+        logs.create_topic("orders")
+        logs.delete_topic("orders")
+        soon = time.time_ns() // 1_000_000 + 600_000
+        assert logs.maintain(soon).removed == ()
+        logs.reconfigure_default_log_config(file_delete_delay_ms=1000)
+        assert len(logs.maintain(soon + 600_000).removed) == 1
 
 
 def test_nothing_deletes_by_default(tmp_path: Path):
