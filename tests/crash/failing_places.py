@@ -129,8 +129,8 @@ class Explorer:
     part, parts : int
         Of the places, only each *parts*-th is failed, from *part* on.
     how_much : str
-        Of the failures of a place: ``first`` and ``sample`` are one, ``sample`` another at each
-        place; ``all`` is every errno, once and for ever.
+        Of the failures of a place: ``sample`` is one, another at each place; ``all`` is every
+        errno, once and for ever.
     """
 
     def __init__(
@@ -177,8 +177,6 @@ class Explorer:
         line = row.place.line
         if self._how_much == "all":
             return [Failure(row, each, ever) for each in errnos for ever in (False, True)]
-        if self._how_much == "first":
-            return [Failure(row, errnos[0], False)]
         return [Failure(row, errnos[line // 2 % len(errnos)], for_ever=line % 2 == 0)]
 
     def _fail(self, row: Row, failure: Failure, known: Iterable[Row]) -> list[Row]:

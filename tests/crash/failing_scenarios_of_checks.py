@@ -22,7 +22,10 @@ from segstore.log.files.parent_directory_sync import sync_parent_directories
 from segstore.log.files.partition_metadata_file import PartitionMetadataFile
 from segstore.log.files.partition_path import open_parent_directory
 from segstore.log.files.tree_removal import remove_trees
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition_to_write
+from segstore.log.log_salvage import salvage_and_open
+from segstore.log.open_options import open_options
 from segstore.manager import partition_directories, repair_session
 from tests.crash.barrier_scene import open_log
 from tests.crash.crash_script import PATH
@@ -75,6 +78,25 @@ def check_without_reads(disk: SimulatedDisk) -> object:
     finally:
         disk.fail("read_at", 0, 0)
     return [one.to_dict() for one in report.findings], report.notes
+
+
+def check_unreadable(disk: SimulatedDisk) -> object:
+    """Return what a check says when the disk gives out no byte: an open for writing refuses."""
+    disk.fail("read_at", 1, errno.EIO, for_ever=True)
+    try:
+        return check(disk)
+    finally:
+        disk.fail("read_at", 0, 0)
+
+
+def salvage_without_a_log(disk: SimulatedDisk) -> object:
+    """Salvage what has a quarantine file, and no ``.log``."""
+    log_environment = LogEnvironment(environment=disk)
+    try:
+        salvage_and_open(PATH, f"{ABOVE}/other-3", open_options(), log_environment)
+    except NotALogError as error:
+        return Refusal(str(error), error.os_error)
+    return None
 
 
 def tells_of_a_failed_read(answer: object) -> bool:
@@ -256,6 +278,12 @@ CHECK_SCENARIOS: dict[str, Callable[[], Trial]] = {
     ),
     "check a log that the disk does not give out": lambda: asking_of_path(
         closed(*SEGMENTS), check_without_reads, tells_of_a_failed_read
+    ),
+    "check a log of which the disk gives out nothing": lambda: asking_of_path(
+        closed(*SEGMENTS), check_unreadable, tells_of_a_failed_read
+    ),
+    "salvage a directory that has only quarantined bytes": lambda: asking_of_path(
+        disk_with({f"{0:020d}.quarantine-1": records(0, 3)}), salvage_without_a_log, is_refusal
     ),
     "restore a topic id": restoring_a_topic_id,
     "rebuild a transaction index where a directory is": rebuilding_where_a_directory_is,

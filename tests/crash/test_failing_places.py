@@ -27,12 +27,6 @@ PARTS = 4
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def how_much(request: pytest.FixtureRequest) -> str:
-    """Everything with ``--slow``, else one failure at each place."""
-    return "all" if request.config.getoption("--slow") else "sample"
-
-
 @pytest.fixture(autouse=True)
 def quiet_logging() -> Iterator[None]:
     """What is logged of thousands of failures is of no interest."""
@@ -41,10 +35,47 @@ def quiet_logging() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+def test_a_failing_call_loses_nothing_at_any_place(record_property):
+    """[DUR-6, DUR-30..DUR-42, DUR-111] Own errors that name their file, and no hang.
+
+    One failure at each place. mypy finds each call of the core that may reach the environment: the
+    runs come to all of these.
+    """
+    from tests.crash.call_places import call_places
+
+    places = call_places()
+    lines = {(one.file, line) for one in places for line in range(one.first_line, one.line + 1)}
+    tracer, before = Tracer(lines), sys.gettrace()
+    explorer = Explorer(how_much="sample")
+    sys.settrace(tracer)
+    try:
+        explorer.explore()
+    finally:
+        sys.settrace(before)
+    unvisited = [
+        (one.file, function_at(one.file, one.line), one.function)
+        for one in places
+        if tracer.pending[one.file].issuperset(range(one.first_line, one.line + 1))
+    ]
+
+    come_to = len(places) - len(unvisited)
+    record_property("failing_places", list(explorer.totals()))
+    record_property(
+        "places",
+        f"scenarios of failing calls come to {come_to} of {len(places)} places",
+    )
+    assert not explorer.broken, "\n".join(explorer.broken)
+    assert not explorer.missing()
+    assert len(places) > 400
+    assert not unvisited, "no scenario comes to these"
+
+
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_failing_call_loses_nothing(part: int, how_much: str, record_property):
-    """[DUR-6, DUR-30..DUR-42, DUR-111] Own errors that name their file, and no hang."""
-    explorer = Explorer(part=part, parts=PARTS, how_much=how_much)
+def test_every_errno_at_every_place(part: int, pytestconfig, record_property):
+    """[DUR-6, DUR-30..DUR-42, DUR-111] Each once, and each for ever."""
+    if not pytestconfig.getoption("--slow"):
+        pytest.skip("every errno takes an hour: run with --slow")
+    explorer = Explorer(part=part, parts=PARTS, how_much="all")
     explorer.explore()
 
     record_property("failing_places", list(explorer.totals()))
@@ -81,31 +112,3 @@ def functions_of(file: str) -> list[tuple[int, int, str]]:
 def function_at(file: str, line: int) -> str:
     around = [name for first, last, name in functions_of(file) if first <= line <= last]
     return around[-1] if around else "<module>"
-
-
-@pytest.mark.slow
-def test_no_place_is_left_out(record_property):
-    """[DUR-111] mypy finds each call of the core that may reach the environment."""
-    from tests.crash.call_places import call_places
-
-    places = call_places()
-    lines = {(one.file, line) for one in places for line in range(one.first_line, one.line + 1)}
-    tracer, before = Tracer(lines), sys.gettrace()
-    sys.settrace(tracer)
-    try:
-        Explorer(how_much="first").explore()
-    finally:
-        sys.settrace(before)
-    unvisited = [
-        (one.file, function_at(one.file, one.line), one.function)
-        for one in places
-        if tracer.pending[one.file].issuperset(range(one.first_line, one.line + 1))
-    ]
-
-    come_to = len(places) - len(unvisited)
-    record_property(
-        "places",
-        f"scenarios of failing calls come to {come_to} of {len(places)} places",
-    )
-    assert len(places) > 400
-    assert not unvisited, "no scenario comes to these"
