@@ -24,7 +24,7 @@ def metadata(tmp_path: Path) -> Iterator[PartitionMetadataFile]:
 
 
 def test_set_record_with_different_topic_id(metadata: PartitionMetadataFile):
-    """[UNI-5] PartitionMetadataFileTest.testSetRecordWithDifferentTopicId."""
+    """[CKP-26, UNI-5] PartitionMetadataFileTest.testSetRecordWithDifferentTopicId."""
     metadata.record(uuid.uuid4())
 
     with pytest.raises(InconsistentTopicIdError) as caught:

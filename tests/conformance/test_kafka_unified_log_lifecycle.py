@@ -42,7 +42,7 @@ def topic_id_file(log) -> Path:
 
 
 def test_topic_id_is_flushed_by_the_next_append(open_log, scheduler):
-    """[APP-3, UNI-5, UNI-8] UnifiedLogTest.testLogFlushesPartitionMetadataOnAppend."""
+    """[CKP-26, APP-3, UNI-5, UNI-8] UnifiedLogTest.testLogFlushesPartitionMetadataOnAppend."""
     log = open_log()
     log.assign_topic_id(ID)
     assert not topic_id_file(log).exists()
@@ -52,7 +52,7 @@ def test_topic_id_is_flushed_by_the_next_append(open_log, scheduler):
 
 
 def test_topic_id_is_flushed_soon_by_itself(open_log, scheduler):
-    """[UNI-5, UNI-8] the task is there once."""
+    """[CKP-26, UNI-5, UNI-8] the task is there once."""
     log = open_log()
     log.assign_topic_id(ID)
     scheduler.sleep(0)
@@ -64,7 +64,7 @@ def test_topic_id_is_flushed_soon_by_itself(open_log, scheduler):
 
 @pytest.mark.usefixtures("scheduler")
 def test_topic_id_is_flushed_by_close(open_log):
-    """[CLO-1, UNI-5] UnifiedLogTest.testLogFlushesPartitionMetadataOnClose."""
+    """[CKP-26, CLO-1, UNI-5] UnifiedLogTest.testLogFlushesPartitionMetadataOnClose."""
     log = open_log()
     log.assign_topic_id(ID)
     log.close()
@@ -122,7 +122,7 @@ def test_topic_id_moves_with_the_directory(open_log, tmp_path):
 
 @pytest.mark.usefixtures("scheduler")
 def test_topic_id_is_flushed_before_a_rename(open_log, tmp_path):
-    """[REN-1, UNI-5] UnifiedLogTest.testTopicIdFlushesBeforeDirectoryRename."""
+    """[CKP-26, REN-1, UNI-5] UnifiedLogTest.testTopicIdFlushesBeforeDirectoryRename."""
     log = open_log()
     log.assign_topic_id(ID)
     log.rename_dir(MOVED)
@@ -288,7 +288,7 @@ def test_a_flush_of_an_empty_active_segment(open_log):
 
 
 def test_a_roll_flushes_what_it_sealed(open_log, scheduler):
-    """[ROL-1, ROL-2] behind it, outside the lock; the recovery point is the new base."""
+    """[MGR-43, ROL-1, ROL-2] behind it, outside the lock; the recovery point is the new base."""
     log = open_log(durability="messages=1000")
     for _ in range(3):
         write_plain(log)

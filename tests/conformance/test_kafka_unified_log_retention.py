@@ -380,7 +380,7 @@ def test_producers_outlive_their_segments(replica):
 
 
 def test_snapshots_go_with_their_segments(replica, clock, scheduler):
-    """[PSM-57, T-17] UnifiedLogTest.testLogStartOffsetMovementDeletesSnapshots."""
+    """[RTN-24, PSM-57, T-17] UnifiedLogTest.testLogStartOffsetMovementDeletesSnapshots."""
     log = replica(internal_segment_bytes=SIZE, file_delete_delay_ms=0)
     write(log, 3, clock.now)
     assert files(log, ".snapshot") == [f"{offset:020}.snapshot" for offset in (1, 2)]

@@ -167,7 +167,7 @@ def test_active_segment_deletion_due_to_retention_time_breach_with_remote_storag
 
 @pytest.mark.parametrize("copies", [True, False])
 def test_an_active_segment_is_rolled_and_deleted(tiered, clock, copies):
-    """[RET-3, RET-4] whether it goes now, as nobody copies it, or as it is uploaded already."""
+    """[RTN-9, RET-3, RET-4] Whether nothing is copied, or it is uploaded already."""
     log = tiered(retention_ms=1, remote_log_copy_disable=not copies)
     write_plain(log, 2)
     follow(log)

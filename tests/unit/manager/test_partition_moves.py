@@ -173,7 +173,7 @@ def test_a_handle_is_closed_by_it(logs: LogManager, paths: list[Path]):
 
 
 def test_what_cannot_be_moved(logs: LogManager, paths: list[Path], tmp_path: Path):
-    """[MGR-79]"""
+    """[MGR-79, MGR-82] A partition that lies there already is not moved there."""
     with pytest.raises(IllegalStateError, match="lies in this log directory"):
         logs.move_partition("orders", 0, paths[0])
     with pytest.raises(UnknownTopicOrPartitionError):
