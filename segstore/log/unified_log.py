@@ -1334,11 +1334,14 @@ class UnifiedLog(Log):
         is_own_name = self.path.endswith(f"/{directory_name(self.topic_partition)}")
         return is_own_name and not self.closed
 
-    def _log_start_to_note(self) -> int:
-        """Return the log start; 0 in Kafka's profile where the first segment says it [MGR-46]."""
+    def _log_start_to_note(self) -> int | None:
+        """Return the log start; None in Kafka's profile where the log needs no line [MGR-46].
+
+        The first segment says it then. A log with a part in remote storage always has a line.
+        """
         is_shown = self.log_start_offset <= self._local_log.segments.first_segment.base_offset
-        if self.profile is Profile.KAFKA and is_shown and self._remote.tier is None:
-            return 0
+        if self.profile is Profile.KAFKA and is_shown and not self.remote_log_enabled:
+            return None
         return self.log_start_offset
 
     def _flush_if_late(self, now_ms: int) -> None:

@@ -261,6 +261,7 @@ def test_checkpoint_log_start_offset_for_remote_topic(tmp_path):
         log.maybe_increment_local_log_start_offset(31)
         manager.maintain(now_ms() + 400_000)
         assert (len(log.segments()), log.log_start_offset) == (2, 0)
+        assert log_starts(tmp_path) == {"topic-0": 0}
         log.update_log_start_offset_from_remote_tier(21)
         manager.maintain(now_ms() + 800_000)
         assert log_starts(tmp_path) == {"topic-0": 21}

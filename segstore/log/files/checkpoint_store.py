@@ -411,7 +411,7 @@ class CheckpointStore:
             self.note_close(log_start_offset, marker.log_end_offset)
         home.create_file(CLEAN_SHUTDOWN_MARKER, marker.format(), FileBarrier.CLEAN_MARKER)
 
-    def note_close(self, log_start_offset: int, log_end_offset: int) -> None:
+    def note_close(self, log_start_offset: int | None, log_end_offset: int) -> None:
         """Merge the lines of a log that is closed into the log directory's, where they differ.
 
         A broker that opens the log later reads these lines [DUR-65].
@@ -419,12 +419,12 @@ class CheckpointStore:
         if self._above is not None:
             self._above.note_close(self.topic_partition, log_start_offset, log_end_offset)
 
-    def note_owned_close(self, log_start_offset: int, log_end_offset: int) -> None:
+    def note_owned_close(self, log_start_offset: int | None, log_end_offset: int) -> None:
         """As `note_close`, where the log directory has an owner: that of Kafka's profile."""
         if self._above is not None and self._above.is_owned:
             self.note_close(log_start_offset, log_end_offset)
 
-    def note_offsets(self, log_start_offset: int, recovery_point: int) -> None:
+    def note_offsets(self, log_start_offset: int | None, recovery_point: int) -> None:
         """Let the lines of the log directory say so at its owner's next write [MGR-45, MGR-46]."""
         if self._above is not None:
             self._above.note_offsets(self.topic_partition, log_start_offset, recovery_point)

@@ -116,13 +116,14 @@ class LogDirectoryCheckpoints:
             self._merge(name, {topic_partition: offset})
 
     def note_close(
-        self, topic_partition: TopicPartition, log_start_offset: int, recovery_point: int
+        self, topic_partition: TopicPartition, log_start_offset: int | None, recovery_point: int
     ) -> None:
         """Take over what a log was closed with, where there are such files.
 
-        Where the lines say so already, nothing is written, not even the lock of the merge.
+        Where the lines say so already, nothing is written, not even the lock of the merge. The log
+        start is None only for an owner in Kafka's profile: the log needs no line [MGR-46].
         """
-        offsets = _by_file(log_start_offset, recovery_point)
+        offsets = _by_file(log_start_offset or 0, recovery_point)
         differing = [
             name
             for name, offset in offsets.items()
@@ -136,7 +137,7 @@ class LogDirectoryCheckpoints:
                     self._merge(name, {topic_partition: offsets[name]})
 
     def note_offsets(
-        self, topic_partition: TopicPartition, log_start_offset: int, recovery_point: int
+        self, topic_partition: TopicPartition, log_start_offset: int | None, recovery_point: int
     ) -> None:
         """Let the lines of an open log wait for a `write`: only an owner of many logs does that."""
 
@@ -188,8 +189,8 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
 
     In Kafka's profile, a write is a broker's: it has the lines of all logs that are in the
     directory, and of no other, whether they have changed or not [MGR-45, MGR-46, MGR-48]. A log
-    start that its first segment shows has no line. Logs that are not open keep their lines in both
-    profiles [DUR-123].
+    start that the first segment shows has no line, unless the log is tiered. Logs that are not open
+    keep their lines in both profiles [DUR-123].
 
     Parameters
     ----------
@@ -242,14 +243,14 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
                 self._merge(name, {topic_partition: offset})
 
     def note_close(
-        self, topic_partition: TopicPartition, log_start_offset: int, recovery_point: int
+        self, topic_partition: TopicPartition, log_start_offset: int | None, recovery_point: int
     ) -> None:
         """See `LogDirectoryCheckpoints`; what is not written here, `write` writes."""
         if not self._is_safe:
             self.note_offsets(topic_partition, log_start_offset, recovery_point)
             self.closed.add(topic_partition)
             return
-        offsets = _by_file(log_start_offset, recovery_point)
+        offsets = _by_file(log_start_offset or 0, recovery_point)
         with self._mutex:
             for name, offset in offsets.items():
                 if not self._note(name, topic_partition, offset):
@@ -258,22 +259,23 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
                 self._put(LOG_START_OFFSET_CHECKPOINT, self._offsets(LOG_START_OFFSET_CHECKPOINT))
 
     def note_offsets(
-        self, topic_partition: TopicPartition, log_start_offset: int, recovery_point: int
+        self, topic_partition: TopicPartition, log_start_offset: int | None, recovery_point: int
     ) -> None:
         """Let the lines of an open log wait for `write`, in files that can be read."""
         with self._mutex:
-            for name, offset in _by_file(log_start_offset, recovery_point).items():
-                self._note(name, topic_partition, offset)
+            self._note(RECOVERY_POINT_CHECKPOINT, topic_partition, recovery_point)
+            self._note(LOG_START_OFFSET_CHECKPOINT, topic_partition, log_start_offset)
 
-    def _note(self, name: str, topic_partition: TopicPartition, offset: int) -> bool:
-        """Change a line; False where the file cannot be read."""
+    def _note(self, name: str, topic_partition: TopicPartition, offset: int | None) -> bool:
+        """Change a line, or remove it with None; False where the file cannot be read."""
         if topic_partition in self._forgotten:
             return True
         offsets = self._lines(name)
         if offsets is None:
             return False
-        if not self._is_safe and offset == 0 and name == LOG_START_OFFSET_CHECKPOINT:
-            offsets.pop(topic_partition, None)
+        if offset is None:
+            if offsets.pop(topic_partition, None) is not None:
+                self._changed.add(name)
         elif not self._is_safe or offsets.get(topic_partition, 0) != offset:
             offsets[topic_partition] = offset
             self._changed.add(name)
@@ -307,10 +309,8 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
                 ours = self._lines(name)
                 if theirs is None or ours is None or (keep and topic_partition in ours):
                     continue
-                if topic_partition in theirs:
-                    self._note(name, topic_partition, theirs[topic_partition])
-                elif ours.pop(topic_partition, None) is not None:  # of a move that failed
-                    self._changed.add(name)
+                # a line here that they lack is of a move that failed
+                self._note(name, topic_partition, theirs.get(topic_partition))
         self.write()
 
     def gather(self) -> None:
