@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from segstore._core import Directory
@@ -33,7 +34,7 @@ from segstore.manager.topic_settings import TopicSettings
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
     from typing import TypeAlias
 
@@ -126,7 +127,7 @@ class LogDirectory:
                 self.settings.configs_of,
                 open_log,
                 lambda: self.logs.all_open(),  # noqa: PLW0108 - made below
-                self.check_writable,
+                self._maintaining,
                 self._remove_deleted,
             )
         self.logs = CurrentLogs(
@@ -173,10 +174,21 @@ class LogDirectory:
         """End writing in the directory when an I/O error comes out of the block [MGR-72]."""
         return self._failures.guard(self.path)
 
+    def check_works(self) -> None:
+        """Raise where the directory has failed."""
+        self._failures.check(self.path)
+
     def check_writable(self) -> None:
         """Raise where the manager is closed, or the directory has failed."""
         self._check_usable()
-        self._failures.check(self.path)
+        self.check_works()
+
+    @contextmanager
+    def _maintaining(self) -> Iterator[None]:
+        """Around a job of the maintenance: an I/O error ends writing in the directory [MGR-72]."""
+        self.check_writable()
+        with self.guard():
+            yield
 
     # ---- partitions ------------------------------------------------------------------------------
 
@@ -216,7 +228,7 @@ class LogDirectory:
         return moving + len(self.listed().partitions)
 
     def _remove_deleted(self, now_ms: int) -> list[str]:
-        with self._mutex, self.guard():
+        with self._mutex:
             return self.deleted.delete_due(now_ms)
 
     # ---- background work -------------------------------------------------------------------------
@@ -227,7 +239,8 @@ class LogDirectory:
 
     def maintain(self, now_ms: int | None) -> MaintenanceReport:
         """Do everything that is due, in this thread."""
-        return cast("Maintenance", self.maintenance).run_due(now_ms)
+        with self.guard():
+            return cast("Maintenance", self.maintenance).run_due(now_ms)
 
     # ---- close -----------------------------------------------------------------------------------
 

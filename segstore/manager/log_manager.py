@@ -803,8 +803,16 @@ class LogManager:
         """
         self._check_writable()
         now_ms = None if now is None else timestamp("now", now)
-        live = [one for one in self._directories if one.error is None]
-        return combined_report([one.maintain(now_ms) for one in live])
+        reports: list[MaintenanceReport] = []
+        errors: list[Exception] = []
+        for one in self._directories:
+            if one.error is None:
+                try:
+                    reports.append(one.maintain(now_ms))
+                except Exception as error:  # noqa: BLE001 - the others do what is due all the same
+                    errors.append(error)
+        raise_of_several(errors, "another log directory could not be maintained")
+        return combined_report(reports)
 
     # ---- append ----------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from segstore.manager.task_pool import THREADS, Clock, TaskPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from contextlib import AbstractContextManager
 
     from segstore._core import Directory
     from segstore.config.broker_config import BrokerConfig
@@ -177,8 +178,9 @@ class Maintenance:
         Returns the log of a topic and a partition's number; opens it where it is not open.
     open_logs : callable
         Returns the logs that are open.
-    check : callable
-        Raises where nothing may be written: after a failure of the disk, or a close.
+    changing : callable
+        Returns a context for one job. It raises where nothing may be written: after a failure of
+        the disk, or a close. An I/O error in it ends writing in the directory.
     remove_deleted : callable
         Takes the time in ms, removes the directories of deleted partitions that are due then, and
         returns their names.
@@ -197,7 +199,7 @@ class Maintenance:
         configs_of: Callable[[Iterable[str]], Mapping[str, LogConfig]],
         open_log: Callable[[str, int], UnifiedLog],
         open_logs: Callable[[], list[UnifiedLog]],
-        check: Callable[[], None],
+        changing: Callable[[], AbstractContextManager[None]],
         remove_deleted: Callable[[int], list[str]],
         *,
         intervals: MaintenanceIntervals = MaintenanceIntervals(),  # noqa: B008 - a value
@@ -207,7 +209,7 @@ class Maintenance:
         self._pool = TaskPool(self._clock, thread_count)
         self._path = directory.path
         self._checkpoints = checkpoints
-        self._check = check
+        self._changing = changing
         self._remove_deleted = remove_deleted
         self._intervals = intervals
         self._is_over = False
@@ -292,8 +294,8 @@ class Maintenance:
             if job.next_ms > clock_ms or self._is_over:
                 return
             try:
-                self._check()
-                job.run(now_ms, findings)
+                with self._changing():
+                    job.run(now_ms, findings)
             except ClosedError:  # the manager is being closed
                 return
             except Exception as error:  # noqa: BLE001 - the next job runs all the same

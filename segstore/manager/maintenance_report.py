@@ -133,7 +133,7 @@ def combined_report(reports: Sequence[MaintenanceReport]) -> MaintenanceReport:
         tuple(one for report in reports for one in report.removed),
         sum(report.tasks for report in reports),
         tuple(one for report in reports for one in report.failed),
-        min(report.due_in_ms for report in reports),
+        min((report.due_in_ms for report in reports), default=0),
     )
 
 

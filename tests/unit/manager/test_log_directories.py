@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -34,7 +34,9 @@ from segstore.errors import (
 from segstore.log.files.topics_file import TopicEntry, TopicState, format_topics, parse_topics
 from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.log_directory import LogDirectory
+from segstore.manager.maintenance import Maintenance
 from segstore.manager.partition_listing import PartitionListing
+from segstore.manager.retention_schedule import RetentionSchedule
 from segstore.manager.topic_registry import TopicRegistry
 
 if TYPE_CHECKING:
@@ -710,6 +712,42 @@ def test_maintenance_of_all(paths):
         text = (path / "log-start-offset-checkpoint").read_text()
         assert f"t {number} " in text
         assert f"t {1 - number} " not in text
+
+
+@pytest.mark.parametrize("fails_in", ["a job", "all of it"])
+@pytest.mark.parametrize("failing", [0, 1])
+def test_maintenance_that_fails_in_one_directory_delays_no_other(
+    paths, monkeypatch, failing: int, fails_in: str
+):
+    """[DUR-131, MGR-72] The error is reported, and ends the directory where its disk has failed."""
+    error = ReadIOError("cannot be read")
+    owner, name = (RetentionSchedule, "run") if fails_in == "a job" else (Maintenance, "run_due")
+    real = getattr(owner, name)
+
+    def fail(self: Any, *args: Any) -> object:
+        if self is failing_one:
+            raise error
+        return real(self, *args)
+
+    logs = segstore.open_dir(paths[:2], internal_segment_bytes=200)
+    logs.create_topic("t", 2, config={"retention.bytes": 200})
+    for number in range(2):
+        for _ in range(5):
+            logs.append("t", [(None, b"x" * 100)], partition=number)
+    maintenance = logs._directories[failing].maintenance
+    failing_one = maintenance._schedule if fails_in == "a job" else maintenance
+    monkeypatch.setattr(owner, name, fail)
+    if fails_in == "a job":
+        report = logs.maintain()
+        assert report.failed[0].error is error
+    else:
+        with pytest.raises(ReadIOError):
+            logs.maintain()
+    assert logs.log("t", 1 - failing).log_start_offset > 0
+    assert logs.log("t", failing).log_start_offset == 0
+    assert logs.offline_directories() == {str(paths[failing]): error}
+    with pytest.raises(LogReadOnlyError):
+        logs.close()
 
 
 def test_high_watermarks_are_in_each_directory(paths):
