@@ -18,13 +18,23 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Move partitions with their records and settings to another log directory. Each partition "
         "is in one of the two at any time, also after a kill: the next open of both for writing "
-        "ends the move. The command locks both directories: a program that has them open calls "
-        "LogManager.move_partition instead."
+        "ends the move. The command locks the directories: a program that has them open calls "
+        "LogManager.move_partition instead. It needs only the two directories of a move. After a "
+        "crash, name with --log-dir all others that the topics lie in, so that an unfinished "
+        "change of a topic is finished in all of them."
     )
     parser.add_argument(
         "paths", metavar="PARTITION", nargs="+", help="a partition's directory, as /disk1/orders-0"
     )
     parser.add_argument("target", metavar="DIR", help="the log directory they go to")
+    parser.add_argument(
+        "--log-dir",
+        action="append",
+        default=[],
+        dest="others",
+        metavar="DIR",
+        help="another log directory of the same topics; repeat it for more",
+    )
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 
 
@@ -32,15 +42,34 @@ def run(arguments: argparse.Namespace) -> int:
     """Move one partition after the other; the first error ends it."""
     import segstore
 
-    with Progress(quiet=arguments.quiet) as progress:
-        for path in arguments.paths:
-            if not os.path.isdir(path):  # noqa: PTH112 - as it was typed
-                raise UsageError(f"{path} is no directory")
-            above, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 - it resolves no links
-            topic, partition = parse_directory_name(name)
-            with segstore.open_dir([above, arguments.target]) as logs:
-                moved = logs.move_partition(
-                    topic, partition, arguments.target, progress=partial(progress, path)
-                )
+    target = os.path.realpath(arguments.target)
+    directories: dict[str, str] = {}  # by what they are without links: each is opened once
+    moves = []
+    for path in arguments.paths:
+        _require_directory(path)
+        above, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 - it resolves no links
+        if os.path.realpath(above) == target:
+            raise UsageError(f"{path} lies in {arguments.target} already")
+        directories[os.path.realpath(above)] = above
+        moves.append((path, parse_directory_name(name)))
+    for other in arguments.others:
+        _require_directory(other)
+        directories[os.path.realpath(other)] = other
+    directories[target] = arguments.target
+    with (
+        Progress(quiet=arguments.quiet) as progress,
+        segstore.open_dir([*directories.values()]) as logs,
+    ):
+        for error in logs.offline_directories().values():
+            raise error  # nothing is moved beside a directory that cannot be opened
+        for path, (topic, partition) in moves:
+            moved = logs.move_partition(
+                topic, partition, arguments.target, progress=partial(progress, path)
+            )
             write_line(f"{path} -> {moved}")
     return 0
+
+
+def _require_directory(path: str) -> None:
+    if not os.path.isdir(path):  # noqa: PTH112 - as it was typed
+        raise UsageError(f"{path} is no directory")
