@@ -198,7 +198,9 @@ class LogManager:
         self._changes = TopicChanges(
             self._directories, self._placement, self._topics, self._numbers_of, self._home_of
         )
-        self._moves = PartitionMoves(self._directories, self._topics, self._options, self._mutex)
+        self._moves = PartitionMoves(
+            self._directories, self._topics, self._options, self._mutex, self._check_usable
+        )
         if not read_only:
             self._find_what_is_left()
             if background:
@@ -574,8 +576,10 @@ class LogManager:
 
         The records are copied first. Then the log is closed, the rest is copied, and the partition
         is in the other directory: it is in one of them at any time, also after a crash. Appends
-        through the manager wait for that moment. A handle that `log` has returned is closed by it,
-        and `log` returns another one. The old directory is deleted as by `delete_partition`.
+        through the manager wait for that moment; one that it has interrupted goes before the next
+        move. A handle that `log` has returned is closed by it, and `log` returns another one. The
+        old directory is deleted as by `delete_partition`. `close` ends a move: it is undone, unless
+        its last step has begun.
 
         Parameters
         ----------
@@ -586,7 +590,10 @@ class LogManager:
         directory : path
             A log directory of this manager.
         progress : callable or None
-            Called with the bytes that are copied and the bytes of the log, at most once for 4 MiB.
+            Called with the bytes that are copied and the bytes of the log: about once for 4 MiB
+            while others append, and when the partition has moved. No lock is held. What it raises
+            comes out of this call, and undoes the move but for the last call. It must not call
+            `close`, nor wait for a thread that does.
 
         Raises
         ------
@@ -595,7 +602,10 @@ class LogManager:
         IllegalArgumentError
             The manager was opened without the directory, or with ``state_dir``.
         IllegalStateError
-            The partition lies there, is being moved, or was closed or deleted meanwhile.
+            The partition lies there, is being moved, or was closed or deleted meanwhile. Or the
+            directory has a copy of it, from a log directory that is not open.
+        ClosedError
+            The manager was closed meanwhile: the partition is where it was.
         SegstoreError
             It cannot be copied. The partition is where it was, or a note says what follows.
 
@@ -868,13 +878,21 @@ class LogManager:
         self, log: UnifiedLog, topic: str, partition: int, records: Records
     ) -> LogAppendInfo:
         """Append to a log; where it was moved before it took them, to what it is now."""
-        while True:
-            try:
-                return log.append(records)
-            except ClosedError:
+        try:
+            return log.append(records)
+        except ClosedError as error:
+            if isinstance(records, IteratorType):  # one that may be used up
+                raise
+            closed: ClosedError = error
+        with self._moves.going_first(TopicPartition(topic, partition)):
+            while True:
                 before, log = log, self.log(topic, partition)
-                if log is before or isinstance(records, IteratorType):  # one that may be used up
-                    raise
+                if log is before:
+                    raise closed
+                try:
+                    return log.append(records)
+                except ClosedError as error:
+                    closed = error
 
     def _split(self, records: Any, partitioner: StickyPartitioner) -> Iterator[dict[int, Any]]:
         with self._mutex:
@@ -934,6 +952,9 @@ class LogManager:
     def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Close every log; write the clean shutdown marker if all closed cleanly [DUR-24].
 
+        A move of another thread ends first: it is undone, or finished where its last step has begun
+        [DUR-127].
+
         The marker is not written when a partition may need recovery. It contains *broker_epoch*, if
         given. A second call completes an interrupted one. A call by a signal handler during the
         close of a log does nothing, because that log still writes: call again.
@@ -941,8 +962,9 @@ class LogManager:
         Raises
         ------
         RuntimeError
-            A signal handler called during an append, a sync or an open of a log; nothing was
-            closed.
+            A signal handler called during an append, a sync or an open of a log, or ``progress`` of
+            a move called: nothing was closed. Or the interpreter's end has stopped a thread that
+            this call waits for.
         """
         if self.closed:
             return
@@ -953,10 +975,12 @@ class LogManager:
         self._mutex.require_another_owner()
         for directory in self._directories:
             directory.require_outside()
+        self._moves.require_outside()
         with self._mutex:  # who opens a log does so first, and nobody does behind it
             for directory in self._directories:
                 directory.begin_close()
             self._is_closing = True
+        self._moves.wait()
         self._shutdown.run(lambda: self._close_alone(broker_epoch))
 
     def _close_alone(self, broker_epoch: int) -> None:

@@ -20,7 +20,7 @@ from segstore.log.files.partition_directory import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Iterator
 
     from segstore._core import Directory, FileInfo, LogSegment
 
@@ -46,16 +46,17 @@ class PartitionCopy:
         The partition's.
     target : Directory
         New and empty.
-    note_bytes : callable
-        Gets the number of bytes after each piece.
+
+    Attributes
+    ----------
+    done_bytes : int
+        The bytes that were copied so far.
     """
 
-    def __init__(
-        self, source: Directory, target: Directory, note_bytes: Callable[[int], None]
-    ) -> None:
+    def __init__(self, source: Directory, target: Directory) -> None:
+        self.done_bytes = 0
         self._source = source
         self._target = target
-        self._note_bytes = note_bytes
         self._copied: dict[str, _Copied] = {}
 
     def forget(self) -> None:
@@ -66,8 +67,10 @@ class PartitionCopy:
         """Return how much of these segments is not copied yet."""
         return sum(segment.size_bytes - self._size(_name(segment)) for segment in segments)
 
-    def copy_segments(self, segments: Iterable[LogSegment]) -> None:
+    def copy_segments(self, segments: Iterable[LogSegment]) -> Iterator[None]:
         """Copy the batches of a log that others may append to; nothing else.
+
+        Yields after each piece, so that the caller can report it, or end the copy.
 
         Raises
         ------
@@ -77,7 +80,7 @@ class PartitionCopy:
         for segment in segments:
             name, size = _name(segment), segment.size_bytes
             if self._size(name) < size:
-                self._extend(name, _Copied(self._source.info(name).inode, size))
+                yield from self._extend(name, _Copied(self._source.info(name).inode, size))
 
     def complete(self, segments: Iterable[LogSegment]) -> None:
         """Copy what is left of a log that was closed, and remove what it has no more.
@@ -126,15 +129,16 @@ class PartitionCopy:
             _is_log(name) and known.inode == whole.inode and known.size <= whole.size
         ):
             del self._copied[name]
-        self._extend(name, whole)
+        for _ in self._extend(name, whole):
+            pass
         self._target.set_modified(name, info.modified_ms)
 
     def _size(self, name: str) -> int:
         known = self._copied.get(name)
         return 0 if known is None else known.size
 
-    def _extend(self, name: str, to: _Copied) -> None:
-        """Copy a file from where its copy ends."""
+    def _extend(self, name: str, to: _Copied) -> Iterator[None]:
+        """Copy a file from where its copy ends; yields after each piece."""
         position = self._size(name)
         with DataFile(self._target, name, create=True) as file:
             if file.size > position:
@@ -153,7 +157,8 @@ class PartitionCopy:
                     )
                 file.write(position, piece)
                 position += len(piece)
-                self._note_bytes(len(piece))
+                self.done_bytes += len(piece)
+                yield
             file.sync(Barrier.MOVED_RECORDS)
         self._copied[name] = to
 

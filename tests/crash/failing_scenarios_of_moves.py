@@ -194,6 +194,28 @@ def moving_in_two_attempts() -> Trial:
     return Trial(moved.disk, run, moved.check)
 
 
+def moving_after_one_that_was_not_undone() -> Trial:
+    """What it has left is removed first."""
+    moved = begun()
+    not_now = IllegalStateError("not now", file=OTHER_LOGS)
+
+    def run() -> None:
+        with living_on(moved.disk):
+            manager = moved.manager()
+            with (
+                mock.patch.object(partition_moves, "_name_copy", side_effect=not_now),
+                mock.patch.object(partition_moves, "remove_trees", side_effect=not_now),
+                suppress(IllegalStateError),
+            ):
+                manager.move_partition(*TOPIC, OTHER_LOGS)
+            moved.append(manager)
+            manager.move_partition(*TOPIC, OTHER_LOGS)
+            moved.append(manager)
+            manager.close()
+
+    return Trial(moved.disk, run, moved.check)
+
+
 def ending(find: Callable[[SimulatedDisk], int]) -> Trial:
     """A process was killed in the midst: the next open for writing does the rest."""
     killed = begun()
@@ -232,6 +254,9 @@ MOVE_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "a partition that moves while records are deleted": lambda: moving(delete_meanwhile),
     "a partition that moves while it is truncated": lambda: moving(truncate_meanwhile),
     "a partition that moves in two attempts": moving_in_two_attempts,
+    "a partition that moves after a move that was not undone": (
+        moving_after_one_that_was_not_undone
+    ),
     "a move that was killed while it copied": lambda: ending(after("MOVED_RECORDS")),
     "a move that was killed when all was copied": lambda: ending(lambda d: when_named(d) - 1),
     "a move that was killed when the copy had its name": lambda: ending(when_named),

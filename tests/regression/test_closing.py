@@ -121,6 +121,11 @@ def run():
     "in a round of syncs": (WAITS + "    log._flusher.rounds.join(wait)", REFUSED),
     "with the checkpoint": (WAITS + "    with log._flusher._directory_sync.lock: wait()", REFUSED),
     "that closes it": (WAITS + "    log._close_cleanly = wait; log.close()", REFUSED),
+    "that moves a partition": (
+        WAITS + "    manager._moves._under_way = {'t-0': manager._failures._lock}\n"
+        "    with manager._failures._lock: wait()",
+        REFUSED,
+    ),
     "that opens a log": (WAITS + "    with manager._mutex: wait()", REFUSED),
 }
 

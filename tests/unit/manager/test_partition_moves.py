@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
@@ -17,6 +17,8 @@ from segstore.errors import (
     DiskFullError,
     IllegalArgumentError,
     IllegalStateError,
+    LogLockedError,
+    LogNotFoundError,
     LogReadOnlyError,
     NotALogError,
     UnknownTopicOrPartitionError,
@@ -27,8 +29,10 @@ from segstore.log.files.topics_file import TOPICS_FILE, Arrival, format_topics, 
 from segstore.manager import partition_moves
 from segstore.manager.topic_registry import TopicRegistry
 from segstore.types import TopicPartition
+from tests.kits.log_kit import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 ORDERS = TopicPartition("orders", 0)
@@ -474,9 +478,10 @@ def test_what_was_deleted_in_the_copy_stays_deleted(paths: list[Path], recovery:
 
 
 def test_a_directory_that_gets_the_name_meanwhile_is_not_taken_for_the_copy(
-    logs: LogManager, paths: list[Path]
+    logs: LogManager, paths: list[Path], monkeypatch
 ):
     """[DUR-127] The rename failed, and the old directory was deleted: the records were lost."""
+    monkeypatch.setattr(partition_moves, "_ENOUGH_BYTES", 1)
 
     def make_another(*_: int) -> None:
         (paths[1] / "orders-0").mkdir(exist_ok=True)
@@ -489,17 +494,32 @@ def test_a_directory_that_gets_the_name_meanwhile_is_not_taken_for_the_copy(
     assert keys(logs) == numbers(RECORDS)
 
 
-def test_a_directory_that_has_the_name_is_refused(logs: LogManager, paths: list[Path]):
-    """[DUR-127] An old one that could not be deleted, as the disk was full: it counts no more."""
-    with (
-        mock.patch.object(TopicRegistry, "doom", side_effect=DiskFullError("full")),
-        pytest.raises(DiskFullError),
-    ):
+def test_an_old_directory_that_could_not_be_deleted_goes_with_the_next_move(
+    logs: LogManager, paths: list[Path]
+):
+    """[DUR-127] The disk was full. Two directories had the partition after the next move."""
+    paths.append(paths[0].parent / "c")
+    logs.close()
+    with open_small(paths) as again:
+        full = mock.patch.object(TopicRegistry, "doom", side_effect=DiskFullError("full"))
+        with full, pytest.raises(DiskFullError):
+            again.move_partition("orders", 0, paths[1])
+        fill(again, 5)
+        assert partition_directories(paths) == ["a/orders-0", "b/orders-0"]
+        with full, pytest.raises(DiskFullError):
+            again.move_partition("orders", 0, paths[2])
+        assert keys(again) == numbers(RECORDS + 5)
+        for target in (paths[2], paths[0], paths[1]):
+            again.move_partition("orders", 0, target)
+            assert keys(again) == numbers(RECORDS + 5)
+    assert partition_directories(paths) == ["b/orders-0"]
+
+
+def test_another_directory_of_the_name_is_refused(logs: LogManager, paths: list[Path]):
+    """[MGR-22]"""
+    (paths[1] / "orders-0").mkdir()
+    with pytest.raises(IllegalStateError, match="several log directories"):
         logs.move_partition("orders", 0, paths[1])
-    fill(logs, 5)
-    with pytest.raises(IllegalStateError, match="another directory of the partition"):
-        logs.move_partition("orders", 0, paths[0])
-    assert keys(logs) == numbers(RECORDS + 5)
     assert partition_directories(paths) == ["a/orders-0", "b/orders-0"]
 
 
@@ -545,3 +565,289 @@ def test_settings_that_a_topic_gets_meanwhile_go_with_it(paths: list[Path]):
             logs.move_partition("orders", 0, paths[1])
         assert logs.log(*ORDERS).config.retention_ms == 12345
     assert parse_topics((paths[1] / TOPICS_FILE).read_bytes()).topics["orders"].config
+
+
+# ---- moves that could not be undone --------------------------------------------------------------
+
+
+def fail_to_move(logs: LogManager, target: Path, *, is_copied: bool) -> None:
+    """Let a move fail, and the removal of its copy too: the disk was full."""
+    full = DiskFullError("full", file="x")
+    step = "_name_copy" if is_copied else "_hand_over"
+    with (
+        mock.patch.object(partition_moves, step, side_effect=full),
+        mock.patch.object(partition_moves, "remove_trees", side_effect=full),
+        pytest.raises(DiskFullError) as caught,
+    ):
+        logs.move_partition("orders", 0, target, progress=None if is_copied else fails_with(full))
+    assert "ends this one" in caught.value.__notes__[0]
+    assert len([*target.glob("*-future")]) == 1
+
+
+def fails_with(error: BaseException) -> Callable[[int, int], None]:
+    def progress(_done: int, _total: int) -> None:
+        raise error
+
+    return progress
+
+
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_the_next_move_removes_the_copy_of_one_that_was_not_undone(
+    logs: LogManager, paths: list[Path], monkeypatch, *, is_copied: bool
+):
+    """[DUR-127] It lay there until somebody removed it by hand."""
+    monkeypatch.setattr(partition_moves, "_ENOUGH_BYTES", 1)
+    fail_to_move(logs, paths[1], is_copied=is_copied)
+    fill(logs, 5)
+    logs.move_partition("orders", 0, paths[1])
+    assert keys(logs) == numbers(RECORDS + 5)
+    assert logs.unopened_directories() == []
+    logs.close()
+    assert partition_directories(paths) == ["b/orders-0"]
+
+
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_the_next_open_removes_the_copy_of_one_that_went_elsewhere(
+    logs: LogManager, paths: list[Path], monkeypatch, *, is_copied: bool
+):
+    """[DUR-127] The copy got the partition's name, beside the directory that has newer records."""
+    monkeypatch.setattr(partition_moves, "_ENOUGH_BYTES", 1)
+    logs.close()
+    paths.append(paths[0].parent / "c")
+    with open_small(paths) as again:
+        fail_to_move(again, paths[1], is_copied=is_copied)
+        fill(again, 5)
+        again.move_partition("orders", 0, paths[2])
+    with open_small(paths) as again:
+        assert keys(again) == numbers(RECORDS + 5)
+        assert again.log(*ORDERS).path == str(paths[2] / "orders-0")
+    assert partition_directories(paths) == ["c/orders-0"]
+    assert parse_topics((paths[1] / TOPICS_FILE).read_bytes()).arrivals == {}
+
+
+def test_a_copy_from_a_directory_that_is_not_open_is_named(paths: list[Path]):
+    """[DUR-127] It may be the only one that has all records: nothing writes over its line."""
+    leave(paths, is_copied=True, name=future())
+    other = paths[0].parent / "c"
+    shutil.copytree(paths[0], other)
+    with open_small([other, paths[1]]) as logs:
+        with pytest.raises(IllegalStateError, match="Open that one too") as caught:
+            logs.move_partition("orders", 0, paths[1])
+        assert str(paths[0]) in str(caught.value)
+        assert str(next(paths[1].glob("*-future"))) in str(caught.value)
+    shutil.rmtree(other)
+    with open_small(paths) as logs:
+        assert keys(logs) == numbers(RECORDS)
+
+
+def test_a_copy_with_a_torn_id_is_removed(paths: list[Path]):
+    """[DUR-127] It was not on stable storage before the kill."""
+    leave(paths, is_copied=False, name=future())
+    (copy,) = paths[1].glob("*-future")
+    (copy / "partition.metadata").write_bytes(b"")
+    with open_small(paths) as logs:
+        assert logs.unopened_directories() == []
+        assert keys(logs) == numbers(RECORDS)
+
+
+@pytest.mark.parametrize("home", ["a", "c"])
+def test_a_copy_of_an_older_topic_is_kept(paths: list[Path], caplog, home: str):
+    """[DUR-6] The disk of the partition was lost, and the topic was made again."""
+    leave(paths, is_copied=False, name=future())
+    shutil.rmtree(paths[0] / "orders-0")
+    (paths[0] / TOPICS_FILE).unlink()
+    (copy,) = paths[1].glob("*-future")
+    (copy / "partition.metadata").unlink()  # it is copied last
+    paths.append(paths[0].parent / "c")
+    with open_small([paths[0], paths[2]]) as logs:
+        logs.create_topic("orders", directories={0: paths[0].parent / home})
+    with open_small(paths) as logs:
+        assert f"the copy {copy}" in caplog.text
+        with pytest.raises(LogNotFoundError, match="its copy is not whole"):
+            logs.move_partition("orders", 0, paths[1])
+        assert logs.unopened_directories() == [str(copy)]
+
+
+def test_a_copy_does_not_count_while_it_is_removed(paths: list[Path]):
+    """[DUR-127] A crash left a part of it, which could be as the old directory by then."""
+    leave(paths, is_copied=True, name=future())
+    with open_small(paths[:1]) as logs:
+        logs.log(*ORDERS).delete_records(50)
+
+    def remove(*_: object) -> None:
+        assert parse_topics((paths[1] / TOPICS_FILE).read_bytes()).arrivals[ORDERS].end is None
+        raise KeyboardInterrupt
+
+    removal = mock.patch.object(partition_moves, "remove_trees", side_effect=remove)
+    with removal, pytest.raises(KeyboardInterrupt):
+        open_small(paths)
+
+
+# ---- what happens beside a move ------------------------------------------------------------------
+
+
+def in_thread(call: Callable[[], object]) -> tuple[threading.Thread, list[BaseException]]:
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, errors
+
+
+def join(*threads: threading.Thread) -> None:
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
+
+
+def test_a_close_waits_until_a_move_is_undone(logs: LogManager, paths: list[Path], monkeypatch):
+    """[DUR-127] The thread wrote into the copy when another process could have the directory."""
+    monkeypatch.setattr(partition_moves, "_ENOUGH_BYTES", 1)
+    is_inside, may_go_on = threading.Event(), threading.Event()
+
+    def progress(_done: int, _total: int) -> None:
+        is_inside.set()
+        assert may_go_on.wait(PATIENCE_SECONDS)
+
+    mover, errors = in_thread(lambda: logs.move_partition("orders", 0, paths[1], progress=progress))
+    assert is_inside.wait(PATIENCE_SECONDS)
+    closer, failed = in_thread(logs.close)
+    wait_for(lambda: logs._is_closing)
+    closer.join(0.1)
+    assert closer.is_alive()
+    with pytest.raises(LogLockedError):
+        open_small(paths)
+    may_go_on.set()
+    join(mover, closer)
+    assert [type(error) for error in errors] == [ClosedError]
+    assert not hasattr(errors[0], "__notes__")
+    assert failed == []
+    assert logs.closed
+    assert partition_directories(paths) == ["a/orders-0"]
+    assert parse_topics((paths[1] / TOPICS_FILE).read_bytes()).arrivals == {}
+    with open_small(paths) as again:
+        assert keys(again) == numbers(RECORDS)
+        assert again.log(*ORDERS).report.clean
+
+
+def test_a_close_waits_until_the_last_step_of_a_move_is_done(
+    logs: LogManager, paths: list[Path], monkeypatch
+):
+    """[DUR-127] The partition has moved, and was closed cleanly."""
+    real = partition_moves._name_copy
+    closers: list[tuple[threading.Thread, list[BaseException]]] = []
+
+    def name_copy(*arguments: Any) -> None:
+        closers.append(in_thread(logs.close))
+        closers[0][0].join(0.1)
+        real(*arguments)
+
+    monkeypatch.setattr(partition_moves, "_name_copy", name_copy)
+    logs.move_partition("orders", 0, paths[1])
+    join(closers[0][0])
+    assert closers[0][1] == []
+    assert partition_directories(paths) == ["b/orders-0"]
+    with open_small(paths) as again:
+        assert again.log(*ORDERS).report.clean
+
+
+def test_a_close_by_progress_is_refused(logs: LogManager, paths: list[Path], monkeypatch):
+    """[DUR-70] It would wait for itself. In the last call the move is over."""
+    monkeypatch.setattr(partition_moves, "_ENOUGH_BYTES", 1)
+    refused: list[str] = []
+
+    def progress(_done: int, _total: int) -> None:
+        try:
+            logs.close()
+        except RuntimeError as error:
+            refused.append(str(error))
+
+    logs.move_partition("orders", 0, paths[1], progress=progress)
+    assert set(refused) == {
+        "this thread moves orders-0: close the manager after move_partition has returned"
+    }
+    assert logs.closed
+    assert partition_directories(paths) == ["b/orders-0"]
+
+
+def test_progress_is_called_without_a_lock(logs: LogManager, paths: list[Path], monkeypatch):
+    """[DUR-127] A slow one blocked all appends; one that used the manager raised RuntimeError."""
+    monkeypatch.setattr(partition_moves, "_ENOUGH_BYTES", 3000)
+    seen: list[tuple[int, int]] = []
+
+    def progress(done: int, total: int) -> None:
+        seen.append((done, total))
+        join(in_thread(lambda: fill(logs, 1))[0])
+        logs.create_topic(f"t{len(seen)}")
+
+    logs.move_partition("orders", 0, paths[1], progress=progress)
+    assert len(seen) > 1
+    assert seen == sorted(seen)
+    assert seen[-1][0] == seen[-1][1]
+    assert keys(logs) == numbers(RECORDS + len(seen))
+
+
+@pytest.mark.parametrize("error", [LogNotFoundError("mine"), WriteError("mine")])
+def test_an_error_of_progress_comes_out(
+    logs: LogManager, paths: list[Path], monkeypatch, error: Exception
+):
+    """It was taken for one of the copy: lost, or the end of the directory."""
+    monkeypatch.setattr(partition_moves, "_ENOUGH_BYTES", 1)
+    with pytest.raises(type(error), match="mine"):
+        logs.move_partition("orders", 0, paths[1], progress=fails_with(error))
+    assert partition_directories(paths) == ["a/orders-0"]
+    assert logs.offline_directories() == {}
+    monkeypatch.undo()
+    with pytest.raises(type(error), match="mine"):  # by the last call
+        logs.move_partition("orders", 0, paths[1], progress=fails_with(error))
+    assert keys(logs) == numbers(RECORDS)
+    assert logs.log(*ORDERS).path == str(paths[1] / "orders-0")
+
+
+class SlowRecords:
+    """Records whose iteration takes as long as a call."""
+
+    def __init__(self, *waits: Callable[[], object]) -> None:
+        self.waits = [*waits]
+        self.times = 0
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        self.times += 1
+        if self.waits:
+            self.waits.pop(0)()
+        yield b"k", b"v"
+
+
+def test_an_append_that_a_move_has_interrupted_goes_first(logs: LogManager, paths: list[Path]):
+    """[DUR-127] One move after another could keep a large append from its turn."""
+    movers: list[tuple[threading.Thread, list[BaseException]]] = []
+
+    def move_again() -> None:
+        movers.append(in_thread(lambda: logs.move_partition("orders", 0, paths[0])))
+        movers[0][0].join(0.3)
+
+    records = SlowRecords(lambda: logs.move_partition("orders", 0, paths[1]), move_again)
+    logs.append("orders", records, partition=0)
+    join(movers[0][0])
+    assert movers[0][1] == []
+    assert records.times == 2
+    assert keys(logs) == [*numbers(RECORDS), b"k"]
+    assert logs.log(*ORDERS).path == str(paths[0] / "orders-0")
+
+
+def test_a_close_does_not_wait_for_a_move_that_waits_for_it(logs: LogManager, paths: list[Path]):
+    """[DUR-70] By the handler of a signal, which came in an append that goes first."""
+    with logs._moves.going_first(ORDERS):
+        mover, errors = in_thread(lambda: logs.move_partition("orders", 0, paths[1]))
+        mover.join(0.1)
+        assert mover.is_alive()
+        logs.close()
+    join(mover)
+    assert [type(error) for error in errors] == [ClosedError]
+    assert partition_directories(paths) == ["a/orders-0"]
