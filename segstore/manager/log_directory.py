@@ -210,6 +210,12 @@ class LogDirectory:
         """Whether it has failed before anybody saw what is there."""
         return self.error is not None and self._listing.last is None
 
+    def remaining_logs_to_recover(self) -> int:
+        """Return how many logs are not opened since an unclean stop; 0 for a reader [MGR-24]."""
+        if self.owned is None:
+            return 0
+        return self.owned.remaining_logs_to_recover({*self.listed_if_it_works().partitions})
+
     def holds(self, topic_partition: TopicPartition) -> bool:
         """Whether there is a directory of the partition; one that has failed holds what it held."""
         if self.error is not None:

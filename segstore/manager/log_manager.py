@@ -767,7 +767,7 @@ class LogManager:
         """Return numbers of the directories and of their open logs, by Kafka's metric names.
 
         No log is opened for it: one that is not open has no size and no offsets here.
-        ``stats().prometheus_text()`` is what Prometheus reads. Source: [MGR-12].
+        ``stats().prometheus_text()`` is what Prometheus reads. Source: [MGR-12, MGR-24].
         """
         self._check_process()
         with self._mutex:
@@ -778,6 +778,7 @@ class LogManager:
         maintained = [one.maintenance for one in self._directories if one.maintenance is not None]
         return manager_stats(
             {path: path in offline for path in self._paths},
+            remaining_logs={one.path: one.remaining_logs_to_recover() for one in self._directories},
             partitions=len(self._listed().partitions),
             logs=logs,
             deletions=combined_counts([one.deletions for one in maintained]),

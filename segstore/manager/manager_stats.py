@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 OFFLINE_DIRECTORIES: Final = "kafka.log:type=LogManager,name=OfflineLogDirectoryCount"
 DIRECTORY_OFFLINE: Final = "kafka.log:type=LogManager,name=LogDirectoryOffline"
+REMAINING_LOGS: Final = "kafka.log:type=LogManager,name=remainingLogsToRecover"
 PARTITIONS: Final = "kafka.server:type=ReplicaManager,name=PartitionCount"
 OPEN_LOGS: Final = "segstore.manager:type=LogManager,name=OpenLogs"
 DELETED_SEGMENTS: Final = "segstore.manager:type=Retention,name=DeletedSegments"
@@ -39,6 +40,7 @@ _COUNTERS: Final = frozenset({DELETED_SEGMENTS, DELETED_BYTES})
 _HELP: Final = {
     OFFLINE_DIRECTORIES: "Log directories in which an I/O error has ended writing.",
     DIRECTORY_OFFLINE: "1 where an I/O error has ended writing, else 0.",
+    REMAINING_LOGS: "Logs not opened since an unclean stop: the first use recovers each.",
     PARTITIONS: "Partitions in the directories, open or not.",
     OPEN_LOGS: "Partitions whose logs are open; only these have numbers of their own.",
     DELETED_SEGMENTS: "Segments that retention has deleted since the open, by limit.",
@@ -116,9 +118,10 @@ class ManagerStats(NamedTuple):
         return "\n".join(lines) + "\n"
 
 
-def manager_stats(
+def manager_stats(  # noqa: PLR0913 - each by its name
     directories: Mapping[str, bool],
     *,
+    remaining_logs: Mapping[str, int],
     partitions: int,
     logs: Iterable[UnifiedLog],
     deletions: DeletionCounts,
@@ -130,6 +133,8 @@ def manager_stats(
     ----------
     directories : mapping of str to bool
         The log directories, and whether an I/O error has ended writing in each.
+    remaining_logs : mapping of str to int
+        By log directory, how many logs were not opened since an unclean stop.
     partitions : int
         How many there are.
     logs : iterable of UnifiedLog
@@ -147,6 +152,10 @@ def manager_stats(
             *(
                 Metric(DIRECTORY_OFFLINE, (("logDirectory", path),), int(is_offline))
                 for path, is_offline in directories.items()
+            ),
+            *(
+                Metric(REMAINING_LOGS, (("dir", path),), count)
+                for path, count in remaining_logs.items()
             ),
             Metric(PARTITIONS, (), partitions),
             Metric(OPEN_LOGS, (), len(of_logs)),

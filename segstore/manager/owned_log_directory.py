@@ -31,6 +31,7 @@ from segstore.manager.partition_directories import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
 
     from segstore._core import Directory
     from segstore.types import TopicPartition
@@ -66,6 +67,7 @@ class OwnedLogDirectory:
         self._profile = profile
         self._opened: set[TopicPartition] = set()
         self._arrived: set[TopicPartition] = set()
+        self._found_unclean: frozenset[TopicPartition] = frozenset()
         try:
             self._lock = directory.lock(LOCK, exclusive=True)
         except LogLockedError as error:
@@ -78,6 +80,8 @@ class OwnedLogDirectory:
         try:
             # remembered: a log may be opened long after another one has removed the marker
             self._was_clean, self.last_broker_epoch = self._marker.exists, self._marker.read()
+            if not self._was_clean:
+                self._found_unclean = frozenset(list_partition_directories(directory))
             # a log that is opened alone later merges its line where the files exist
             for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
                 if not directory.exists(name):
@@ -97,6 +101,13 @@ class OwnedLogDirectory:
         """Whether this log was closed cleanly here, or before it was moved here, and is as then."""
         is_known = self._was_clean or topic_partition in self._arrived
         return is_known and topic_partition not in self.checkpoints.changed
+
+    def remaining_logs_to_recover(self, listed: AbstractSet[TopicPartition]) -> int:
+        """Return how many of *listed* were here after an unclean stop and are not opened [MGR-24].
+
+        The first use of each recovers it, as far as it must be.
+        """
+        return len((self._found_unclean & listed) - self._opened)
 
     def note_arrived(self, topic_partition: TopicPartition) -> None:
         """Note a log that was closed cleanly elsewhere, and all of which is on the disk here."""

@@ -76,6 +76,37 @@ def test_a_directory_that_is_offline(tmp_path: Path):
     assert found.value(names.DIRECTORY_OFFLINE, logDirectory=str(tmp_path)) == 1
 
 
+def test_logs_that_wait_for_their_recovery(tmp_path: Path):
+    """[MGR-24] Of a directory that was not closed: each counts until it is opened, or is gone."""
+    paths = [tmp_path / name for name in "ab"]
+
+    def remaining(logs: segstore.LogManager) -> list[int]:
+        found = logs.stats()
+        return [found.value(names.REMAINING_LOGS, dir=str(path)) for path in paths]
+
+    with segstore.open_dir(paths) as logs:
+        logs.create_topic("t", 4, directories={n: paths[n // 3] for n in range(4)})
+        assert remaining(logs) == [0, 0]  # they are new
+        for number in range(4):
+            logs.append("t", [(None, b"v")], partition=number)
+    with segstore.open_dir(paths) as logs:
+        assert remaining(logs) == [0, 0]  # the stop was clean
+    (paths[0] / ".kafka_cleanshutdown").unlink()
+    with segstore.open_dir(paths) as logs:
+        assert remaining(logs) == [3, 0]
+        logs.log("t", 0)
+        logs.log("t", 3)
+        assert remaining(logs) == [2, 0]
+        logs.delete_partition("t", 1)
+        assert remaining(logs) == [1, 0]
+        logs.create_topic("u", directories={0: paths[0]})
+        assert remaining(logs) == [1, 0]
+        logs.log("t", 2)
+        assert remaining(logs) == [0, 0]
+    with segstore.open_dir(paths, read_only=True) as logs:
+        assert remaining(logs) == [0, 0]
+
+
 def test_several_directories(tmp_path: Path):
     """[MGR-12] The numbers of all of them; also of one that could not be opened."""
     paths = [tmp_path / name for name in "abc"]
