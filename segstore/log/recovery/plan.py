@@ -350,6 +350,7 @@ def _set_aside(
     tail = judgement.tail
     sizes = {} if tail is None else {one.segment: one.result.valid_bytes for one in tail.scanned}
     full = [one for one in segments if sizes.get(one, one.size_bytes) > 0]
+    names.report.removed += [one.name for one in segments if one not in full]
     before = mark.content
     named = {} if before is None else {base_offset_of(name): name for name in before.names}
     for segment in full:

@@ -153,6 +153,16 @@ def test_index_files_without_a_log_go_and_directories_stay():
     assert report.warnings == [f"{names[0]} is no file, and was left where it is"]
 
 
+def test_an_empty_segment_of_a_log_that_begins_again_is_named():
+    """[DUR-51, DUR-54] It holds no byte to set aside: it was removed, and named nowhere."""
+    empty = Piece(6, 0)
+
+    found, report = plan(survey(), judged([Piece(0), empty], end=6, log_start=9))
+
+    assert found.begin.set_aside[0] == SetAside(empty, None)
+    assert report.removed == [empty.name]
+
+
 @pytest.mark.parametrize("is_foretold", [True, False])
 def test_an_index_without_a_log_that_cannot_be_read_is_kept(is_foretold):
     """[DUR-7, DUR-59] It was removed without a word."""
