@@ -9,7 +9,7 @@ import random
 import struct
 from functools import cache
 
-from segstore.config.log_config import LogConfig
+from segstore import LogConfig
 from segstore.records.record_builder import build_batches
 
 from .common import PROFILE, SEED

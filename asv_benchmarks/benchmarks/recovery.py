@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 
 import segstore.log.local.segment as segments
-from segstore import _core
-from segstore.config.log_config import LogConfig
+from segstore import LogConfig, _core
 from segstore.records.compression import codec_table
 
 from .common import ScratchDirectory, TimedAlone, speed_ratio
