@@ -18,6 +18,7 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.files.topics_file import read_topics_file
+from segstore.log.log_dir_failure_channel import IO_ERRORS
 from segstore.manager import partition_moves
 from segstore.manager.log_manager import LogManager
 from segstore.types import TopicPartition
@@ -111,11 +112,13 @@ class Moved:
             self._check_values(manager)
             self.append(manager)
         except LogReadOnlyError as error:
-            if not self.is_truncated:  # halfway, which ends the log alone
-                assert manager.log(*TOPIC).path.rpartition("/")[0] in manager.offline_directories()
-            cause = error.__cause__
+            cause, log = error.__cause__, manager.log(*TOPIC)
             assert isinstance(cause, SegstoreError)
             assert cause.os_error is not None
+            if isinstance(cause, IO_ERRORS):
+                assert log.path.rpartition("/")[0] in manager.offline_directories()
+            else:  # halfway, which ends the log alone: a write that was not undone [DUR-32]
+                assert self.is_truncated or log._local_log.is_poisoned
             return READ_ONLY
         except LogDirectoryOfflineError:
             assert manager.offline_directories()
