@@ -16,7 +16,7 @@ class LogWatcher(Protocol):
     def note_segments(self) -> None:
         """Retention may delete something earlier than it said.
 
-        After the first record of a segment, another setting, log start, or a truncation.
+        After the first record of a segment, a roll, another setting, log start, or a truncation.
         """
 
     def note_checkpoint(self) -> None:

@@ -253,6 +253,7 @@ class LogWriter:
     def roll(self, expected_next_offset: int | None = None) -> Segment:
         """Begin a new segment [LOC-11, ROL-1]."""
         self.metadata.begin_change()
+        self.watcher.note_segments()  # all of the sealed one may lie below the log start
         local_log = self.local_log
         sealed = local_log.segments.active_segment
         with self.failure_mark.poisoned_by(FsyncFailedError):  # of what undoes it

@@ -2,8 +2,8 @@
 
 A log says when a run may delete something (`Retention.next_look_ms`). It may be too early: then
 the log is looked at, and put off. What may bring the time forward is told by the log's watcher: the
-first record of a segment, so also a roll by an append, a setting, a log start, a truncation. Then
-the log is due at the next pass. Appends to a segment with records tell nothing, and cost nothing.
+first record of a segment, a roll, a setting, a log start, a truncation. Then the log is due at the
+next pass. Appends to a segment with records tell nothing, and cost nothing.
 
 A partition that is not open is opened when its topic has a limit, and not before.
 

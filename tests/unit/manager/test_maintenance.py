@@ -207,6 +207,18 @@ def test_what_changes_is_looked_at_in_the_next_pass(logs: LogManager, begin: int
     )
 
 
+def test_a_roll_by_hand_lets_the_deleted_segment_go_in_the_next_pass(logs: LogManager, begin: int):
+    """[RTN-1, RET-5] The active segment had only deleted records, and was not to go before."""
+    logs.create_topic("a", config={"retention.ms": -1, "retention.bytes": 10**6})
+    log = logs.log("a", 0)
+    write(log, 2, begin)
+    log.maybe_increment_log_start_offset(2)
+    assert deleted(logs.maintain(begin + HOUR)) == []
+    log.roll()
+    expected = [("a-0", 0, RetentionLimit.LOG_START_OFFSET)]
+    assert deleted(logs.maintain(begin + 2 * HOUR)) == expected
+
+
 def test_partitions_are_opened_only_where_a_limit_says_so(tmp_path: Path, begin: int):
     """A directory of many logs is not opened as a whole; a topic that is altered later is seen."""
     with open_small(tmp_path) as logs:
