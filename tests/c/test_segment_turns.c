@@ -10,7 +10,7 @@
 #include "segment_kit.h"
 #include "test.h"
 
-enum { LONG_MS = 200, MOST_MS = 5000, ENTRIES = 20 };
+enum { LONG_MS = 200, MOST_MS = 5000, ENTRIES = 20, TRIES = 3 };
 
 /* An environment whose `file_info` does not return before it may. */
 typedef struct slow_env {
@@ -111,7 +111,8 @@ TEST(appends_and_reads_go_on_while_a_file_is_asked)
     segment_kit_close(&kit);
 }
 
-TEST(who_waits_for_a_file_that_another_thread_opens_sleeps)
+/* Lower *least_ns* to what the processor spends on a thread that waits LONG_MS for a file that another one opens. */
+static void wait_for_another(int64_t *least_ns)
 {
     segment_kit kit;
     pthread_t threads[2];
@@ -127,8 +128,17 @@ TEST(who_waits_for_a_file_that_another_thread_opens_sleeps)
     REQUIRE_EQ_I64(pthread_join(threads[0], NULL), 0);
     REQUIRE_EQ_I64(pthread_join(threads[1], NULL), 0);
 
-    EXPECT_TRUE(loaders[1].spent_ns < INT64_C(1000000) * LONG_MS / 4); /* it spun: nearly all of it */
     segment_kit_close(&kit);
+    if (loaders[1].spent_ns < *least_ns)
+        *least_ns = loaders[1].spent_ns;
+}
+
+TEST(who_waits_for_a_file_that_another_thread_opens_sleeps)
+{
+    int64_t least_ns = INT64_MAX; /* a virtual machine that stands still now and then counts that too */
+    for (int i = 0; i < TRIES; ++i)
+        wait_for_another(&least_ns);
+    EXPECT_TRUE(least_ns < INT64_C(1000000) * LONG_MS / 4); /* who spins spends nearly all of it */
 }
 
 TEST_MAIN()
