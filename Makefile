@@ -24,8 +24,8 @@ IN_JOBS := -n $(JOBS) --dist worksteal
 C_TESTS = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS)) -C tests/c
 OLDEST := build/oldest-spark
 ARCHIVE := build/archive
-# Left out is what no version of Spark changes, and real clusters.
-OLDEST_LEAVES_OUT := cluster commit_log named_commit options ranges sink_commit sink_faults where_clause
+# Left out is what no version of Spark changes; and what starts a Java of its own, which the long run does.
+OLDEST_LEAVES_OUT := cluster commit_log connector_sink named_commit options ranges session sink_commit sink_faults where_clause
 THREAD_TESTS := $(basename $(notdir $(shell grep -l pthread_create tests/c/test_*.c)))
 SOURCES := $(shell find csrc segstore -name '*.[ch]' -o -name '*.pyx' -o -name '*.px[di]')
 
@@ -64,9 +64,10 @@ test-python: install
 	$(BIN)/pytest $(IN_JOBS) $(LEFT_OUT) tests
 
 # What CI does a part of: hours, once before a release.
-long: crash
+long: crash oldest-spark
 	$(BIN)/pytest $(IN_JOBS) --slow --sequences 10000 --ignore=tests/crash tests
 	$(BIN)/pytest $(IN_JOBS) --kills 20000 tests/crash -k killed
+	$(OLDEST)/bin/pytest $(IN_JOBS) tests/spark/test_connector_sink.py tests/spark/test_session.py
 
 crash: install
 	+$(C_TESTS) crash CRASH_IMAGES=$(CRASH_IMAGES) CRASH_SEEDS=6

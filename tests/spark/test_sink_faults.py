@@ -141,13 +141,17 @@ def assert_prefix_once_and_in_order(path: Path) -> int:
     return count
 
 
-@pytest.mark.slow
+@pytest.fixture
+def kills(pytestconfig):
+    """How many drivers: each begins with a Java, which takes most of a test's time."""
+    if not pytestconfig.getoption("--slow"):
+        pytest.skip("50 drivers take half an hour: run with --slow")
+    return 50
+
+
 @pytest.mark.skipif(not HAS_READ_LIMITS, reason="before Spark 4.2 a run is one batch: no middle")
-def test_drivers_executors_and_workers_that_are_killed_lose_and_repeat_nothing(
-    folder, pytestconfig
-):
-    """One query, killed again and again at random moments; twice in CI, 50 times with --slow."""
-    kills = 50 if pytestconfig.getoption("--slow") else 2
+def test_drivers_executors_and_workers_that_are_killed_lose_and_repeat_nothing(kills, folder):
+    """One query, killed again and again at random moments."""
     chance = random.Random(kills)
     codecs = ["none", "gzip", "snappy", "lz4", "zstd"]
     killed, counts = Counter(), []
