@@ -1,7 +1,7 @@
 # make demo      see a durable log written, killed, recovered and queried; needs Python >= 3.11 and a C compiler
 # make pipeline  see the same data go through logs on Spark while its driver is killed
 # make test      every test
-# make test-oldest-spark   on PySpark 4.0, the tests of Spark that a version can change
+# make test-oldest-spark   on PySpark 4.0, the tests of Spark that a version can change; make long has the rest of these
 # make checks    lint, types, C tests, sanitizers, coverage, fuzz targets, source archive: side by side
 # make long      the long runs of what CI does a part of; takes hours
 # make crash     power cuts: at least CRASH_IMAGES crash images of the C core, CRASH_SCRIPTS scripts of whole logs
