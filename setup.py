@@ -36,7 +36,7 @@ CORE_WARNINGS = [
     "-Wmissing-prototypes",
     "-Wstrict-prototypes",
 ]
-# Cython's C: its warnings are not ours, and nobody debugs it, which would cost a third of its time
+# Warnings in Cython's C are not ours. Debug information would be a third of the compiler's time.
 WRAPPER_FLAGS = [*OPTIMIZATION, "-g0", "-fvisibility=hidden"]
 CYTHON_OUTPUT = Path("build", "cython")
 

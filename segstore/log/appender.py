@@ -13,6 +13,7 @@ import numpy as np
 
 import segstore._core as _core
 from segstore.errors import InvalidOffsetError, InvalidRecordError, RecordBatchTooLargeError
+from segstore.log.codec_limits import codecs_of
 from segstore.log.files.checkpoints import LOCK
 from segstore.log.files.profile import Profile
 from segstore.log.producers.producer_input import (
@@ -23,7 +24,7 @@ from segstore.log.producers.producer_input import (
     end_of_last_gap,
 )
 from segstore.number_limits import MAX_INT, MAX_LONG
-from segstore.records.compression import codec_table, compression_level
+from segstore.records.compression import compression_level
 from segstore.records.record_builder import build_batches, codec_of
 from segstore.types import CURRENT_MAGIC, AppendOrigin, Codec, LogAppendInfo
 
@@ -86,7 +87,9 @@ class Appender:
         self._has_window = durability.seconds is not None
         self._syncs_on_append = durability.sync or durability.messages != MAX_LONG
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
-        codecs = _codecs_of_validation(config, self._log.profile)
+        # the topic limits the records of producers too [CFG-82m]
+        most_record_bytes = config.max_decompressed_message_bytes
+        codecs = codecs_of(config, self._log.profile, most_record_bytes)
         self._input = ProducerInput(config, codecs, self._log.profile)
         lane = None
         if self._log.profile is Profile.SAFE:
@@ -377,16 +380,6 @@ def _base_of_new_segment(first_offset: int, last_offset: int) -> int:
     Messages of magic 0 and 1 tell their last offset only: all of them fit behind this one.
     """
     return first_offset if first_offset >= 0 else last_offset - MAX_INT
-
-
-def _codecs_of_validation(config: LogConfig, profile: Profile) -> _core.CodecTable:
-    """Return the codecs for batches of producers: the topic limits their records [CFG-82m]."""
-    record_bytes = config.max_decompressed_message_bytes
-    if profile is Profile.KAFKA:
-        return codec_table(MAX_INT, record_bytes)
-    return codec_table(
-        config.max_decompressed_batch_bytes, min(record_bytes, config.max_record_bytes)
-    )
 
 
 def _uncompressed_batch_bytes(config: LogConfig, codec: Codec) -> int:

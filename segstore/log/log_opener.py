@@ -16,6 +16,7 @@ from segstore.errors import (
 )
 from segstore.log.access import LogAccess
 from segstore.log.closing import Closing
+from segstore.log.codec_limits import codecs_of
 from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.files.checkpoints import UNREADABLE_TO_READERS, read_topic_id
 from segstore.log.files.ownership import ownership_warnings
@@ -50,8 +51,7 @@ from segstore.log.recovery.view import LogView
 from segstore.log.remote_tier import is_remote_log_enabled
 from segstore.log.settings_above import config_above
 from segstore.log.unified_log import Log, UnifiedLog
-from segstore.number_limits import MAX_INT
-from segstore.records.compression import codec_table, require_codec
+from segstore.records.compression import require_codec
 from segstore.records.record_builder import codec_of
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def open_partition(
         config = options.config
         # loading removes the clean marker; a broker has loaded a log when it looks at its topic
         topic_id = None if is_kafka else _topic_id(directory, options, report)
-        codecs = _codecs_for(options)
+        codecs = codecs_of(config, options.profile)
         context = segment_context(
             directory,
             codecs,
@@ -318,11 +318,3 @@ def _topic_id(
     if expected is not None and found not in {None, expected}:
         raise inconsistent_topic_id(PartitionMetadataFile(directory).path, found, expected)
     return found
-
-
-def _codecs_for(options: OpenOptions) -> _core.CodecTable:
-    """Return the codecs with the limits of the profile: Kafka knows none [DUR-62]."""
-    config = options.config
-    if options.profile is Profile.KAFKA:
-        return codec_table(MAX_INT, MAX_INT)
-    return codec_table(config.max_decompressed_batch_bytes, config.max_record_bytes)

@@ -325,7 +325,7 @@ def test_a_topic_id_that_cannot_be_synced_ends_writing_in_its_directory(disk, tw
 def test_a_checkpoint_that_was_not_written_is_written_by_the_next_append(disk, two_logs, call):
     """[CKP-7] Kafka ends writing here too. No record is lost: the append fails, and is tried again.
 
-    Only after a failed sync nobody knows what the disk has [DUR-35].
+    A failed sync is another case: what the disk has is unknown then [DUR-35].
     """
     failures, open_them = two_logs
     log, _ = open_them()

@@ -595,7 +595,7 @@ def fails_with(error: BaseException) -> Callable[[int, int], None]:
 def test_the_next_move_removes_the_copy_of_one_that_was_not_undone(
     logs: LogManager, paths: list[Path], monkeypatch, *, is_copied: bool
 ):
-    """[DUR-127] It lay there until somebody removed it by hand."""
+    """[DUR-127] Such a copy stayed until a user removed it."""
     monkeypatch.setattr(partition_moves, "_ENOUGH_BYTES", 1)
     fail_to_move(logs, paths[1], is_copied=is_copied)
     fill(logs, 5)

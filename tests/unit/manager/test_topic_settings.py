@@ -117,7 +117,7 @@ def test_one_log_that_does_not_take_new_defaults_keeps_no_other(tmp_path: Path, 
 
 
 def test_new_defaults_delete_in_the_next_run(tmp_path: Path):
-    """[MGR-97, RTN-12] Of logs too that nobody has opened."""
+    """[MGR-97, RTN-12] A log that is not open goes by the new settings too."""
     now = time.time_ns() // 1_000_000
     with segstore.open_dir(tmp_path) as logs:
         logs.create_topic("orders", 2)
