@@ -38,8 +38,13 @@ class MockTime:
             if not owner.is_closed:
                 task()
 
-    def add_at(self, due_ms: int, task: Callable[[], None], owner: MockScheduler) -> None:
-        heapq.heappush(self._tasks, (due_ms, next(self._numbers), task, owner))
+    def add_at(
+        self, due_ms: int, task: Callable[[], None], owner: MockScheduler, number: int | None = None
+    ) -> int:
+        """Add a task, behind those of that moment that were added before; returns its number."""
+        number = next(self._numbers) if number is None else number
+        heapq.heappush(self._tasks, (due_ms, number, task, owner))
+        return number
 
     def scheduler(self, name: str, keeps: object) -> MockScheduler:
         """Stand in for `BackgroundWorker`."""
@@ -67,9 +72,9 @@ class MockScheduler:
 
         def run() -> None:
             method()
-            self._time.add_at(next(due_times), run, self)
+            self._time.add_at(next(due_times), run, self, number)
 
-        self._time.add_at(next(due_times), run, self)
+        number = self._time.add_at(next(due_times), run, self)
 
     def wait_until_idle(self, timeout: float = 10.0) -> bool:
         del timeout

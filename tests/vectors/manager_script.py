@@ -64,13 +64,9 @@ if TYPE_CHECKING:
     from tests.vectors.vector_files import Case
 
 CHECKPOINT_FILES: Final = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
-PASSED_OVER: Final = {
-    "abort_and_pause_cleaning",
-    "abort_cleaning",
-    "recover_abandoned_future_logs",
-    "resume_cleaning",
-}
-"""There is no cleaner, and no future log: a script that has one ends there."""
+PASSED_OVER: Final = {"abort_and_pause_cleaning", "abort_cleaning", "resume_cleaning"}
+"""There is no cleaner; what its states keep from retention, `retain` knows."""
+GONE: Final = "files that are gone take no directory offline [MGR-72, DUR-124]"
 STARTS: Final = {"start", "construct"}
 _LEFT_ALONE = re.compile(r"([^/]*/[^/]*-(?:delete|stray))/")
 _NUMBERED = re.compile(r"\.<\d+>-(delete|stray|future)")
@@ -112,6 +108,7 @@ class ManagerScript:
         self.is_loaded = False
         self.logs: dict[TopicPartition, UnifiedLog] = {}
         self.queued: dict[str, int] = {}
+        self.held_by_cleaner: Iterable[str] = ()
         for name in self.dirs:
             (root / name).mkdir(parents=True, exist_ok=True)
         for name, entry in case["input_files"].items():
@@ -124,15 +121,15 @@ class ManagerScript:
 
     def do(self, operation: Case) -> Any:
         """Do one operation, and what is due; returns its result as the vectors have it."""
+        self.held_by_cleaner = operation.get("cleaning_states", self.held_by_cleaner)
+        self._drop_future_logs(operation)
         if operation["op"] in PASSED_OVER:
             raise PassedOverError
         method = getattr(self, f"do_{operation['op']}", None)
         if method is None:
             raise NotYetError(operation["op"])
         if operation.get("future"):
-            raise NotYetError("future logs")
-        if operation.get("reported_offline") and operation["op"] not in STARTS:
-            raise NotYetError("disks that fail in the middle")
+            self._leave_future_log(operation)
         try:
             return method(operation)
         finally:
@@ -143,8 +140,10 @@ class ManagerScript:
     def do_start(self, operation: Case) -> Case:
         if "error" in operation:
             self._start_all_the_same(operation)
-        if operation.get("reported_offline", []) != sorted(operation["initial_offline_dirs"]):
-            raise NotYetError("disks that fail in the middle")
+        no_directories = [one for one in self.dirs if (self.root / one).is_file()]
+        failed = sorted({*no_directories}.union(operation["initial_offline_dirs"]))
+        if operation.get("reported_offline", []) != failed:
+            self._start_all_the_same(operation)
         self.failed_before = operation["initial_offline_dirs"]
         self._require_live_names()
         self._forget_high_watermarks()
@@ -173,17 +172,15 @@ class ManagerScript:
     def _require_live_names(self) -> None:
         for name in self.live_dirs():
             names = [path.name for path in (self.root / name).glob("*") if path.is_dir()]
-            if any(one.endswith("-future") for one in names):
-                raise NotYetError("future logs")
             if any(_ONLY_KAFKAS.fullmatch(one) for one in names):
-                raise NotYetError("a partition's number that is written in another way")
+                raise OtherwiseError("a number that is written in another way [MGR-62, DUR-124]")
 
     def _forget_high_watermarks(self) -> None:
         for name in self.live_dirs():
             (self.root / name / HIGH_WATERMARK_CHECKPOINT).unlink(missing_ok=True)
 
     def _start_all_the_same(self, operation: Case) -> NoReturn:
-        """One directory or one log ends no start here: all partitions are there."""
+        """One directory or file ends neither a start here nor a directory: all logs are there."""
         self.failed_before = operation["initial_offline_dirs"]
         self.manager = self._open()
         assert self.live_dirs() == [one for one in self.dirs if one not in self.failed_before]
@@ -194,7 +191,11 @@ class ManagerScript:
             if is_partition_directory_name(path.name)
         }
         assert {*self.manager.partitions()} == there
-        raise OtherwiseError("a start that Kafka refuses [MGR-18, MGR-22, MGR-23]")
+        raise OtherwiseError(
+            "a start that Kafka refuses [MGR-18, MGR-22, MGR-23]"
+            if "error" in operation
+            else "a file that takes its directory from Kafka [DUR-124]"
+        )
 
     def do_construct(self, operation: Case) -> Case:
         if "error" in operation:
@@ -209,7 +210,8 @@ class ManagerScript:
     def live_dirs(self) -> list[str]:
         """Return the names of the directories that work."""
         if self.manager is None:
-            return [name for name in self.dirs if name not in self.failed_before]
+            there = [name for name in self.dirs if not (self.root / name).is_file()]
+            return [name for name in there if name not in self.failed_before]
         offline = self.manager.offline_directories()
         return [name for name in self.dirs if str(self.root / name) not in offline]
 
@@ -311,7 +313,7 @@ class ManagerScript:
         if error["class"] != "ClosedChannelException":
             raise NotYetError("a shutdown that Kafka refuses")
         if not self.is_loaded:
-            raise NotYetError("a shutdown before the logs are loaded")
+            raise OtherwiseError("a manager that is made and not started [MGR-16, MGR-54]")
         has_failed = any(one.error is not None for one in self.manager._directories)
         holds_back = any(
             has_unopened_logs(one.directory)
@@ -434,7 +436,7 @@ class ManagerScript:
 
     def do_async_delete_many(self, operation: Case) -> None:
         if operation.get("result") and operation["result"].get("errors"):
-            raise NotYetError("offline directories")
+            raise OtherwiseError(GONE)
         partitions = [TopicPartition(*one) for one in operation["partitions"]]
         is_stray = operation["stray"]
         log_dirs = [self._delete(one, is_stray=is_stray) for one in partitions if one in self.logs]
@@ -482,6 +484,12 @@ class ManagerScript:
     def do_update_default_config(self, operation: Case) -> None:
         """[MGR-97] As a broker whose settings change: each log goes by them."""
         assert self.manager is not None
+        given: dict[str, set[tuple[str, ...]]] = {}
+        for name, config in operation.get("log_configs", {}).items():
+            topic = parse_directory_name(name.removesuffix(" future")).topic
+            given.setdefault(topic, set()).add(tuple(config["overridden"]))
+        if any(len(several) > 1 for several in given.values()):
+            raise OtherwiseError("partitions of a topic whose settings differ [MGR-95, MGR-97]")
         self.defaults = dict(operation["config"])
         self.manager.reconfigure_default_log_config(LogConfig.from_properties(self.defaults))
 
@@ -505,6 +513,40 @@ class ManagerScript:
             given = self.topic_configs.get(partition.topic, {})
             config = LogConfig.from_properties({**self.defaults, **given})
             self.logs[partition].update_config(config)
+
+    # ---- future logs -----------------------------------------------------------------------------
+
+    def _leave_future_log(self, operation: Case) -> NoReturn:
+        """[MGR-79, DUR-127] A copy of bytes is no log that anybody appends to; its name counts."""
+        if operation["op"] == "get_or_create_log" and "error" not in operation:
+            path = operation["result"]["dir"]
+            name = _NUMBERED.sub(lambda found: f".{uuid.uuid4().hex}-{found[1]}", path)
+            (self.root / name).mkdir(exist_ok=True)
+            self.preferred.pop(_partition(operation), None)
+        raise PassedOverError
+
+    def _drop_future_logs(self, operation: Case) -> None:
+        """[MGR-64] A partition that is deleted loses its future log too."""
+        if operation["op"] not in {"async_delete", "async_delete_many"}:
+            return
+        for name, log in operation.get("logs", {}).items():
+            if name.endswith(" future") and log is None:
+                for path in self.root.glob(f"*/{name.removesuffix(' future')}.*-future"):
+                    shutil.rmtree(path)
+
+    def do_replace_current_with_future_log(self, operation: Case) -> None:
+        """[MGR-90] Nothing says there that the other log has caught up."""
+        raise OtherwiseError(
+            "a future log takes the place, whatever it has [MGR-90, DUR-127]"
+            if "error" not in operation
+            else "a future log that cannot take the place [MGR-90, MGR-91]"
+        )
+
+    def do_recover_abandoned_future_logs(self, operation: Case) -> None:
+        """[MGR-92] No controller says here where a partition is to be."""
+        if operation.get("logs") or "error" in operation:
+            raise OtherwiseError("a future log that a controller has assigned [MGR-92]")
+        raise PassedOverError
 
     # ---- logs ------------------------------------------------------------------------------------
 
@@ -563,7 +605,7 @@ class ManagerScript:
 
     def do_advance_time(self, operation: Case) -> int:
         if operation.get("task_errors"):
-            raise NotYetError("tasks that fail")
+            raise OtherwiseError("a task whose error ends what it has left to do [DUR-131]")
         self.time.sleep(operation["ms"])
         if "kafka-delete-logs" in operation.get("tasks_run", {}):
             self.delete_logs()
@@ -571,8 +613,9 @@ class ManagerScript:
 
     def retain(self) -> None:
         """[RTN-1] Once for each log that is not compacted."""
-        for log in self.logs.values():
-            if "compact" not in log.config.cleanup_policies:
+        for partition, log in self.logs.items():
+            is_held = str(partition) in self.held_by_cleaner
+            if "compact" not in log.config.cleanup_policies and not is_held:
                 log.delete_old_segments()
 
     def delete_logs(self) -> None:
@@ -619,6 +662,8 @@ class ManagerScript:
 
     def real(self, path: str) -> Path:
         """Return what a path is here, whose random part the script has numbered."""
+        if "-future" in path:
+            raise OtherwiseError("files of a future log that a script changes [MGR-79, DUR-127]")
         if "<" not in path:
             return self.root / path
         name = _NUMBERED.sub(r".*-\1", path.split("/")[1])
