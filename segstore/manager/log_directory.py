@@ -19,6 +19,7 @@ from segstore.log.files.meta_properties import read_meta_properties
 from segstore.log.files.partition_directory import FUTURE_DIRECTORY_SUFFIX, directory_name
 from segstore.log.files.partition_lock import hint_at_read_only
 from segstore.log.files.profile import Profile
+from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC
 from segstore.log.files.topics_file import read_topics_file
 from segstore.log.log_dir_failure_channel import IO_ERRORS
 from segstore.manager.current_logs import CurrentLogs
@@ -228,10 +229,14 @@ class LogDirectory:
         return arrival is not None and arrival.is_copied
 
     def count_of_logs(self) -> int:
-        """Return how many logs lie here, with those that are being moved here [MGR-78]."""
+        """Return how many logs lie here, with those that are being moved here [MGR-78].
+
+        A metadata log is none of the manager's.
+        """
         names = self.directory.names(ordered=False)
         moving = sum(name.endswith(FUTURE_DIRECTORY_SUFFIX) for name in names)
-        return moving + len(self.listed().partitions)
+        of_topics = (one.topic != CLUSTER_METADATA_TOPIC for one in self.listed().partitions)
+        return moving + sum(of_topics)
 
     def _remove_deleted(self, now_ms: int) -> list[str]:
         with self._mutex:

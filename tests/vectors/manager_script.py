@@ -28,6 +28,7 @@ from segstore.errors import (
     LogReadOnlyError,
     ReadIOError,
 )
+from segstore.log.files.broker_metadata import UNREADABLE_METADATA
 from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     HIGH_WATERMARK_CHECKPOINT,
@@ -68,6 +69,7 @@ PASSED_OVER: Final = {"abort_and_pause_cleaning", "abort_cleaning", "resume_clea
 """There is no cleaner; what its states keep from retention, `retain` knows."""
 GONE: Final = "files that are gone take no directory offline [MGR-72, DUR-124]"
 STARTS: Final = {"start", "construct"}
+_CHECKPOINT = re.compile(rb"0\n[0-9]+\n(\S+ [0-9]+ [0-9]+\n)*", re.ASCII)
 _LEFT_ALONE = re.compile(r"([^/]*/[^/]*-(?:delete|stray))/")
 _NUMBERED = re.compile(r"\.<\d+>-(delete|stray|future)")
 _ONLY_KAFKAS = re.compile(r"\S+-(?:\+[0-9]+|0[0-9]+)", re.ASCII)
@@ -108,6 +110,7 @@ class ManagerScript:
         self.is_loaded = False
         self.logs: dict[TopicPartition, UnifiedLog] = {}
         self.queued: dict[str, int] = {}
+        self.has_strange_lines = False
         self.held_by_cleaner: Iterable[str] = ()
         for name in self.dirs:
             (root / name).mkdir(parents=True, exist_ok=True)
@@ -161,6 +164,8 @@ class ManagerScript:
                     with self._keeping_checkpoints(name):
                         self._set_aside(name, parse_directory_name(log))
         self._schedule_tasks()
+        if "kafka-delete-logs" in operation.get("tasks_run", {}):
+            self.delete_logs()
         return {"previous_broker_epoch": self.manager.last_broker_epoch}
 
     def _load(self, operation: Case, log_dir: str, partition: TopicPartition) -> None:
@@ -183,7 +188,8 @@ class ManagerScript:
         """One directory or file ends neither a start here nor a directory: all logs are there."""
         self.failed_before = operation["initial_offline_dirs"]
         self.manager = self._open()
-        assert self.live_dirs() == [one for one in self.dirs if one not in self.failed_before]
+        works = [one for one in self.dirs if (self.root / one).is_dir()]
+        assert self.live_dirs() == [one for one in works if one not in self.failed_before]
         there = {
             parse_directory_name(path.name)
             for name in self.live_dirs()
@@ -316,7 +322,7 @@ class ManagerScript:
             raise OtherwiseError("a manager that is made and not started [MGR-16, MGR-54]")
         has_failed = any(one.error is not None for one in self.manager._directories)
         holds_back = any(
-            has_unopened_logs(one.directory)
+            has_unopened_logs(one.directory) or one.directory.exists("__cluster_metadata-0")
             for one in self.manager._directories
             if one.error is None and one.owned is not None and not one.owned._was_clean
         )
@@ -324,7 +330,9 @@ class ManagerScript:
             self.manager.close(operation["broker_epoch"])
         self._end()
         if holds_back:
-            raise OtherwiseError("no marker while an unclean directory has a stray log [DUR-123]")
+            raise OtherwiseError(
+                "no marker while an unclean directory has a log that is not opened [DUR-123]"
+            )
 
     def do_crash(self, _: Case) -> None:
         if self.manager is not None:
@@ -484,12 +492,6 @@ class ManagerScript:
     def do_update_default_config(self, operation: Case) -> None:
         """[MGR-97] As a broker whose settings change: each log goes by them."""
         assert self.manager is not None
-        given: dict[str, set[tuple[str, ...]]] = {}
-        for name, config in operation.get("log_configs", {}).items():
-            topic = parse_directory_name(name.removesuffix(" future")).topic
-            given.setdefault(topic, set()).add(tuple(config["overridden"]))
-        if any(len(several) > 1 for several in given.values()):
-            raise OtherwiseError("partitions of a topic whose settings differ [MGR-95, MGR-97]")
         self.defaults = dict(operation["config"])
         self.manager.reconfigure_default_log_config(LogConfig.from_properties(self.defaults))
 
@@ -511,8 +513,10 @@ class ManagerScript:
         partition = _partition(operation)
         if self.initializing.pop(partition, False) and partition in self.logs:
             given = self.topic_configs.get(partition.topic, {})
-            config = LogConfig.from_properties({**self.defaults, **given})
-            self.logs[partition].update_config(config)
+            log = self.logs[partition]
+            entry = TopicEntry(None, 1, TopicState.LIVE, given)
+            self.directory_at(self._dir_of(log)).registry.put(partition.topic, entry)
+            log.update_config(LogConfig.from_properties({**self.defaults, **given}))
 
     # ---- future logs -----------------------------------------------------------------------------
 
@@ -641,9 +645,13 @@ class ManagerScript:
         """Read by people."""
 
     def do_write_file(self, operation: Case) -> None:
-        path = self.real(operation["path"])
+        path, data = self.real(operation["path"]), base64.b64decode(operation["data"])
+        if path.name == "cleaner-offset-checkpoint":
+            raise NotYetError("compaction")
+        if path.name in CHECKPOINT_FILES and not _CHECKPOINT.fullmatch(data):
+            self.has_strange_lines = True
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(base64.b64decode(operation["data"]))
+        path.write_bytes(data)
 
     def do_truncate_file(self, operation: Case) -> None:
         with self.real(operation["path"]).open("r+b") as file:
@@ -679,7 +687,7 @@ class ManagerScript:
         raise IllegalStateError("as a second manager does")
 
     def do_clean(self, operation: Case) -> None:
-        if "error" in operation or operation["result"]["logs_cleaned"]:
+        if "error" in operation or operation["result"]["logs_cleaned"] or "files" in operation:
             raise NotYetError("compaction")
         raise PassedOverError
 
@@ -692,6 +700,27 @@ class ManagerScript:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+    def require_same_settings(self, partition: TopicPartition, overridden: list[str]) -> None:
+        """[DUR-128] A metadata log of a broker may be where nothing can be read."""
+        for name in self.live_dirs():
+            try:
+                self.directory_at(name).settings._metadata.get()
+            except UNREADABLE_METADATA:
+                raise OtherwiseError("settings that cannot be read [DUR-128]") from None
+        if self.topic_configs.get(partition.topic, {}).keys() ^ set(overridden):
+            raise OtherwiseError("partitions of a topic whose settings differ [MGR-95, MGR-97]")
+
+    def require_same_checkpoints(self, operation: Case) -> None:
+        """What lines are there otherwise than Kafka's, on purpose."""
+        if operation["op"].startswith("truncate_"):
+            raise OtherwiseError("a line of a log start that a truncation lowers [DUR-16]")
+        if self.has_strange_lines:
+            raise OtherwiseError("lines of a checkpoint that cannot be read are kept [DUR-123]")
+        of_logs = ("flush-log", "leader-epoch-cache-flush")
+        tasks = operation.get("tasks_run", {})
+        if "kafka-log-retention" in tasks and any(name.startswith(of_logs) for name in tasks):
+            raise OtherwiseError("tasks that run in the middle of another one [MGR-27]")
 
     # ---- what can be seen ------------------------------------------------------------------------
 
