@@ -294,11 +294,14 @@ class LogManager:
     def cordon(self, directories: Iterable[str | os.PathLike[str]]) -> None:
         """Place no new partition in these directories, and again in all others [MGR-78].
 
-        A directory that ``directories=`` of `create_topic` names gets partitions all the same.
+        A directory that ``directories=`` of `create_topic` names gets partitions all the same. One
+        that is offline gets none anyway.
         """
         self._check_writable()
         with self._mutex:
-            self._placement.cordoned = frozenset(self._directory_at(one) for one in directories)
+            paths = [absolute(path_text("directories", one)) for one in directories]
+            works = (self._directory_at(one) for one in paths if one not in self._offline)
+            self._placement.cordoned = frozenset(works)
 
     def _directory_at(self, path: str | os.PathLike[str]) -> LogDirectory:
         """Return the directory that a user names.

@@ -111,6 +111,7 @@ class ManagerScript:
         self.logs: dict[TopicPartition, UnifiedLog] = {}
         self.queued: dict[str, int] = {}
         self.has_strange_lines = False
+        self.has_lost_files = False
         self.held_by_cleaner: Iterable[str] = ()
         for name in self.dirs:
             (root / name).mkdir(parents=True, exist_ok=True)
@@ -160,7 +161,9 @@ class ManagerScript:
             self.is_loaded = True
             for stray in operation["stray"]:
                 name, _, log = stray.partition("/")
-                if is_partition_directory_name(log) and not log.startswith("__cluster_metadata"):
+                if log.endswith("-future"):
+                    shutil.rmtree(self.real_future(stray))
+                elif is_partition_directory_name(log) and not log.startswith("__cluster_metadata"):
                     with self._keeping_checkpoints(name):
                         self._set_aside(name, parse_directory_name(log))
         self._schedule_tasks()
@@ -340,6 +343,8 @@ class ManagerScript:
         self._end()
 
     def _end(self) -> None:
+        live_dirs = self.live_dirs()
+        self.failed_before = [name for name in self.dirs if name not in live_dirs]
         self.manager = None
         self.is_loaded = False
         self.logs.clear()
@@ -527,7 +532,16 @@ class ManagerScript:
             name = _NUMBERED.sub(lambda found: f".{uuid.uuid4().hex}-{found[1]}", path)
             (self.root / name).mkdir(exist_ok=True)
             self.preferred.pop(_partition(operation), None)
+        self._write_checkpoints_of_future_logs(operation)
         raise PassedOverError
+
+    def _write_checkpoints_of_future_logs(self, operation: Case) -> None:
+        """[MGR-63, MGR-86, MGR-87] Those of the directories where they lie."""
+        if operation["op"] == "async_delete" and operation["checkpoint"] and operation["result"]:
+            self._write_checkpoints(operation["result"]["dir"].partition("/")[0])
+        for name in operation.get("checkpoints", {}) if operation["op"] != "async_delete" else ():
+            if name.endswith(RECOVERY_POINT_CHECKPOINT):
+                self._run_job("recovery points", [name.partition("/")[0]])
 
     def _drop_future_logs(self, operation: Case) -> None:
         """[MGR-64] A partition that is deleted loses its future log too."""
@@ -537,6 +551,8 @@ class ManagerScript:
             if name.endswith(" future") and log is None:
                 for path in self.root.glob(f"*/{name.removesuffix(' future')}.*-future"):
                     shutil.rmtree(path)
+                    if operation["op"] == "async_delete_many":
+                        self._write_checkpoints(path.parent.name)  # [MGR-65]
 
     def do_replace_current_with_future_log(self, operation: Case) -> None:
         """[MGR-90] Nothing says there that the other log has caught up."""
@@ -680,6 +696,12 @@ class ManagerScript:
             raise NotYetError("several directories of one partition that are no live one")
         return found[0].joinpath(*path.split("/")[2:])
 
+    def real_future(self, path: str) -> Path:
+        """Return the directory that stands here for a future log."""
+        log_dir, _, name = path.partition("/")
+        (found,) = (self.root / log_dir).glob(_NUMBERED.sub(r".*-\1", name))
+        return found
+
     def do_second_manager(self, operation: Case) -> None:
         del operation
         with pytest.raises(LogLockedError):
@@ -696,6 +718,7 @@ class ManagerScript:
 
     def do_remove(self, operation: Case) -> None:
         path = self.real(operation["path"])
+        self.has_lost_files |= self.manager is not None and path.is_dir()
         if path.is_dir():
             shutil.rmtree(path)
         else:
@@ -703,6 +726,7 @@ class ManagerScript:
 
     def require_same_settings(self, partition: TopicPartition, overridden: list[str]) -> None:
         """[DUR-128] A metadata log of a broker may be where nothing can be read."""
+        self.require_same_files()
         for name in self.live_dirs():
             try:
                 self.directory_at(name).settings._metadata.get()
@@ -711,8 +735,14 @@ class ManagerScript:
         if self.topic_configs.get(partition.topic, {}).keys() ^ set(overridden):
             raise OtherwiseError("partitions of a topic whose settings differ [MGR-95, MGR-97]")
 
+    def require_same_files(self) -> None:
+        """[MGR-72] A directory that is taken away from a manager is no disk that has failed."""
+        if self.has_lost_files:
+            raise OtherwiseError(GONE)
+
     def require_same_checkpoints(self, operation: Case) -> None:
         """What lines are there otherwise than Kafka's, on purpose."""
+        self.require_same_files()
         if operation["op"].startswith("truncate_"):
             raise OtherwiseError("a line of a log start that a truncation lowers [DUR-16]")
         if self.has_strange_lines:

@@ -211,6 +211,21 @@ def test_cordoned_directories_get_no_partition_unless_they_are_named(paths):
         assert logs.create_topic("x")
 
 
+def test_a_metadata_log_is_none_of_the_logs_that_are_counted(paths):
+    """[MGR-18, MGR-78]"""
+    segstore.open(paths[0] / "__cluster_metadata-0").close()
+    with segstore.open_dir(paths[:2]) as logs:
+        assert [one.path for one in logs._placement.next_directories()] == [*map(str, paths[:2])]
+
+
+def test_one_that_is_offline_may_be_cordoned(paths):
+    paths[0].mkdir()
+    paths[1].write_text("no directory")
+    with segstore.open_dir(paths) as logs:
+        logs.cordon(paths[1:])
+        assert [one.path for one in logs._placement.next_directories()] == [str(paths[0])]
+
+
 def test_a_directory_that_the_manager_does_not_have(paths):
     """[MGR-11]"""
     with segstore.open_dir(paths[:2]) as logs:
