@@ -281,6 +281,11 @@ class Directory:
     def info(self, name: str) -> FileInfo: ...
     def own_info(self) -> FileInfo:
         """Of the directory itself; a change of a name in it changes ``changed_ns``."""
+    def fingerprint(self, name_left_out: str) -> int:
+        """One number, 0 or more: it is another one when anything of the other names has changed.
+
+        It covers names, kinds, sizes, inodes, ``changed_ns``, and the bytes of files up to 4 KiB.
+        """
     def exists(self, name: str) -> bool: ...
     def read_file(self, name: str, max_bytes: int = 67108864) -> bytes:
         """A small regular file whole; LimitExceededError when it is larger."""

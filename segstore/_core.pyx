@@ -51,6 +51,7 @@ from segstore._cython.codec cimport *
 from segstore._cython.columns cimport *
 from segstore._cython.crc32c cimport *
 from segstore._cython.descriptor_pool cimport *
+from segstore._cython.directory_fingerprint cimport *
 from segstore._cython.env cimport *
 from segstore._cython.env_manual_clock cimport *
 from segstore._cython.env_sim cimport *

@@ -435,6 +435,22 @@ cdef class Directory(_Handle):
             self.leave()
         return file_info_of(&info)
 
+    def fingerprint(self, str name_left_out):
+        """One number for all names but that one, their sizes, times and small contents."""
+        cdef bytes encoded = encoded_name(name_left_out)
+        cdef const char *text = encoded
+        cdef int64_t found = 0
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_directory_fingerprint(self.env, self.fd, text, &found, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+        return found
+
     def exists(self, str name):
         """Whether there is anything of that name."""
         cdef bytes encoded = encoded_name(name)

@@ -150,7 +150,7 @@ class Pipeline:
 
         try:
             with segstore.open_dir(event_log(self.work), read_only=True) as logs:
-                return sum(logs.log(EVENTS, n).log_end_offset for n in range(EVENT_PARTITIONS))
+                return sum(logs.log_end_offsets(EVENTS).values())
         except (SegstoreError, OSError):  # it is just being made
             return 0
 

@@ -6,6 +6,8 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
+from segstore.log.closed_log_end import closed_log_end
+from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
 from segstore.log.files.partition_directory import (
     delete_directory_name,
     directory_name,
@@ -103,10 +105,22 @@ class CurrentLogs:
             self.by_name[name] = log
         return log
 
+    def closed_log_end(self, topic_partition: TopicPartition) -> int | None:
+        """Return where a log that is not open ends; None where it has to be opened for that."""
+        is_safe = self._options.profile is Profile.SAFE and self._options.state_dir is None
+        if not is_safe or self._failures.has_offline_log_dir(self._directory.path):
+            return None
+        owned = self._owned
+        above = LogDirectoryCheckpoints(self._directory) if owned is None else owned.checkpoints
+        return closed_log_end(self._path_of(topic_partition), topic_partition, above)
+
+    def _path_of(self, topic_partition: TopicPartition) -> str:
+        log_dir = self._directory.path
+        return os.path.join(log_dir, directory_name(topic_partition))  # noqa: PTH118 - the directory's own spelling
+
     def _open(self, topic_partition: TopicPartition) -> UnifiedLog:
         # a log that only reads refuses what it does not have: whoever asks for one asked to write
-        log_dir = self._directory.path
-        path = os.path.join(log_dir, directory_name(topic_partition))  # noqa: PTH118 - the directory's own spelling
+        log_dir, path = self._directory.path, self._path_of(topic_partition)
         options = self._options._replace(
             config=self._config_of(topic_partition),
             state_dir=self._state_dir_of(topic_partition),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator as IteratorType
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import is_
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -700,16 +700,66 @@ class LogManager:
         directory_name(topic_partition)  # checks both
         with self._mutex:
             self._check_usable()  # while we waited
-            for directory in self._directories:
-                log = directory.logs.find_in_place(topic_partition)
-                if log is not None:
-                    return log
+            log = self._find_open(topic_partition)
+            if log is not None:
+                return log
             try:
                 return self._open_log(topic_partition)
             except UnknownTopicOrPartitionError:
                 if len(self._directories) == 1:
                     raise
             return self._open_log(topic_partition)  # it may have moved between two looks
+
+    def log_end_offsets(self, topic: str) -> dict[int, int]:
+        """Return the ``log_end_offset`` of each partition of a topic; few logs are opened for it.
+
+        An open log answers itself; one that is open to be read looks for new records first. A log
+        that is not open, and that nothing has changed since its clean close, ends where the close
+        says: that takes a look at its files and its last batch. Any other log is opened, as by
+        `log`, and stays open.
+
+        Parameters
+        ----------
+        topic : str
+            An existing topic.
+
+        Returns
+        -------
+        dict of int to int
+            By the number of the partition, ascending: the offset that its next record gets. Each is
+            of another moment when others append. A partition without records has its log start.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            The topic does not exist, or was deleted meanwhile.
+        SegstoreError
+            What `log` raises for a partition, such as `CorruptLogError`, or for a reader `refresh`.
+
+        Source: [DUR-24, DUR-51]; Kafka ``Consumer.endOffsets``, which bounds by isolation level.
+        """
+        self._check_usable()
+        return {number: self._log_end_offset(topic, number) for number in self._numbers_of(topic)}
+
+    def _log_end_offset(self, topic: str, partition: int) -> int:
+        topic_partition = TopicPartition(topic, partition)
+        with self._mutex:
+            self._check_usable()  # while we waited
+            if self._find_open(topic_partition) is None:
+                with suppress(UnknownTopicOrPartitionError):  # `log` looks again
+                    logs = self._live_home_of(topic_partition).logs
+                    end = logs.closed_log_end(topic_partition)
+                    if end is not None:
+                        return end
+        log = self.log(topic, partition)
+        return log.refresh() if self._read_only else log.log_end_offset
+
+    def _find_open(self, topic_partition: TopicPartition) -> UnifiedLog | None:
+        for directory in self._directories:
+            log = directory.logs.find_in_place(topic_partition)
+            if log is not None:
+                return log
+        return None
 
     def _open_log(self, topic_partition: TopicPartition) -> UnifiedLog:
         directory = self._live_home_of(topic_partition)

@@ -17,6 +17,7 @@ from segstore.errors import (
     SegstoreError,
     UnknownTopicOrPartitionError,
 )
+from segstore.log import closed_log_end
 from segstore.log.files.parent_directory_sync import sync_parent_directories
 from segstore.log.files.partition_path import make_directory
 from segstore.log.log_opener import open_partition
@@ -52,6 +53,7 @@ KEYS: Final = (b"a", b"b", b"c", b"d")
 def living_on(disk: SimulatedDisk) -> contextlib.AbstractContextManager[None]:
     """Let managers find *disk* where the system's directories are."""
     calls = {
+        closed_log_end: (Directory,),
         log_directory: (Directory,),
         partition_directories: (Directory,),
         topic_directories: (make_directory, sync_parent_directories),
@@ -98,6 +100,14 @@ class Managed:
         with living_on(self.disk):
             manager = self.manager(read_only=True)
             found_in(manager)
+            manager.close()
+
+    def look_for_ends(self) -> None:
+        """Ask where logs end that were closed cleanly: one that cannot be looked at is opened."""
+        with living_on(self.disk):
+            manager = self.manager()
+            found = manager.log_end_offsets("topic")
+            assert sum(found.values()) == len(self.acknowledged)
             manager.close()
 
     def maintain(self) -> None:
@@ -189,6 +199,7 @@ MANAGER_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "a new directory of logs that cannot be synced": beginning_in_vain,
     "a directory of logs": lambda: going_on(Managed.go_on),
     "a directory of logs, to be read": lambda: going_on(Managed.read),
+    "ends of a directory of logs": lambda: going_on(Managed.look_for_ends),
     "a directory of logs that is maintained": partial(
         going_on, Managed.maintain, retention_ms=10**15
     ),

@@ -263,9 +263,7 @@ clean_markers = st.builds(
     offsets,
     offsets,
     st.none() | epochs,
-    st.none() | offsets,
-    st.none() | offsets,
-    st.none() | offsets,
+    *[st.none() | offsets] * 6,
 )
 log_states = st.builds(
     checkpoints.LogState,

@@ -10,6 +10,7 @@ written last.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from segstore._core import Barrier, FileBarrier
@@ -409,6 +410,9 @@ class CheckpointStore:
             self.write_log_start(log_start_offset)
         if self._is_safe:
             self.note_close(log_start_offset, marker.log_end_offset)
+            with suppress(SegstoreError):  # a stranger's file that cannot be read is no fault here
+                fingerprint = home.fingerprint(CLEAN_SHUTDOWN_MARKER)
+                marker = replace(marker, files_fingerprint=fingerprint)
         home.create_file(CLEAN_SHUTDOWN_MARKER, marker.format(), FileBarrier.CLEAN_MARKER)
 
     def note_close(self, log_start_offset: int | None, log_end_offset: int) -> None:

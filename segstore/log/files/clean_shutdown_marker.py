@@ -16,8 +16,10 @@ _LATER: Final = (
     "logStartOffset",
     "directoryInode",
     "activeChangedNs",
+    "filesFingerprint",
 )
 """What markers of earlier versions do not have."""
+_CRC_KEY: Final = b', "crc": '
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class CleanShutdownMarker:
     log_start_offset: int | None = None
     directory_inode: int | None = None
     active_changed_ns: int | None = None
+    files_fingerprint: int | None = None
     has_crc: bool = True
 
     def fits(
@@ -75,8 +78,9 @@ class CleanShutdownMarker:
             "logStartOffset": self.log_start_offset,
             "directoryInode": self.directory_inode,
             "activeChangedNs": self.active_changed_ns,
+            "filesFingerprint": self.files_fingerprint,
         }
-        return json.dumps({**fields, "crc": _crc_of(fields)}).encode()
+        return _with_crc(json.dumps(fields).encode())
 
     @classmethod
     def parse(cls, data: bytes) -> CleanShutdownMarker | None:
@@ -89,10 +93,10 @@ class CleanShutdownMarker:
         try:
             fields: Any = json.loads(data)
             crc = fields.pop("crc", None)
-            if crc is not None and crc != _crc_of(fields):
+            if crc is not None and data != _with_crc(data.rpartition(_CRC_KEY)[0] + b"}"):
                 return None
             latest = fields["latestEpoch"]
-            segments, size_bytes, log_start_offset, inode, changed_ns = (
+            segments, size_bytes, log_start_offset, inode, changed_ns, fingerprint = (
                 None if number is None else _whole_number(number)
                 for number in map(fields.get, _LATER)
             )
@@ -108,14 +112,15 @@ class CleanShutdownMarker:
                 log_start_offset,
                 inode,
                 changed_ns,
+                fingerprint,
                 has_crc=crc is not None,
             )
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
             return None
 
 
-def _crc_of(fields: dict[str, Any]) -> int:
-    return crc32c(json.dumps(fields).encode())
+def _with_crc(text: bytes) -> bytes:
+    return b"%s%s%d}" % (text[:-1], _CRC_KEY, crc32c(text))
 
 
 def _whole_number(value: object) -> int:

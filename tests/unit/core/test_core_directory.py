@@ -122,6 +122,30 @@ def test_small_files_are_read_whole_and_large_ones_refused(directory, tmp_path):
     assert caught.value.file == str(tmp_path / "f")
 
 
+def test_the_fingerprint_is_another_one_after_any_change(directory, tmp_path):
+    """[DUR-24] Names, kinds, times, small contents; not what is left out, and not a read."""
+    (tmp_path / "a").write_bytes(b"a")
+    (tmp_path / "link").symlink_to("a")
+    os.mkfifo(tmp_path / "pipe")
+    seen = [directory.fingerprint("marker")]
+    (tmp_path / "marker").write_bytes(b"m")
+    (tmp_path / "a").read_bytes()
+    assert directory.fingerprint("marker") == seen[0]
+
+    for change in (
+        lambda: (tmp_path / "a").write_bytes(b"b"),
+        lambda: (tmp_path / "a").rename(tmp_path / "b"),
+        (tmp_path / "pipe").unlink,
+        (tmp_path / "pipe").mkdir,
+        (tmp_path / "b").unlink,
+    ):
+        change()
+        seen.append(directory.fingerprint("marker"))
+
+    assert len({*seen}) == len(seen)
+    assert min(seen) > 0
+
+
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("target")])
 def test_only_regular_files_are_opened(directory, tmp_path, make):
     """[DUR-99]: a pipe would hang the reader, a link would leave the directory."""
