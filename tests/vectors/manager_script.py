@@ -251,6 +251,18 @@ class ManagerScript:
         assert not findings.failed
 
     def _open(self) -> LogManager:
+        with self.failing_directories():
+            return segstore.open_dir(
+                [self.root / name for name in self.dirs],
+                recovery="kafka",
+                durability="none",
+                config=LogConfig.from_properties(self.defaults),
+                producer_config=self.producer_config,
+            )
+
+    @contextlib.contextmanager
+    def failing_directories(self) -> Iterator[None]:
+        """Let those fail at an open that the script says."""
         broken = {str(self.root / name) for name in self.failed_before}
 
         def opened(path: str, *given: Any) -> LogDirectory:
@@ -259,13 +271,7 @@ class ManagerScript:
             return LogDirectory(path, *given)
 
         with mock.patch.object(log_manager, "LogDirectory", opened):
-            return segstore.open_dir(
-                [self.root / name for name in self.dirs],
-                recovery="kafka",
-                durability="none",
-                config=LogConfig.from_properties(self.defaults),
-                producer_config=self.producer_config,
-            )
+            yield
 
     @contextlib.contextmanager
     def _opening(self) -> Iterator[None]:
@@ -445,7 +451,7 @@ class ManagerScript:
         else:
             with self._keeping_checkpoints(log_dir):
                 self._delete(partition, is_stray=operation["stray"])
-        return operation["result"]
+        return operation.get("result")
 
     def do_async_delete_many(self, operation: Case) -> None:
         if operation.get("result") and operation["result"].get("errors"):
