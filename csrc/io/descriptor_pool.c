@@ -31,7 +31,7 @@ struct sgs_pooled {
     uint32_t number;
     uint32_t references; /* of a directory: files that know it */
     uint64_t device, inode;
-    int64_t born_ns;       /* 0 = unknown */
+    int64_t born_ns;       /* asked before the pool closes it, or a failed sync is remembered; 0 = unknown */
     char *name;            /* of a directory its path */
     sgs_pooled *directory; /* of a file */
     sgs_pooled *first_file;
@@ -116,6 +116,12 @@ static void keep_open(sgs_descriptor_pool *pool, sgs_pooled *entry)
 
 /* ---- eviction ---- */
 
+/* Most files are closed by their owner, and never opened again: their time of birth is not asked for. */
+static int64_t birth_of(const sgs_env *base, const sgs_pooled *entry, int fd)
+{
+    return entry->born_ns != 0 ? entry->born_ns : base->birth_ns(base, fd);
+}
+
 static sgs_status sync_entry(const sgs_env *base, const sgs_pooled *entry, int fd, sgs_error *err)
 {
     return entry->is_directory ? base->sync_directory(base, fd, SGS_BARRIER(CLOSED_NAMES), err)
@@ -187,8 +193,16 @@ static bool evict(sgs_descriptor_pool *pool, sgs_pooled *entry)
         if (status != SGS_OK) {
             SGS_EXPECT(told.status == status && entry->sync_error == 0);
             entry->sync_error = told.os_error != 0 ? told.os_error : EIO;
+            entry->born_ns = birth_of(pool->base, entry, fd);
             keep_open(pool, entry);
         }
+        may_go = may_be_evicted(entry);
+    }
+    if (may_go && entry->born_ns == 0) {
+        unlock(pool);
+        const int64_t born_ns = birth_of(pool->base, entry, fd);
+        lock(pool);
+        entry->born_ns = born_ns;
         may_go = may_be_evicted(entry);
     }
     if (may_go) {
@@ -238,6 +252,8 @@ static int64_t limit_of(const sgs_descriptor_pool *pool)
 /* Under the mutex, which is let go of for I/O: room for `wanted` more. While all are in use, more than the limit are open. */
 static void make_room(sgs_descriptor_pool *pool, int64_t wanted)
 {
+    if (pool->open_count + wanted <= LEAST_OPEN && pool->fixed_limit == 0)
+        return; /* whatever the limit is */
     const int64_t limit = limit_of(pool);
     while (pool->open_count + wanted > limit && evict_one(pool))
         continue;
@@ -470,6 +486,9 @@ static sgs_pooled **place_among_failed(sgs_descriptor_pool *pool, const sgs_pool
  * file is closed, until another file is in its place [DUR-35]. */
 static void take_over_failure(sgs_descriptor_pool *pool, sgs_pooled *entry, sgs_open_mode mode)
 {
+    if (pool->first_failed == NULL)
+        return;
+    entry->born_ns = birth_of(pool->base, entry, atomic_load(&entry->fd));
     sgs_pooled **place = place_among_failed(pool, entry), *failed = *place;
     if (failed == NULL || mode == SGS_OPEN_READ)
         return;
@@ -492,7 +511,6 @@ static sgs_status make_handle(sgs_descriptor_pool *pool, sgs_pooled *directory, 
     sgs_error ignored;
     char *copy = NULL;
     sgs_status status = base->file_info(base, fd, name, &info, err);
-    const int64_t born_ns = base->birth_ns(base, fd);
     if (status == SGS_OK) {
         copy = copy_of(base, name);
         if (copy == NULL)
@@ -518,7 +536,6 @@ static sgs_status make_handle(sgs_descriptor_pool *pool, sgs_pooled *directory, 
     entry->mode = mode == SGS_OPEN_READ ? SGS_OPEN_READ : SGS_OPEN_WRITE;
     entry->device = info.device;
     entry->inode = info.inode;
-    entry->born_ns = born_ns;
     entry->name = copy;
     entry->directory = directory;
     atomic_store(&entry->was_used, true);

@@ -25,6 +25,7 @@ typedef struct faulty {
     int failing_allocations;
     uint64_t inode;  /* of everything; 0 = the truth */
     int64_t born_ns; /* of everything; -1 = the truth */
+    int64_t births_asked;
     /* called once, from the next open of a file or sync of a directory: what another thread does at that moment */
     void (*meanwhile)(void *context);
     void *context;
@@ -129,6 +130,7 @@ static sgs_status file_info(const sgs_env *env, int fd, const char *name, sgs_fi
 static int64_t birth_ns(const sgs_env *env, int fd)
 {
     const int64_t planted = faulty_of(env)->born_ns;
+    faulty_of(env)->births_asked += 1;
     return planted >= 0 ? planted : sgs_env_posix()->birth_ns(sgs_env_posix(), fd);
 }
 
@@ -432,6 +434,25 @@ TEST(another_file_of_the_name_is_not_the_one_that_was_opened)
     evict_all(&f);
     EXPECT_TRUE(!reads(&f, fd, "new"));
     EXPECT_EQ_I64(f.err.status, SGS_NOT_FOUND);
+    close_file(&f, fd);
+    end(&f);
+}
+
+/* Three calls of the system for a small file that is read and closed. */
+TEST(the_birth_is_asked_once_and_only_of_what_the_pool_closes)
+{
+    fixture f;
+    begin(&f, 100);
+    const int fd = make(&f, "a", "1");
+    close_file(&f, make(&f, "b", "2"));
+    EXPECT_EQ_I64(f.base.births_asked, 0);
+    f.base.born_ns = 100;
+    evict_all(&f);
+    EXPECT_EQ_I64(f.base.births_asked, 2); /* of the file and its directory */
+    EXPECT_TRUE(reads(&f, fd, "1"));
+    EXPECT_EQ_I64(f.base.births_asked, 4); /* is it the same? */
+    evict_all(&f);
+    EXPECT_EQ_I64(f.base.births_asked, 4);
     close_file(&f, fd);
     end(&f);
 }

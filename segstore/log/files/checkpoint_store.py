@@ -36,6 +36,7 @@ from segstore.log.files.clean_shutdown_file_handler import CleanShutdownFileHand
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.files.copied_log import is_where_it_was_closed
 from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
+from segstore.log.files.parsed_file import parse_once
 from segstore.log.files.prepared_file import PreparedFile
 from segstore.log.files.profile import Profile
 from segstore.log.files.stored_state import StoredState
@@ -218,7 +219,7 @@ class CheckpointStore:
         except self._unreadable as error:
             warnings.append(f"{home.path}/{CLEAN_SHUTDOWN_MARKER} cannot be read: {error.message}")
             return None
-        return CleanShutdownMarker.parse(data)
+        return parse_once(CleanShutdownMarker.parse, data)
 
     def _in_both_places(self, name: str, warnings: list[str]) -> list[int | None]:
         """Return what checkpoints say: the own one, where it has a place, and the one above."""

@@ -23,7 +23,7 @@ from segstore.errors import (
     ReadIOError,
     SegstoreError,
 )
-from segstore.log.files.parsed_file import read_parsed
+from segstore.log.files.parsed_file import parse_once, read_parsed
 from segstore.number_limits import MAX_INT, MAX_LONG
 from segstore.types import EpochEntry, TopicPartition
 
@@ -304,7 +304,8 @@ def read_topic_id(directory: Directory) -> uuid.UUID | None:
     if not directory.exists(PARTITION_METADATA):
         return None
     try:
-        return parse_partition_metadata(directory.read_file(PARTITION_METADATA, MAX_MARKER_BYTES))
+        data = directory.read_file(PARTITION_METADATA, MAX_MARKER_BYTES)
+        return parse_once(parse_partition_metadata, data)
     except CorruptCheckpointError as error:
         error.file = f"{directory.path}/{PARTITION_METADATA}"
         raise
@@ -419,7 +420,7 @@ class LogState:
             data = directory.read_file(LOG_STATE, MAX_CHECKPOINT_BYTES)
         except unusable:
             return None
-        return cls.parse(data)
+        return parse_once(cls.parse, data)
 
     @classmethod
     def parse(cls, data: bytes) -> LogState | None:

@@ -31,6 +31,7 @@ from segstore.log.files.checkpoints import (
     SYNC_FAILED_MARK,
 )
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
+from segstore.log.files.parsed_file import parse_once
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.number_limits import MAX_LONG
 
@@ -150,7 +151,7 @@ def is_where_it_was_closed(directory: Directory) -> bool:
     """Whether the clean marker of a log was written in this very place: the log is no copy."""
     try:
         data = directory.read_file(CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES)
-        marker = CleanShutdownMarker.parse(data)
+        marker = parse_once(CleanShutdownMarker.parse, data)
         return marker is not None and copy_fingerprint(directory, marker.active_base_offset) == (
             marker.directory_inode,
             marker.active_changed_ns,

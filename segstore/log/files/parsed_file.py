@@ -7,6 +7,7 @@ one after another asks the same file once for each: to parse it each time is qua
 from __future__ import annotations
 
 import copy
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 from segstore._core import Directory
@@ -21,7 +22,7 @@ SETTLED_NS: Final = 100_000_000
 """File systems give times in steps of up to 10 ms: two changes within one step have one time."""
 MAX_KEPT_FILES: Final = 4
 MIN_KEPT_BYTES: Final = 4096
-"""To parse a smaller file costs less than to keep it; the files of one partition are small."""
+"""The files of one partition are smaller: they are read each time, see `parse_once`."""
 MAX_KEPT_BYTES: Final = 8 * 1024 * 1024
 
 _T = TypeVar("_T")
@@ -64,7 +65,7 @@ def read_parsed(
         info = directory.info(name)
         is_kept = MIN_KEPT_BYTES <= info.size <= MAX_KEPT_BYTES
         if not is_kept or not isinstance(directory, Directory):  # a forecast's has other files
-            return parse(directory.read_file(name, max_bytes))
+            return parse_once(parse, directory.read_file(name, max_bytes))
         key = (directory.environment, directory.identity, name)
         signature = (info.inode, info.size, info.changed_ns)
         kept = _kept.get(key)
@@ -80,6 +81,20 @@ def read_parsed(
     if kept.error is not None:
         raise copy.copy(kept.error)  # each has a traceback, and may get notes, of its own
     return cast("_T", kept.parsed)
+
+
+def parse_once(parse: Callable[[bytes], _T], data: bytes) -> _T:
+    """Return what *parse* makes of a small file; never change the result.
+
+    An open reads some files twice, and the partitions of a topic have some files of the same bytes:
+    what was made of the last few is kept.
+    """
+    return cast("_T", _parsed_small(parse, data)) if len(data) < MIN_KEPT_BYTES else parse(data)
+
+
+@lru_cache(maxsize=16)
+def _parsed_small(parse: Callable[[bytes], object], data: bytes) -> object:
+    return parse(data)
 
 
 def _parsed(data: bytes, parse: Callable[[bytes], object]) -> _Kept:
