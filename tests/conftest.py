@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,6 +93,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "golden_kinds(*kinds): a test of each golden case of them, as golden_data"
     )
+    config.addinivalue_line("markers", "long: CI leaves it to the long run; needs --slow")
+    config.addinivalue_line(
+        "markers",
+        "one_in(step): an exploration. Of its cases each so many-th runs, all with --slow;"
+        " a step shares no divisor with the numbers of values of stacked parameters",
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -107,8 +114,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave slow tests out unless they are asked for."""
-    if IN_CI or config.getoption("--slow"):
+    """Leave slow tests out unless they are asked for, and most cases of explorations."""
+    if config.getoption("--slow"):
+        return
+    cases: Counter[str] = Counter()
+    left_out = []
+    for item in items:
+        marker = item.get_closest_marker("one_in")
+        test = item.nodeid.partition("[")[0]
+        if "long" in item.keywords or (marker is not None and cases[test] % marker.args[0]):
+            left_out.append(item)
+        cases[test] += 1
+    config.hook.pytest_deselected(items=left_out)
+    chosen = set(items).difference(left_out)
+    items[:] = [item for item in items if item in chosen]
+    if IN_CI:
         return
     skip = pytest.mark.skip(reason="slow: run with --slow")
     for item in items:
@@ -211,6 +231,9 @@ def few_or_many(pytestconfig: pytest.Config) -> Callable[[int, int], int]:
 
 
 @pytest.fixture
-def nth(pytestconfig: pytest.Config) -> int:
-    """Every step is interrupted, every bit flipped with --slow: 1. Else each third: 3."""
-    return 1 if pytestconfig.getoption("--slow") else 3
+def one_in(pytestconfig: pytest.Config) -> Callable[[int], int]:
+    """Choose a step through an exploration: ``cases[::one_in(8)]`` is an eighth, all with --slow.
+
+    The like for the cases of a parametrized test is the marker ``one_in``.
+    """
+    return (lambda _step: 1) if pytestconfig.getoption("--slow") else (lambda step: step)

@@ -16,6 +16,7 @@ from tests.crash.crash_check import (
     Looked,
     check_crash,
     check_found,
+    distinct,
     look,
     possible_states,
 )
@@ -61,9 +62,12 @@ class Scene(NamedTuple):
     def crashes(self, barrier: str, seeds: int) -> Iterator[Crash]:
         """Crashes behind the first of these syncs, with none of them done; seed by seed."""
         ignored = self.syncs(barrier)
-        for seed in range(seeds):
-            for effects in range(min(ignored), (self.end or self.disk.effects) + 1):
-                yield Crash(effects, "seed" if seed else "lost", seed, ignored)
+        crashes = (
+            Crash(effects, "seed" if seed else "lost", seed, ignored)
+            for seed in range(seeds)
+            for effects in range(min(ignored), (self.end or self.disk.effects) + 1)
+        )
+        return distinct(crashes, self.disk)
 
     def is_missed(self, barrier: str) -> bool:
         """Whether some crash breaks a promise when syncs of that name do nothing."""
@@ -174,7 +178,8 @@ def open_log(
 ) -> UnifiedLog:
     """Open a log of a disk with other settings than those of scripts."""
     chosen = scheduler or ManualScheduler()
-    options = open_options(**{"durability": "none", "segment_ms": None, **settings})
+    usual = {"durability": "none", "segment_ms": None, "segment_index_bytes": 4096}
+    options = open_options(**usual | settings)
     return open_partition(
         path, options, LogEnvironment(environment=disk, background=lambda *_: chosen)
     )

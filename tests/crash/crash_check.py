@@ -15,9 +15,10 @@ from segstore.log.files.checksum_sidecar import sidecar_base_offset
 from segstore.log.findings.finding import FindingCode
 from tests.crash.crash_model import Batch, Found, State, during, is_possible
 from tests.crash.crash_script import PATH, batches_in, header_of, is_abort, producer_of
+from tests.crash.seen_images import contents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from segstore import UnifiedLog
     from tests.crash.crash_script import Run, Settings
@@ -37,6 +38,16 @@ class Crash(NamedTuple):
 
     def image(self, disk: SimulatedDisk) -> SimulatedDisk:
         return disk.crash_image(self.effects, fate=self.fate, seed=self.seed, ignored=self.ignored)
+
+
+def distinct(crashes: Iterable[Crash], disk: SimulatedDisk) -> Iterator[Crash]:
+    """Leave out those that leave the same bytes behind the same effects as an earlier one."""
+    seen: set[int] = set()
+    for crash in crashes:
+        image = hash((crash.effects, *contents(crash.image(disk), "/")))
+        if image not in seen:
+            seen.add(image)
+            yield crash
 
 
 class Looked(NamedTuple):
@@ -302,11 +313,14 @@ def logs_behind_crashes(
     settings: Settings, disk: SimulatedDisk, begin: int, seeds: int
 ) -> Iterator[tuple[Crash, UnifiedLog]]:
     """Yield the crashes behind *begin* effects and any later, each with the log opened again."""
-    for effects in range(begin, disk.effects + 1):
-        for seed in range(seeds):
-            crash = Crash(effects, "seed", seed)
-            with closing(settings.open(crash.image(disk))) as log:
-                yield crash, log
+    crashes = [
+        Crash(effects, "seed", seed)
+        for effects in range(begin, disk.effects + 1)
+        for seed in range(seeds)
+    ]
+    for crash in distinct(crashes, disk):
+        with closing(settings.open(crash.image(disk))) as log:
+            yield crash, log
 
 
 def check_crashes(run: Run, begin: int, end: int, seeds: int) -> None:

@@ -84,26 +84,32 @@ class Tracer:
 
     def __init__(self, lines: Iterable[tuple[str, int]]) -> None:
         self.pending: dict[str, set[int]] = {}
+        self._pending_of: dict[CodeType, set[int]] = {}
         for file, line in lines:
             self.pending.setdefault(file, set()).add(line)
 
     def __call__(self, frame: FrameType, event: str, _argument: object) -> Tracer | None:
         """Do as `sys.settrace` wants it; functions without such a line are left in peace."""
         code = frame.f_code
-        pending = self.pending.get(code.co_filename.removeprefix(f"{ROOT}{os.sep}"))
+        pending = self._pending_of.get(code)
+        if pending is None:
+            pending = self._pending_of[code] = self._lines_of(code)
         if not pending:
             return None
-        if event == "call":
-            return None if pending.isdisjoint(lines_of(code)) else self
-        if event == "line":
+        if event == "line" and frame.f_lineno in pending:
             pending.discard(frame.f_lineno)
+            self.pending[file_of(code)].discard(frame.f_lineno)
         return self
 
+    def _lines_of(self, code: CodeType) -> set[int]:
+        """Return the lines of a function that no run has come to."""
+        lines = {line for _, _, line in code.co_lines() if line is not None}
+        return lines & self.pending.get(file_of(code), set())
 
-@functools.cache
-def lines_of(code: CodeType) -> frozenset[int]:
-    """Return the lines of a function."""
-    return frozenset(line for _, _, line in code.co_lines() if line is not None)
+
+def file_of(code: CodeType) -> str:
+    """Return the file of a function, below the checkout."""
+    return code.co_filename.removeprefix(f"{ROOT}{os.sep}")
 
 
 class Watcher:

@@ -64,7 +64,7 @@ class SeenImages:
             Where not all of the disk is synced: the effects that it is behind. Which of the bytes
             are synced cannot be seen, so only a disk behind as many is the same.
         """
-        key = (settings, unsynced, disk.wall_clock_ms, disk.effects, *_contents(disk, "/"))
+        key = (settings, unsynced, disk.wall_clock_ms, disk.effects, *contents(disk, "/"))
         found = self._images.get(key)
         if found is None:
             begun = disk.effects
@@ -78,14 +78,14 @@ class SeenImages:
             self._settled.add(id(image))
 
 
-def _contents(disk: SimulatedDisk, path: str) -> Iterator[Hashable]:
+def contents(disk: SimulatedDisk, path: str) -> Iterator[Hashable]:
     """Yield names, sizes, times and bytes of all below *path*."""
     directory = Directory(path, disk)
     for name in directory.names():
         info = directory.info(name)
         if info.is_directory:
             yield name, info
-            yield from _contents(disk, f"{path.rstrip('/')}/{name}")
+            yield from contents(disk, f"{path.rstrip('/')}/{name}")
             yield None  # the end of it
         else:
             yield name, info, directory.read_file(name)

@@ -14,9 +14,11 @@ from segstore._core import BARRIERS, Barrier, DataFile, Directory, FileBarrier, 
 from segstore.errors import ArgumentTypeError
 from tests.crash.barrier_scenes import SCENES
 from tests.crash.barrier_scenes_of_directories import deleted_topic, moved_partition
-from tests.crash.crash_check import Crash
+from tests.crash.crash_check import Crash, distinct
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.crash.barrier_scene import Scene
 
 NAMES = [text.name for text in BARRIERS]
@@ -46,34 +48,33 @@ def test_without_it_the_next_open_has_more_to_do(barrier: str):
 
 
 @pytest.mark.parametrize("barrier", NAMES)
-def test_with_all_of_them_every_promise_is_kept(barrier: str):
+def test_with_all_of_them_every_promise_is_kept(barrier: str, one_in: Callable[[int], int]):
     """[DUR-110] The check itself: the same crashes, all syncs done."""
     scene = SCENES[barrier]()
-    for effects in range(min(scene.syncs(barrier)), scene.disk.effects + 1):
+    for effects in range(min(scene.syncs(barrier)), scene.disk.effects + 1, one_in(3)):
         scene.check(Crash(effects, "lost"))
         scene.check(Crash(effects, "seed", effects))
 
 
-def check_every_crash(scene: Scene, *fates: str) -> None:
-    """Look at each crash point with these fates, and with five draws of what is lost."""
-    for effects in range(scene.disk.effects + 1):
-        for seed in range(5):
-            scene.check(Crash(effects, "seed", seed))
-        for fate in fates:
-            scene.check(Crash(effects, fate))
+def check_every_crash(scene: Scene, step: int, *fates: str) -> None:
+    """Look at each *step*-th crash point with these fates, and with five draws of what is lost."""
+    for effects in range(0, scene.disk.effects + 1, step):
+        drawn = [Crash(effects, "seed", seed) for seed in range(5)]
+        for crash in distinct([*drawn, *(Crash(effects, fate) for fate in fates)], scene.disk):
+            scene.check(crash)
 
 
-def test_the_deletion_of_a_topic_needs_its_barrier():
+def test_the_deletion_of_a_topic_needs_its_barrier(one_in: Callable[[int], int]):
     """[DUR-110, MGR-63] A crash leaves the topic whole or not at all, unless it is taken out."""
     scene = deleted_topic()
-    check_every_crash(scene, "lost", "killed")
+    check_every_crash(scene, one_in(3), "lost", "killed")
     assert scene.is_missed("DOOMED_DIRECTORY")
 
 
-def test_a_move_leaves_one_live_directory():
+def test_a_move_leaves_one_live_directory(one_in: Callable[[int], int]):
     """[DUR-110, DUR-127] With all records, at any crash point, unless a barrier is taken out."""
     scene = moved_partition()
-    check_every_crash(scene, "lost", "kept", "killed")
+    check_every_crash(scene, one_in(3), "lost", "kept", "killed")
     for barrier in ("RENAMED_DIRECTORY", "DOOMED_DIRECTORY", "TOPICS_NAME"):
         assert scene.is_missed(barrier)
 

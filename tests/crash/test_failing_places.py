@@ -70,11 +70,10 @@ def test_a_failing_call_loses_nothing_at_any_place(record_property):
     assert not unvisited, "no scenario comes to these"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
-def test_every_errno_at_every_place(part: int, pytestconfig, record_property):
-    """[DUR-6, DUR-30..DUR-42, DUR-111] Each once, and each for ever."""
-    if not pytestconfig.getoption("--slow"):
-        pytest.skip("every errno takes an hour: run with --slow")
+def test_every_errno_at_every_place(part: int, record_property):
+    """[DUR-6, DUR-30..DUR-42, DUR-111] Each once, and each for ever: an hour."""
     explorer = Explorer(part=part, parts=PARTS, how_much="all")
     explorer.explore()
 

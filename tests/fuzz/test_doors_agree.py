@@ -1,7 +1,7 @@
 """Every door gives the same findings for the same directory [D15].
 
 Random damages of directories that a broker and this library wrote: bytes, sizes, files gone, old
-copies, zeros, other kinds of file, unreadable pages. ``SEGSTORE_DAMAGES`` is how many,
+copies, zeros, other kinds of file, unreadable pages. ``SEGSTORE_DAMAGES`` is how many with --slow,
 ``SEGSTORE_SEED`` the first seed; what does not fit together is named with its seed.
 """
 
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import IN_CI
 from tests.kits.damages import originals_in
 from tests.kits.doors import disagreements
 from tests.kits.preloaded_library import compiled, environment_with
@@ -27,7 +26,7 @@ from tests.tidy.project_files import ROOT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DAMAGES = int(os.environ.get("SEGSTORE_DAMAGES", "2000" if IN_CI else "200"))
+DAMAGES = int(os.environ.get("SEGSTORE_DAMAGES", "2000"))
 FIRST_SEED = int(os.environ.get("SEGSTORE_SEED", "0"))
 IN_A_TEST = 50
 BEGINS = range(FIRST_SEED, FIRST_SEED + DAMAGES, IN_A_TEST)
@@ -46,6 +45,7 @@ def seeds_from(first: int) -> range:
     return range(first, min(first + IN_A_TEST, FIRST_SEED + DAMAGES))
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("first", BEGINS)
 def test_every_door_gives_the_same_findings(folder, first):
     """[DUR-51, DUR-58] Codes, places and exit codes; what recover promises, it does."""
@@ -60,6 +60,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(source, tmp_path_factory.mktemp("library"))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("first", BEGINS[::10])
 def test_every_door_names_a_page_that_cannot_be_read(folder, library, first):
     """[DUR-33, DUR-51] A process for many damages: the library stands in front of the system's."""

@@ -10,9 +10,10 @@ from tests.kits.remote_directories import differences, forget, remote_logs, uplo
 
 
 @pytest.mark.parametrize("quarter", range(4))
-def test_golden_directories_read_alike_at_a_url(golden, check_compared, tmp_path, quarter):
+def test_golden_directories_read_alike_at_a_url(golden, check_compared, tmp_path, quarter, one_in):
     """All three isolation levels; whole logs, and a range that begins inside each."""
     directories = sorted({log.parent.parent for log in golden.rglob("*.log")})[quarter::4]
+    directories = directories[:: one_in(4)]
     compared, found, unreadable = 0, [], []
     for directory in directories:
         partitions = partitions_with_logs(str(directory))
@@ -31,7 +32,7 @@ def test_golden_directories_read_alike_at_a_url(golden, check_compared, tmp_path
 
     assert found == []
     assert unreadable == []
-    check_compared(compared, at_least=20)
+    check_compared(compared, at_least=4)
 
 
 @pytest.mark.golden_kinds("transactions")

@@ -661,10 +661,12 @@ def checked(disk: SimulatedDisk) -> set[FindingCode]:
 
 
 @pytest.mark.parametrize("os_error", [errno.EIO, errno.ENOMEM, errno.EACCES])
-def test_a_call_that_fails_in_a_check_is_no_fact_about_the_log(disk: SimulatedDisk, os_error: int):
+def test_a_call_that_fails_in_a_check_is_no_fact_about_the_log(
+    disk: SimulatedDisk, os_error: int, one_in
+):
     """[DUR-6, DUR-33] Each call once: the file cannot be read, or the check raises."""
     found, wrong = 0, []
-    for nth in range(1, 2000):
+    for nth in range(1, 2000, one_in(5)):
         image = Crash(disk.effects, "killed").image(disk)
         if nth == 1:
             assert checked(image) == set()
@@ -679,7 +681,7 @@ def test_a_call_that_fails_in_a_check_is_no_fact_about_the_log(disk: SimulatedDi
         if image.calls() - before < nth:
             break
     assert wrong == []
-    assert found > 20 or os_error == errno.ENOMEM
+    assert found > 3 or os_error == errno.ENOMEM
 
 
 # ---- findings in order ---------------------------------------------------------------------------

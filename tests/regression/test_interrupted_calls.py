@@ -748,7 +748,7 @@ def test_an_interrupt_behind_any_lock_leaves_none(directories, nth):
 
 @pytest.mark.usefixtures("nothing_else_to_collect")
 @pytest.mark.filterwarnings("ignore:.*was dropped without close:ResourceWarning")
-def test_a_log_opens_again_behind_any_interrupted_open_or_close(tmp_path):
+def test_a_log_opens_again_behind_any_interrupted_open_or_close(tmp_path, one_in):
     """[DUR-67, DUR-70] Behind whatever call it comes, once the handle is closed or dropped."""
     path, opened = tmp_path / "orders-0", []
 
@@ -770,7 +770,7 @@ def test_a_log_opens_again_behind_any_interrupted_open_or_close(tmp_path):
 
     for begin in (lambda: open_it, close_it):
         places = []
-        for place in interrupts(begin):
+        for place in interrupts(begin, one_in(5)):
             places.append(place)
             open_again()
         open_again()
@@ -1093,10 +1093,10 @@ def is_tied(disk: SimulatedDisk, path: str) -> bool:
 
 @pytest.mark.parametrize("follow", FOLLOWING, ids=lambda follow: follow.__name__)
 @pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
-def test_what_comes_behind_an_interrupt_is_kept(act, follow, nth):
+def test_what_comes_behind_an_interrupt_is_kept(act, follow, one_in):
     """[DUR-1, DUR-5, DUR-16, DUR-18, DUR-19] Acknowledged is what a crash leaves, and it opens."""
     scene, writable = Scene(act), 0
-    for place in scene.places(nth):
+    for place in scene.places(one_in(5)):
         expected = None
         with suppress(LogReadOnlyError):  # a truncation that had begun to cut
             follow(scene.log)
@@ -1109,10 +1109,10 @@ def test_what_comes_behind_an_interrupt_is_kept(act, follow, nth):
     assert writable
 
 
-def test_a_permitted_gap_that_nobody_filled_hides_none():
+def test_a_permitted_gap_that_nobody_filled_hides_none(one_in):
     """[DUR-1, DUR-2, DUR-64] Lost records are noticed, whatever the crash has left."""
     scene = Scene(ACTS["gap"], durability="none")
-    for place in scene.places():
+    for place in scene.places(one_in(5)):
         for _ in range(2):
             append_and_roll(scene.log)
         expected = offsets(scene.log)
@@ -1122,10 +1122,10 @@ def test_a_permitted_gap_that_nobody_filled_hides_none():
 
 
 @pytest.mark.parametrize("act", ["delete_records", "gap", "epoch"])
-def test_a_close_behind_an_interrupt_marks_what_is_there(act):
+def test_a_close_behind_an_interrupt_marks_what_is_there(act, one_in):
     """[DUR-24] The next open finds what this handle has shown, and nothing that never came."""
     scene = Scene(ACTS[act])
-    for place in scene.places():
+    for place in scene.places(one_in(5)):
         expected = contents(scene.log)
         scene.log.close()
         state = LogState.read(Directory(scene.log.path, scene.disk))
@@ -1136,14 +1136,14 @@ def test_a_close_behind_an_interrupt_marks_what_is_there(act):
             assert contents(found)[:3] == expected[:3], place  # of an epoch are records, or none is
 
 
-def test_a_full_disk_that_keeps_a_file_ahead_refuses_records_alone(monkeypatch):
+def test_a_full_disk_that_keeps_a_file_ahead_refuses_records_alone(monkeypatch, one_in):
     """[DUR-30] What makes room is done; records come when there is some."""
 
     def refuse(*_: object) -> None:
         raise DiskFullError("no space left on the device")
 
     scene, doubts = Scene(ACTS["gap"]), 0
-    for place in scene.places():
+    for place in scene.places(one_in(5)):
         log = scene.log
         if log._metadata.state_file.is_in_doubt:
             doubts += 1
@@ -1179,7 +1179,7 @@ def test_what_a_full_disk_refuses_leaves_no_file_in_doubt():
     log.close_quietly()
 
 
-def test_a_snapshot_that_an_interrupt_left_goes_with_its_records(monkeypatch):
+def test_a_snapshot_that_an_interrupt_left_goes_with_its_records(monkeypatch, one_in):
     """[DUR-22, PSM-57, PSM-60] It was not known, stayed, and told of producers that were cut.
 
     A roll to the same offset writes over it, unless the disk is full then.
@@ -1194,7 +1194,7 @@ def test_a_snapshot_that_an_interrupt_left_goes_with_its_records(monkeypatch):
         raise DiskFullError("no space left on the device")
 
     scene = Scene(ACTS["roll"], write)
-    for place in scene.places():
+    for place in scene.places(one_in(5)):
         log = scene.log
         log.truncate_to(1)
         write(log, producer_id=2, count=3)
@@ -1207,7 +1207,7 @@ def test_a_snapshot_that_an_interrupt_left_goes_with_its_records(monkeypatch):
             assert producers_of(found) == producers_of(log) == [(1, 0), (2, 2)], place
 
 
-def test_a_local_log_start_that_no_deletion_followed_takes_none_away():
+def test_a_local_log_start_that_no_deletion_followed_takes_none_away(one_in):
     """[DUR-26, RET-4] Segments were to go that are in remote storage; others are there by now."""
 
     def write(log: UnifiedLog) -> None:
@@ -1218,7 +1218,7 @@ def test_a_local_log_start_that_no_deletion_followed_takes_none_away():
 
     settings = {"local_retention_bytes": 1, "remote_offset_reader": RemoteRecords(), **TIERED}
     scene = Scene(lambda log: log.delete_old_segments(), write, **settings)
-    for place in scene.places():
+    for place in scene.places(one_in(5)):
         log = scene.log
         log.truncate_to(1)
         for _ in range(2):

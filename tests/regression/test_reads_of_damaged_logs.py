@@ -421,7 +421,7 @@ READS_IN_TURN = list(itertools.product(DOORS, (0, 1, 4, 6, 8)))
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_what_is_read_is_all_or_an_error(file_of_five_batches: Path, number: int, nth: int):
+def test_what_is_read_is_all_or_an_error(file_of_five_batches: Path, number: int, one_in):
     """[DUR-7, DUR-50, DUR-79] Whichever bit of a header flips, no record is left out silently.
 
     An open that finds that records are missing at the end tells it itself. Each bit has one open,
@@ -431,7 +431,7 @@ def test_what_is_read_is_all_or_an_error(file_of_five_batches: Path, number: int
     size = len(batch([(None, b"value")] * EACH))
     silent = []
     flips = [*enumerate(itertools.product(range(HEADER_BYTES), range(8)))]
-    for flip, (byte, bit) in flips[number % nth :: nth]:
+    for flip, (byte, bit) in flips[number % one_in(11) :: one_in(11)]:
         data = bytearray(written)
         data[number * size + byte] ^= 1 << bit
         file_of_five_batches.write_bytes(data)

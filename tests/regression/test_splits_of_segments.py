@@ -17,7 +17,7 @@ from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from tests.crash.barrier_scene import open_log
 from tests.crash.barrier_scenes_of_opens import FAR
-from tests.crash.crash_check import logs_behind_crashes
+from tests.crash.crash_check import Crash, distinct, logs_behind_crashes
 from tests.crash.crash_script import PATH, ManualScheduler, Settings
 from tests.kits.directory_kit import (
     RECOVERY_POINT,
@@ -221,12 +221,15 @@ def test_it_is_there_whatever_of_the_split_is(split: tuple[int, ...], synced: in
     with closing(LARGE.open(disk)) as log:
         assert offsets(log.scan()) == expected
 
-    for number in range(begin, disk.effects + 1):
-        for seed in range(2):
-            image = disk.crash_image(number, fate="seed" if seed else "lost", seed=seed)
-            with closing(LARGE.open(image, read_only=True)) as reader:
-                shown = offsets(reader.scan())
-                assert shown == expected[: len(shown)], (number, seed)
+    crashes = [
+        Crash(number, "seed" if seed else "lost", seed)
+        for number in range(begin, disk.effects + 1)
+        for seed in range(2)
+    ]
+    for crash in distinct(crashes, disk):
+        with closing(LARGE.open(crash.image(disk), read_only=True)) as reader:
+            shown = offsets(reader.scan())
+            assert shown == expected[: len(shown)], crash
     for crash, found in logs_behind_crashes(LARGE, disk, begin, SEEDS_OF_GAPS):
         assert offsets(found.scan()) == expected, crash
 

@@ -116,9 +116,9 @@ def check(answer, folder, bare_python):
         assert sum(logs.log("t", number).log_end_offset for number in range(3)) == 3000
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_standalone_cluster_of_a_master_and_two_workers(tmp_path, bare_python):
-    """Each a process of its own, on 127.0.0.1; executors get segstore by the archive alone."""
+    """Each a process of its own, on 127.0.0.1: what a local cluster shows, by six of Java."""
     java = find_java_home(None, tuple(map(int, pyspark.__version__.split(".")[:2]))).path
     local = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
     log = tmp_path / "master.log"
@@ -141,10 +141,8 @@ def test_a_standalone_cluster_of_a_master_and_two_workers(tmp_path, bare_python)
 
 
 @pytest.mark.slow
-def test_a_local_cluster(tmp_path, bare_python, pytestconfig):
-    """Spark's own way to have executors of their own; with --slow only, it is the same again."""
-    if not pytestconfig.getoption("--slow"):
-        pytest.skip("the standalone cluster shows it: run with --slow")
+def test_a_local_cluster(tmp_path, bare_python):
+    """Two executors, processes of their own; they get segstore by the archive alone."""
     java = find_java_home(None, tuple(map(int, pyspark.__version__.split(".")[:2]))).path
     home = tmp_path / "spark-home"  # its executors work in a folder of that
     home.mkdir()

@@ -141,22 +141,19 @@ def assert_prefix_once_and_in_order(path: Path) -> int:
     return count
 
 
-@pytest.fixture
-def kills(pytestconfig):
-    """How many drivers: each begins with a Java, which takes most of a test's time."""
-    if not pytestconfig.getoption("--slow"):
-        pytest.skip("50 drivers take half an hour: run with --slow")
-    return 50
+KILLS = 50
+"""How many drivers: each begins with a Java, which takes most of a test's time."""
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not HAS_READ_LIMITS, reason="before Spark 4.2 a run is one batch: no middle")
-def test_drivers_executors_and_workers_that_are_killed_lose_and_repeat_nothing(kills, folder):
+def test_drivers_executors_and_workers_that_are_killed_lose_and_repeat_nothing(folder):
     """One query, killed again and again at random moments."""
-    chance = random.Random(kills)
+    chance = random.Random(KILLS)
     codecs = ["none", "gzip", "snappy", "lz4", "zstd"]
     killed, counts = Counter(), []
-    for number in range(kills):
-        most = max(20, RECORDS // (kills * 12))
+    for number in range(KILLS):
+        most = max(20, RECORDS // (KILLS * 12))
         driver = Driver(folder, MASTERS[number % 2], codecs[number % 5], most)
         try:
             line = driver.next_line(START_SECONDS)
@@ -180,4 +177,4 @@ def test_drivers_executors_and_workers_that_are_killed_lose_and_repeat_nothing(k
         driver.kill()
     assert assert_prefix_once_and_in_order(folder / "sink") == RECORDS
     assert hidden_files(folder / "sink", "staged") == []
-    print(f"{kills} drivers and {dict(killed)} killed; records after each: {counts}")
+    print(f"{KILLS} drivers and {dict(killed)} killed; records after each: {counts}")
