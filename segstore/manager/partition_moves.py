@@ -447,6 +447,7 @@ class _Move:
         with source.guard():
             log._note_high_watermark(_owned(source).checkpoints)  # noqa: SLF001 - asked by its manager
             log.close()
+        _owned(source).note_arrived(self.topic_partition)  # if the move is undone, it is clean
         if log._generation() != self._generation:  # noqa: SLF001 - as above
             self._copy.forget()
         with self._writing():
@@ -454,8 +455,8 @@ class _Move:
             _owned(target).checkpoints.take_over(self.topic_partition, _owned(source).checkpoints)
             arrival = self._arrival._replace(end=log.log_end_offset)
             target.registry.expect(self.topic_partition, arrival, entry)
+            _owned(target).note_arrived(self.topic_partition)  # `undo` may have to hand over
             _name_copy(target, arrival.directory, self._name)
-        _owned(target).note_arrived(self.topic_partition)
         _hand_over(self.topic_partition, source, target)
 
     def undo(self) -> None:

@@ -150,6 +150,32 @@ def test_the_high_watermark_goes_with_it(paths: list[Path], recovery: str):
 
 
 @pytest.mark.parametrize("recovery", ["safe", "kafka"])
+@pytest.mark.parametrize("step", ["begin", "rename"])
+def test_the_high_watermark_stays_where_a_move_is_interrupted(
+    paths: list[Path], monkeypatch, recovery: str, step: str
+):
+    """[MGR-90] Before the copy has the partition's name, or just after that."""
+    name_copy = partition_moves._name_copy
+
+    def interrupt(*args: Any) -> None:
+        if step == "rename":
+            name_copy(*args)
+        raise KeyboardInterrupt
+
+    with open_small(paths, recovery=recovery, replicated=True) as logs:
+        logs.create_topic("orders", directories={0: paths[0]})
+        fill(logs)
+        logs.log(*ORDERS).update_high_watermark(70)
+        monkeypatch.setattr(partition_moves, "_name_copy", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            logs.move_partition("orders", 0, paths[1])
+        assert logs.log(*ORDERS).path == str(paths[step == "rename"] / "orders-0")
+        assert logs.log(*ORDERS).high_watermark == 70
+    with open_small(paths, recovery=recovery, replicated=True) as logs:
+        assert logs.log(*ORDERS).high_watermark == 70
+
+
+@pytest.mark.parametrize("recovery", ["safe", "kafka"])
 def test_a_clean_stop_after_it(paths: list[Path], recovery: str):
     """[DUR-24, DUR-123] It was closed cleanly; there and back, too."""
     with open_small(paths, recovery=recovery) as logs:
