@@ -100,11 +100,11 @@ class Barrier(IntEnum):
     LEFTOVERS_GONE = ...
     LEFTOVERS_REPLACED = ...
     LEFTOVERS_DELETED = ...
-    SPLIT_RECORDS = ...
-    SPLIT_CLEANED = ...
-    SPLIT_HIGHER = ...
-    SPLIT_COMMIT = ...
-    SPLIT_DONE = ...
+    REPLACING_RECORDS = ...
+    REPLACING_CLEANED = ...
+    REPLACING_HIGHER = ...
+    REPLACING_COMMIT = ...
+    REPLACING_DONE = ...
     TRANSACTION_INDEX = ...
     TRANSACTION_INDEX_NAME = ...
     ROLLED_SNAPSHOT = ...
@@ -1237,6 +1237,14 @@ class LogSegment:
     def offset_index_lookup(self, target: int) -> OffsetPosition: ...
     def fetch_upper_bound_offset(self, position: int, fetch_size: int) -> int | None: ...
     def time_index_lookup(self, timestamp: int) -> TimestampOffset: ...
+    @property
+    def is_cleaned(self) -> bool:
+        """Whether this handle made it in the place of others: all of it is visible to all.
+
+        Not once it takes appends again.
+        """
+    def index_bytes(self) -> tuple[int, int]:
+        """Bytes of the entries of both indexes, offset and time; 0 where one cannot be loaded."""
 
 # ---- _cython/fetched_records.pxi and _cython/read_lane.pxi ---------------------------------------
 
@@ -1680,11 +1688,15 @@ class TimeIndex(_Index):
 class OffsetMap:
     """The last offset of each key (Kafka ``SkimpyOffsetMap``) [CLN-45..CLN-52].
 
-    A key is its MD5, and an entry 24 bytes, in one allocation; one thread at a time.
+    A key is its hash, and an entry 24 bytes, in one allocation; one thread at a time.
     """
 
-    def __new__(cls, memory_bytes: int) -> OffsetMap:
-        """``memory_bytes``: 24 to 2^31-1; IllegalArgumentError, ResourceError."""
+    def __new__(cls, memory_bytes: int, secret: Buffer | None = None) -> OffsetMap:
+        """``memory_bytes``: 24 to 2^31-1; IllegalArgumentError, ResourceError.
+
+        ``secret``: 16 random bytes, without which nobody can choose keys that collide (SipHash).
+        None: Kafka's hash, MD5.
+        """
     def put(self, key: Buffer, offset: int) -> None:
         """Remember the offset of a key, also a smaller one than before [CLN-52].
 
@@ -1708,3 +1720,81 @@ class OffsetMap:
         """The last offset that was put or set; -1 after `clear`."""
     @latest_offset.setter
     def latest_offset(self, offset: int, /) -> None: ...
+
+class CleanerCounts(NamedTuple):
+    """What a pass of `SegmentCleaner` has read and written (Kafka ``CleanerStats``) [CLN-122]."""
+
+    map_bytes_read: int
+    map_messages_read: int
+    bytes_read: int
+    messages_read: int
+    invalid_messages_read: int
+    bytes_written: int
+    messages_written: int
+
+@final
+class SegmentCleaner:
+    """Maps and filters the batches of sealed segments, a piece a call (Kafka ``Cleaner``).
+
+    One thread at a time. Damage raises the error of the batch, with file and position; begin
+    another pass then.
+    """
+
+    def __new__(cls, offset_map: OffsetMap, codecs: CodecTable) -> SegmentCleaner: ...
+    def begin_pass(
+        self,
+        *,
+        first_dirty_offset: int,
+        max_entries: int,
+        now_ms: int,
+        delete_retention_ms: int,
+        read_bytes: int,
+        check: bool,
+        destination_bytes: int = ...,
+    ) -> None:
+        """Clear the map and forget the last pass.
+
+        ``max_entries``: of the map, which is full then. ``read_bytes``: of a piece, about.
+        ``check``: compare the CRC of each batch and the order of offsets [DUR-125].
+        """
+    def begin_copy(self) -> None:
+        """The map is built: transactions are told again from the first segment on [CLN-98]."""
+    def add_aborted(self, transactions: Iterable[tuple[int, int, int, int]]) -> None:
+        """Announce aborted transactions of what comes, as in a transaction index; twice is fine."""
+    def begin_group(
+        self, last_records: Iterable[tuple[int, int, int]], kept_last_offset: int
+    ) -> None:
+        """Say which batches stay even when they are empty [CLN-82, CLN-83].
+
+        ``last_records``: producer id, last data offset or -1, epoch, of each active producer.
+        ``kept_last_offset``: a batch with this last offset; -1 = none.
+        """
+    def begin_source(
+        self,
+        segment: LogSegment,
+        *,
+        position: int = 0,
+        next_base_offset: int = ...,
+        retain_legacy_deletes: bool = False,
+    ) -> None:
+        """Go on with another segment, from the batch at *position* on.
+
+        No batch may reach *next_base_offset*. ``retain_legacy_deletes``: tombstones of magic 0 and
+        1 stay [CLN-74].
+        """
+    @property
+    def is_done(self) -> bool:
+        """Whether all of the source was dealt with."""
+    def map_piece(self, source: LogSegment) -> bool:
+        """Put the keys of the next piece into the map; returns whether it is full [CLN-57]."""
+    def copy_piece(self, source: LogSegment, destination: LogSegment) -> int | None:
+        """Append what is kept of the next piece to *destination* [CLN-80..CLN-97].
+
+        Returns None; or the base offset of the first batch that *destination* cannot take: call
+        again with another one.
+        """
+    def take_aborted(self) -> list[tuple[int, int, int, int]]:
+        """The entries for the transaction index of what was copied since the last call [CLN-97]."""
+    @property
+    def counts(self) -> CleanerCounts:
+        """What the pass has read and written so far."""

@@ -47,6 +47,7 @@ from segstore._cython.arrow_abi cimport *
 from segstore._cython.batch_builder cimport *
 from segstore._cython.batch_scan cimport *
 from segstore._cython.buffer cimport *
+from segstore._cython.cleaner cimport *
 from segstore._cython.codec cimport *
 from segstore._cython.columns cimport *
 from segstore._cython.crc32c cimport *
@@ -167,3 +168,4 @@ include "_cython/read_lane.pxi"
 include "_cython/index_file.pxi"
 include "_cython/indexes.pxi"
 include "_cython/offset_map.pxi"
+include "_cython/cleaner.pxi"

@@ -41,12 +41,12 @@
     SYNC(LEFTOVERS_DELETED, WORK, "DUR-19, DUR-56", "files of deleted records, which the next open removes again") \
     FILE(QUARANTINE, "DUR-59", PROMISE, "the bytes that recovery cut", \
          PROMISE, "the file of the bytes that recovery cut") \
-    /* replacing a segment by several */ \
-    SYNC(SPLIT_RECORDS, PROMISE, "DUR-20", "records of a segment that was split") \
-    SYNC(SPLIT_CLEANED, PROMISE, "DUR-20", "some of the new segments while others count") \
-    SYNC(SPLIT_HIGHER, PROMISE, "DUR-20", "the last of the new segments, while the first replaces the old one") \
-    SYNC(SPLIT_COMMIT, PROMISE, "DUR-20", "the old segment goes before all of the new ones count") \
-    SYNC(SPLIT_DONE, WORK, "DUR-20", "last renames, which the next open does again") \
+    /* replacing segments: by a split, by the cleaner */ \
+    SYNC(REPLACING_RECORDS, PROMISE, "DUR-20", "records that the new segments have") \
+    SYNC(REPLACING_CLEANED, PROMISE, "DUR-20", "some of the new segments while others count") \
+    SYNC(REPLACING_HIGHER, PROMISE, "DUR-20", "the last of the new segments, while the first replaces the old ones") \
+    SYNC(REPLACING_COMMIT, PROMISE, "DUR-20", "old segments go before all of the new ones count") \
+    SYNC(REPLACING_DONE, WORK, "DUR-20", "last renames, which the next open does again") \
     /* producers and transactions */ \
     SYNC(TRANSACTION_INDEX, WORK, "DUR-8, DUR-13", "an index: committed reads use the batches") \
     SYNC(TRANSACTION_INDEX_NAME, WORK, "DUR-8, DUR-13", "an index: committed reads use the batches") \

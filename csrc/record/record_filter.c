@@ -177,7 +177,7 @@ static sgs_status filter_batch(sgs_record_filter *filter, const uint8_t *batch, 
     if (kept.count == 0) {
         if ((decision & SGS_BATCH_RETENTION_MASK) != SGS_BATCH_RETAIN_EMPTY)
             return SGS_OK;
-        if (header->magic < 2)
+        if (header->magic < 2 && !filter->options.converts_empty)
             return sgs_fail(err, SGS_ILLEGAL_STATE, "batch at offset %" PRId64 ": magic %d has no empty batches",
                             header->base_offset, header->magic);
         return copy(filter, batch, header, &kept, err);
@@ -206,14 +206,16 @@ sgs_status sgs_record_filter_run(sgs_record_filter *filter, const uint8_t *data,
     while (result->batches_read < rows_count && !result->output_grew) {
         const size_t index = result->batches_read;
         const int64_t position = rows[index].position;
-        const int retention = decisions[index] & SGS_BATCH_RETENTION_MASK;
-        if (position < 0 || (uint64_t)position > size || retention > SGS_BATCH_DELETE_EMPTY)
+        uint8_t decision = decisions == NULL ? SGS_BATCH_DELETE_EMPTY : decisions[index];
+        if (position < 0 || (uint64_t)position > size || (decision & SGS_BATCH_RETENTION_MASK) > SGS_BATCH_DELETE_EMPTY)
             return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "batch %zu: decision %d, position %" PRId64 " in %zu bytes",
-                            index, decisions[index], position, size);
+                            index, decision, position, size);
         sgs_batch_header header; /* from the bytes: what the caller's rows say is not relied on */
         SGS_TRY(sgs_batch_header_load(data + position, size - (size_t)position, position, &header, err));
-        if (retention != SGS_BATCH_DELETE)
-            SGS_TRY(filter_batch(filter, data + position, &header, decisions[index], err));
+        if (decisions == NULL)
+            SGS_TRY(filter->options.check_batch(filter->options.context, data + position, &header, &decision, err));
+        if ((decision & SGS_BATCH_RETENTION_MASK) != SGS_BATCH_DELETE)
+            SGS_TRY(filter_batch(filter, data + position, &header, decision, err));
         result->bytes_read += header.size_bytes;
         ++result->batches_read;
         result->output_grew = filter->output.size > filter->options.destination_capacity;

@@ -22,7 +22,11 @@ typedef struct sgs_filter_options {
     int64_t now_ms, delete_retention_ms; /* their sum is the horizon of what is kept for now */
     size_t destination_capacity;         /* the first batch that takes the output above it is the last */
     bool check_crc;
-    void *context; /* of should_retain */
+    bool converts_empty; /* an empty batch of magic 0 or 1 stays as one of magic 2; false: it is refused, as in Kafka */
+    void *context;       /* of the two */
+    /* asked for every batch when no decisions are given; Kafka RecordFilter.checkBatchRetention */
+    sgs_status (*check_batch)(void *context, const uint8_t *batch, const sgs_batch_header *header, uint8_t *decision,
+                              sgs_error *err);
     bool (*should_retain)(void *context, const sgs_batch_header *batch, const sgs_record *record);
 } sgs_filter_options;
 
@@ -51,7 +55,7 @@ void sgs_record_filter_init(sgs_record_filter *filter, sgs_memory memory, const 
 void sgs_record_filter_deinit(sgs_record_filter *filter);
 /** Filter batches of `data` into filter->output, which is cleared first.
  *  @param rows       positions count from `data`
- *  @param decisions  SGS_BATCH_* per row
+ *  @param decisions  SGS_BATCH_* per row; NULL: options.check_batch is asked, in order
  *  @return SGS_OK; SGS_ILLEGAL_STATE: an empty batch of magic 0 or 1 is to stay; SGS_ILLEGAL_ARGUMENT: a decision that
  *          is none, rows outside of the data, or what the builder refuses, such as offsets that do not ascend in a batch
  *          that has to be built again; otherwise as sgs_record_section_open */

@@ -10,6 +10,7 @@
 enum {
     LAST_WORD_AT = SGS_MD5_BYTES - 4, /* of the hash: where attempt 12 and all later ones look */
 };
+_Static_assert((int)SGS_MD5_BYTES == (int)SGS_SIPHASH_BYTES, "an entry has room for either");
 
 sgs_status sgs_offset_map_init(sgs_offset_map *map, sgs_memory memory, int64_t memory_bytes, sgs_error *err)
 {
@@ -23,6 +24,16 @@ sgs_status sgs_offset_map_init(sgs_offset_map *map, sgs_memory memory, int64_t m
         return sgs_fail(err, SGS_RESOURCE, "no memory for an offset map of %" PRId64 " bytes", memory_bytes);
     map->slots = slots;
     sgs_offset_map_clear(map);
+    return SGS_OK;
+}
+
+sgs_status sgs_offset_map_init_keyed(sgs_offset_map *map, sgs_memory memory, int64_t memory_bytes,
+                                     const uint8_t *secret, sgs_error *err)
+{
+    SGS_TRY(sgs_offset_map_init(map, memory, memory_bytes, err));
+    map->is_keyed = true;
+    map->secret[0] = sgs_load_le64(secret);
+    map->secret[1] = sgs_load_le64(secret + 8);
     return SGS_OK;
 }
 
@@ -41,9 +52,27 @@ void sgs_offset_map_clear(sgs_offset_map *map)
     map->latest_offset = -1;
 }
 
+static void hash_key(const sgs_offset_map *map, const uint8_t *key, size_t key_size, uint8_t hash[SGS_MD5_BYTES])
+{
+    if (map->is_keyed)
+        sgs_siphash128(map->secret, key, key_size, hash);
+    else
+        sgs_md5(key, key_size, hash);
+}
+
+/* The slots as parts of all numbers of 32 bits, then one after the other. */
+static uint8_t *entry_in_a_row(const sgs_offset_map *map, const uint8_t *hash, int64_t attempt)
+{
+    const int64_t first = (int64_t)(((uint64_t)sgs_load_be32(hash) * (uint32_t)map->slots) >> 32);
+    const int64_t slot = (first + attempt) % map->slots;
+    return map->entries + (size_t)slot * SGS_OFFSET_MAP_ENTRY_BYTES;
+}
+
 /* The entry that attempt `attempt` looks at [CLN-46]; sums wrap as Java's do, and the smallest number counts as 0. */
 static uint8_t *entry_of(const sgs_offset_map *map, const uint8_t *hash, int64_t attempt)
 {
+    if (map->is_keyed)
+        return entry_in_a_row(map, hash, attempt);
     const int64_t word_at = attempt < LAST_WORD_AT ? attempt : LAST_WORD_AT;
     const int32_t probe = (int32_t)(sgs_load_be32(hash + word_at) + (uint32_t)(attempt - word_at));
     const int32_t distance = probe == INT32_MIN ? 0 : probe < 0 ? -probe : probe;
@@ -63,7 +92,7 @@ sgs_status sgs_offset_map_put(sgs_offset_map *map, const uint8_t *key, size_t ke
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT,
                         "a new entry for a full offset map: %" PRId32 " in %" PRId32 " slots", map->size, map->slots);
     uint8_t hash[SGS_MD5_BYTES];
-    sgs_md5(key, key_size, hash);
+    hash_key(map, key, key_size, hash);
     uint8_t *entry = entry_of(map, hash, 0);
     /* the later attempts go through every slot, and one is empty */
     for (int64_t attempt = 1; !is_empty(entry) && memcmp(entry, hash, sizeof hash) != 0; ++attempt) {
@@ -82,7 +111,7 @@ sgs_status sgs_offset_map_put(sgs_offset_map *map, const uint8_t *key, size_t ke
 int64_t sgs_offset_map_get(const sgs_offset_map *map, const uint8_t *key, size_t key_size)
 {
     uint8_t hash[SGS_MD5_BYTES];
-    sgs_md5(key, key_size, hash);
+    hash_key(map, key, key_size, hash);
     SGS_EXPECT(map->size >= 0 && map->size <= map->slots);
     if (map->size == 0)
         return -1;

@@ -6,6 +6,9 @@ from segstore._cython.buffer cimport sgs_memory
 from segstore._cython.status cimport sgs_error, sgs_status
 
 
+cdef extern from "base/siphash.h" nogil:
+    enum: SGS_SIPHASH_SECRET_BYTES
+
 cdef extern from "segment/offset_map.h" nogil:
     ctypedef struct sgs_offset_map:
         int32_t slots
@@ -13,6 +16,8 @@ cdef extern from "segment/offset_map.h" nogil:
         int64_t latest_offset
 
     sgs_status sgs_offset_map_init(sgs_offset_map *map, sgs_memory memory, int64_t memory_bytes, sgs_error *err)
+    sgs_status sgs_offset_map_init_keyed(sgs_offset_map *map, sgs_memory memory, int64_t memory_bytes,
+                                         const uint8_t *secret, sgs_error *err)
     void sgs_offset_map_deinit(sgs_offset_map *map)
     sgs_status sgs_offset_map_put(sgs_offset_map *map, const uint8_t *key, size_t key_size, int64_t offset,
                                   sgs_error *err)

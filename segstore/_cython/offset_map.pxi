@@ -6,11 +6,22 @@ cdef class OffsetMap:
 
     cdef sgs_offset_map map
 
-    def __cinit__(self, int64_t memory_bytes):
+    def __cinit__(self, int64_t memory_bytes, const uint8_t[::1] secret=None):
+        cdef const uint8_t *start = NULL
         cdef sgs_error err
         cdef sgs_status status
+        if secret is not None:
+            if secret.shape[0] != SGS_SIPHASH_SECRET_BYTES:
+                raise IllegalArgumentError(
+                    "the secret of an offset map has another size", found=f"{secret.shape[0]} bytes",
+                    expected=f"{SGS_SIPHASH_SECRET_BYTES} bytes",
+                )
+            start = &secret[0]
         with nogil:  # zeroing a large one takes a while
-            status = sgs_offset_map_init(&self.map, memory, memory_bytes, &err)
+            if start == NULL:
+                status = sgs_offset_map_init(&self.map, memory, memory_bytes, &err)
+            else:
+                status = sgs_offset_map_init_keyed(&self.map, memory, memory_bytes, start, &err)
         check(status, &err)
 
     def __dealloc__(self):

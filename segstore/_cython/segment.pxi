@@ -56,6 +56,7 @@ cdef class LogSegment(_Handle):
     cdef int64_t listed_ms  # when its size was looked up
     cdef int32_t listed_size
     cdef c_bool is_poisoned
+    cdef readonly c_bool is_cleaned  # made by this handle in the place of others, and sealed since
     cdef c_bool takes_appends  # keeps its files open
     cdef c_bool is_listed  # the list of open_segments.pxi
     cdef c_bool is_being_released  # the same: whoever comes waits
@@ -80,6 +81,7 @@ cdef class LogSegment(_Handle):
             return
         kind = suffix_of(suffix)
         self.suffix_number = <uint8_t>kind
+        self.is_cleaned = kind == SGS_SUFFIX_CLEANED
         with nogil:
             status = sgs_log_segment_open(&context.context, base_offset, kind, create, &self.segment, &err)
         check(status, &err, context.directory.path)
@@ -117,6 +119,7 @@ cdef class LogSegment(_Handle):
 
     cdef int enter_to_append(self) except -1:
         wait_for_release(self)
+        self.is_cleaned = False
         self.takes_appends = True
         forget_use(self)
         return self.enter()
@@ -522,6 +525,27 @@ cdef class LogSegment(_Handle):
             return time_index_entries(index, self.context.directory.path)
         finally:
             self.leave()
+
+    def index_bytes(self):
+        """Bytes of the entries of the offset index and of the time index; 0 where one cannot be loaded [CLN-68]."""
+        cdef sgs_offset_index *offsets = NULL
+        cdef sgs_time_index *times = NULL
+        cdef uint32_t offset_entries = 0
+        cdef uint32_t time_entries = 0
+        cdef sgs_error err
+        self.enter()
+        try:
+            with nogil:
+                if sgs_log_segment_offset_index(self.segment, &offsets, &err) == SGS_OK:
+                    offset_entries = sgs_abstract_index_entries(&offsets.base)
+                if sgs_log_segment_time_index(self.segment, &times, &err) == SGS_OK:
+                    time_entries = sgs_abstract_index_entries(&times.base)
+        finally:
+            self.leave()
+        return (
+            offset_entries * (offsets.base.entry_size if offsets != NULL else 0),
+            time_entries * (times.base.entry_size if times != NULL else 0),
+        )
 
     def offset_index_lookup(self, int64_t target):
         """The last entry at or below *target* [OFX-3]."""

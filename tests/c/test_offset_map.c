@@ -114,11 +114,50 @@ TEST(an_entry_is_the_hash_and_the_offset_where_the_first_word_says) /* [CLN-45, 
     sgs_offset_map_deinit(&f.map);
 }
 
+TEST(with_a_secret_what_was_put_is_found_also_when_every_slot_is_taken) /* DUR-126 */
+{
+    fixture f;
+    const uint8_t secret[SGS_SIPHASH_SECRET_BYTES] = { 1, 2, 3 };
+    REQUIRE_OK(sgs_offset_map_init_keyed(&f.map, kit_memory(), MEMORY_BYTES, secret, &f.err), &f.err);
+    EXPECT_EQ_I64(f.map.slots, SLOTS);
+    for (int64_t i = 0; i < SLOTS; ++i)
+        EXPECT_OK(put(&f, i, 1000 + i), &f.err);
+    EXPECT_STATUS(put(&f, SLOTS, 1), SGS_ILLEGAL_ARGUMENT);
+    for (int64_t i = 0; i < SLOTS; ++i)
+        EXPECT_EQ_I64(get(&f, i), 1000 + i);
+    EXPECT_EQ_I64(get(&f, SLOTS), -1); /* and it ends */
+    sgs_offset_map_clear(&f.map);
+    EXPECT_OK(put(&f, 5, 7), &f.err);
+    EXPECT_OK(put(&f, 5, 8), &f.err);
+    EXPECT_EQ_I64(get(&f, 5), 8);
+    EXPECT_EQ_I64(f.map.size, 1);
+    sgs_offset_map_deinit(&f.map);
+}
+
+TEST(where_a_key_lies_depends_on_the_secret)
+{
+    fixture f;
+    int64_t same = 0;
+    uint8_t first[MEMORY_BYTES];
+    for (uint8_t i = 0; i < 8; ++i) {
+        const uint8_t secret[SGS_SIPHASH_SECRET_BYTES] = { i };
+        REQUIRE_OK(sgs_offset_map_init_keyed(&f.map, kit_memory(), MEMORY_BYTES, secret, &f.err), &f.err);
+        EXPECT_OK(put(&f, 5, 7), &f.err);
+        if (i == 0)
+            memcpy(first, f.map.entries, SLOTS * SGS_OFFSET_MAP_ENTRY_BYTES);
+        same += memcmp(first, f.map.entries, SLOTS * SGS_OFFSET_MAP_ENTRY_BYTES) == 0;
+        sgs_offset_map_deinit(&f.map);
+    }
+    EXPECT_EQ_I64(same, 1);
+}
+
 TEST(no_slot_and_no_memory_are_refused) /* DUR-31 */
 {
     fixture f;
     memory_env memory;
     EXPECT_STATUS(sgs_offset_map_init(&f.map, kit_memory(), 23, &f.err), SGS_ILLEGAL_ARGUMENT);
+    EXPECT_STATUS(sgs_offset_map_init_keyed(&f.map, kit_memory(), 23, (const uint8_t *)"0123456789abcdef", &f.err),
+                  SGS_ILLEGAL_ARGUMENT);
     EXPECT_STATUS(sgs_offset_map_init(&f.map, kit_memory(), (int64_t)INT32_MAX + 1, &f.err), SGS_ILLEGAL_ARGUMENT);
     memory_env_init(&memory, sgs_env_posix());
     memory_env_fail_always(&memory, "allocate", 1, ENOMEM);

@@ -163,7 +163,7 @@ def split() -> Scene:
 def names_before_the_split() -> Scene:
     """Up to the sync that covers them in passing."""
     scene = split()
-    return scene._replace(end=scene.syncs("SPLIT_HIGHER")[0])
+    return scene._replace(end=scene.syncs("REPLACING_HIGHER")[0])
 
 
 def refused() -> Scene:
@@ -251,9 +251,9 @@ OPEN_SCENES: dict[str, Callable[[], Scene]] = {
     "LEFTOVERS_REPLACED": replaced,
     "QUARANTINE_CONTENT": what_was_cut,
     "QUARANTINE_NAME": what_was_cut,
-    "SPLIT_RECORDS": split,
-    "SPLIT_CLEANED": names_before_the_split,
-    "SPLIT_HIGHER": split,
-    "SPLIT_COMMIT": split,
-    "SPLIT_DONE": split,
+    "REPLACING_RECORDS": split,
+    "REPLACING_CLEANED": names_before_the_split,
+    "REPLACING_HIGHER": split,
+    "REPLACING_COMMIT": split,
+    "REPLACING_DONE": split,
 }

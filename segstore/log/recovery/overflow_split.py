@@ -12,26 +12,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from segstore._core import Barrier
 from segstore.errors import (
     IllegalArgumentError,
     IllegalStateError,
     LogSegmentOffsetOverflowError,
 )
-from segstore.log.files.partition_directory import (
-    CLEANED_FILE_SUFFIX,
-    DELETED_FILE_SUFFIX,
-    INDEX_FILE_SUFFIXES,
-    SWAP_FILE_SUFFIX,
-    file_name,
+from segstore.log.local.segment_replacement import (
+    SegmentReplacement,
+    delete_cleaned_segments,
+    finish_cleaned_segment,
+    new_cleaned_segment,
 )
-from segstore.log.local.segment import Segment
 from segstore.number_limits import MAX_INT, MAX_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segstore._core import BatchHeaders, Directory, ScanResult, SegmentContext
+    from segstore.log.local.segment import Segment
     from segstore.log.local.segments import Segments
 
 CHUNK_BYTES: Final = 1024 * 1024
@@ -116,22 +114,22 @@ def split_overflowed_segment(
     try:
         _copy(segment, split, directory, context)
         for one in split:
-            one.on_become_inactive()
-            one.flush(Barrier.SPLIT_RECORDS, indexes=True)
-            _set_last_modified(one, modified_ms, directory)
-        directory.sync(Barrier.SPLIT_CLEANED)
+            finish_cleaned_segment(one, modified_ms, directory)
     except BaseException:
-        for one in split:
-            one.delete_files()
-            one.close_quietly()
+        delete_cleaned_segments(split)
         raise
+    is_known = segment.base_offset in known
+    replacement = SegmentReplacement(split, [segment] if is_known else [], directory)
     try:
-        done = _replace(segment, split, known, directory)
+        replacement.commit()
+        replacement.finish()
     except BaseException:  # what has its name may be all there is [DUR-6]: the next open sorts it
         for one in split:
             one.close_quietly()
         raise
-    if not context.kafka_profile or segment.base_offset not in known:
+    vanished = tuple(one.base_offset for one in replacement.vanished)
+    done = SplitSegmentResult(replacement.applied_to(known), replacement.old, vanished)
+    if not (context.kafka_profile and is_known):
         return done
     return done._replace(segments=_as_kafka_knows(done.segments, segment, split))
 
@@ -145,7 +143,7 @@ def _copy(
     for rows in _chunks(source):
         position = int(rows["position"][0])
         if target is None or not target.can_hold(int(rows["last_offset"][0])):
-            target = _new_cleaned_segment(int(rows["base_offset"][0]), directory, context)
+            target = new_cleaned_segment(int(rows["base_offset"][0]), directory, context)
             split.append(target)
         end = int(rows["position"][-1]) + int(rows["size_bytes"][-1])
         target.append(directory.read_range(source.name, position, end - position), rows)
@@ -173,55 +171,6 @@ def _chunks(source: Segment) -> Iterator[BatchHeaders]:
             yield headers[start:]
         if scan.why is not None:
             raise scan.why.locate(source.path)
-
-
-def _new_cleaned_segment(
-    base_offset: int, directory: Directory, context: SegmentContext
-) -> Segment:
-    """Make an empty ``.cleaned`` segment; one that a crash left there goes first."""
-    for kind in ("log", *INDEX_FILE_SUFFIXES):
-        directory.unlink(f"{file_name(base_offset, kind)}{CLEANED_FILE_SUFFIX}", missing_ok=True)
-    return Segment(context, base_offset, create=True, suffix=CLEANED_FILE_SUFFIX)
-
-
-def _set_last_modified(segment: Segment, modified_ms: int, directory: Directory) -> None:
-    """Give a ``.cleaned`` segment the time of what it was made of; retention asks for it [RET-7].
-
-    Not the transaction index (Kafka ``LogSegment.setLastModified``) [SEG-57].
-    """
-    for kind in ("log", "index", "timeindex"):
-        name = f"{file_name(segment.base_offset, kind)}{CLEANED_FILE_SUFFIX}"
-        if kind == "log" or directory.exists(name):
-            directory.set_modified(name, modified_ms)
-
-
-def _replace(
-    old: Segment, split: list[Segment], known: Segments, directory: Directory
-) -> SplitSegmentResult:
-    """Put the new segments in the place of *old*, by renames in an order that can be told apart.
-
-    Source: [LOC-26, DUR-20]; Kafka ``LocalLog.replaceSegments``.
-    """
-    ordered = sorted(split, key=lambda segment: segment.base_offset)
-    for segment in reversed(ordered):
-        if segment is ordered[0]:  # it makes the set complete: the others' names come before
-            directory.sync(Barrier.SPLIT_HIGHER)
-        segment.change_suffix(SWAP_FILE_SUFFIX)
-    directory.sync(Barrier.SPLIT_COMMIT)  # the commit
-    taken_out: tuple[Segment, ...] = ()
-    is_there = old.base_offset in {segment.base_offset for segment in ordered}
-    if old.base_offset in known:
-        known = known.without([old])
-        old.change_suffix(DELETED_FILE_SUFFIX)
-        taken_out = (old,)
-        if not is_there:  # no new segment takes its name: it would come back beside them
-            directory.sync(Barrier.LEFTOVERS_REPLACED)
-    for segment in ordered:
-        segment.change_suffix("")
-        known = known.with_segment(segment)
-    directory.sync(Barrier.SPLIT_DONE)
-    vanished = () if is_there or not taken_out else (old.base_offset,)
-    return SplitSegmentResult(known, taken_out, vanished)
 
 
 def _as_kafka_knows(segments: Segments, old: Segment, split: list[Segment]) -> Segments:
