@@ -345,6 +345,10 @@ class ForkedHandleError(SegstoreError, RuntimeError):
     """A forked child used a handle of its parent; open the log in the child [DUR-68]."""
 
 
+class LogCleaningAbortedError(SegstoreError, RuntimeError):
+    """A pass of the cleaner ended early; the log is valid, and another pass may begin [CLN-19]."""
+
+
 class LogReadOnlyError(SegstoreError, OSError):
     """The log takes no changes: it was opened read-only, or an fsync failed [DUR-38].
 

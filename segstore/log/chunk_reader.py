@@ -291,11 +291,8 @@ class ChunkReader:
 
     def _end_position(self, segment: Segment) -> int:
         """Byte of *segment* at which the visible batches end; 0 = it has none."""
-        bound = self._bound
-        if segment.base_offset > bound.segment_base_offset:
-            return 0
-        is_last = segment.base_offset == bound.segment_base_offset
-        return bound.relative_position_in_segment if is_last else segment.size_bytes
+        position = self._local_log.max_position(segment, self._bound)
+        return max(0, min(position, segment.size_bytes))
 
     def _spans(self) -> Iterator[Span]:
         """Yield which bytes of each segment the range is in; headers are looked up, no more."""

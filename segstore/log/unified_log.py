@@ -39,7 +39,9 @@ from segstore.errors import (
 from segstore.log import checker, relocation
 from segstore.log.access import LogAccess
 from segstore.log.appender import Appender
+from segstore.log.cleaning.cleaner import DEFAULT_MAP_BYTES, Cleaner
 from segstore.log.closing import Closing
+from segstore.log.compaction import Compaction
 from segstore.log.failure_mark import FailureMark
 from segstore.log.files.checkpoints import HIGH_WATERMARK_CHECKPOINT, UNREADABLE
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
 
     from segstore._core import ArrowStream, EncodedBatches, Record
     from segstore.log.check.verify_report import VerifyReport
+    from segstore.log.cleaning.cleaner_stats import CleanerStats
     from segstore.log.file_records import FileRecords
     from segstore.log.files.log_directory_checkpoints import OwnedCheckpoints
     from segstore.log.follower import LogFollower
@@ -1283,6 +1286,120 @@ class UnifiedLog(Log):
         with self._changing:
             self._retention.delete_old_segments(deleted)
         return deleted
+
+    # ---- compaction ------------------------------------------------------------------------------
+
+    def clean(
+        self,
+        cleaner: Cleaner,
+        first_dirty_offset: int,
+        first_uncleanable_offset: int | None = None,
+        *,
+        now_ms: int | None = None,
+    ) -> CleanerStats:
+        """Run one pass of *cleaner* over the log, as Kafka's cleaner threads do.
+
+        Appends and reads go on. An error, or Ctrl-C, leaves a valid log: groups of segments that
+        were done are clean, the others are as they were.
+
+        Parameters
+        ----------
+        cleaner : Cleaner
+            Has the memory for the pass.
+        first_dirty_offset : int
+            Where an earlier pass ended, for this log as it is. Take the log start when that is not
+            certain: with a wrong number a deleted key may come back [DUR-126].
+        first_uncleanable_offset : int or None
+            Only whole segments below it are cleaned, and none that the active segment or an open
+            transaction holds; None: as far as the settings allow.
+        now_ms : int or None
+            The time by which tombstones are old, in ms since 1970; None = the wall clock.
+
+        Returns
+        -------
+        CleanerStats
+            ``end_offset`` is the first dirty offset of the next pass.
+
+        Raises
+        ------
+        CorruptLogError, CorruptRecordError
+            A batch is damaged: with file and position. Its segment stays as it is [DUR-125].
+        IllegalArgumentError
+            The range is reversed, or begins outside of the log.
+        LogTruncatedError, LogCleaningAbortedError
+            The log was truncated, or a segment deleted, beside the pass: begin another one.
+
+        Source: [CLN-55…CLN-122]; Kafka ``Cleaner.clean``.
+        """
+        self._access.require_writable()
+        compaction = Compaction(self._changing, self._writer)
+        first = integer("first_dirty_offset", first_dirty_offset)
+        limit = (
+            compaction.first_uncleanable_offset(first)
+            if first_uncleanable_offset is None
+            else integer("first_uncleanable_offset", first_uncleanable_offset)
+        )
+        return cleaner.clean(compaction, first, limit, now_ms)
+
+    def compact(
+        self,
+        *,
+        memory_bytes: int = DEFAULT_MAP_BYTES,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> list[CleanerStats]:
+        """Keep the last record of each key, now; returns what each pass did.
+
+        The active segment, records younger than ``min_compaction_lag_ms`` and what open
+        transactions hold stay as they are. The last value of a key is never lost. A tombstone goes
+        after ``delete_retention_ms``. Offsets stay; a reader of one that has gone gets the next.
+        Appends and reads go on, and Ctrl-C leaves a valid log.
+
+        Parameters
+        ----------
+        memory_bytes : int
+            For the keys of one pass, 24 bytes each, 48 or more. With more keys than that there are
+            several passes.
+        progress : callable or None
+            Called with ``"compact"``, the offset up to which the log is clean, and that at which
+            the last pass ends.
+
+        Raises
+        ------
+        IllegalArgumentError
+            ``cleanup_policy`` of the log is not ``compact``: records without a key would be lost;
+            or the log is in remote storage.
+        CorruptLogError, CorruptRecordError
+            A batch is damaged: with file and position. Its segment stays as it is [DUR-125].
+
+        Source: Kafka ``LogCleaner``.
+        """
+        self._access.require_writable()
+        callback("progress", progress)
+        self._require_compacted()
+        cleaner = Cleaner(
+            offset_map_bytes=integer("memory_bytes", memory_bytes), profile=self.profile
+        )
+        done: list[CleanerStats] = []
+        first = self.log_start_offset
+        limit = Compaction(self._changing, self._writer).first_uncleanable_offset(first)
+        while first < limit:
+            done.append(self.clean(cleaner, first, limit))
+            first = done[-1].end_offset
+            if progress is not None:
+                progress("compact", first, limit)
+        return done
+
+    def _require_compacted(self) -> None:
+        policies = self.config.cleanup_policies
+        if "compact" not in policies or self._remote.tier is not None:
+            raise IllegalArgumentError(
+                "only a log with cleanup_policy 'compact' that is not in remote storage can be"
+                " compacted: records without a key, and older values, would be lost; change the"
+                " setting with update_config",
+                file=self.path,
+                found=f"cleanup_policy {self.config.cleanup_policy!r}",
+                expected="cleanup_policy 'compact'",
+            )
 
     def _run_retention(self, deleted: list[DeletedSegment], now_ms: int | None) -> int | None:
         """As `delete_old_segments`, for the manager; return when it has to look again.

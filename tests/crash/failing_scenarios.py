@@ -9,6 +9,7 @@ from segstore.log.flusher import _MAX_SEALED_WAITING as MAX_SEALED_WAITING
 from tests.crash.barrier_scene import operations
 from tests.crash.crash_script import Settings
 from tests.crash.failing_scenarios_of_checks import CHECK_SCENARIOS
+from tests.crash.failing_scenarios_of_cleaner import CLEANER_SCENARIOS
 from tests.crash.failing_scenarios_of_damage import DAMAGE_SCENARIOS
 from tests.crash.failing_scenarios_of_doors import DOOR_SCENARIOS
 from tests.crash.failing_scenarios_of_ends import END_SCENARIOS
@@ -113,4 +114,5 @@ SCENARIOS: dict[str, Callable[[], Trial]] = {
     **MISSING_RECORD_SCENARIOS,
     **CHECK_SCENARIOS,
     **WAY_ON_SCENARIOS,
+    **CLEANER_SCENARIOS,
 }

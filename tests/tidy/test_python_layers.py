@@ -18,7 +18,7 @@ FLOORS = [
     ("spark", "cli"),
 ]
 FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS, 1) for name in names}
-ROOMS = ["findings", "files", "local", "producers", "recovery", "salvage", "check"]
+ROOMS = ["findings", "files", "local", "producers", "cleaning", "recovery", "salvage", "check"]
 """Of the log, from the ground up; its own files and kafka_profile stand above them."""
 PACKAGE = [path for path in project_files(".py") if name_of(path).startswith("segstore/")]
 FACES = {"segstore", "segstore.__main__"}  # hand names on; not a floor of their own

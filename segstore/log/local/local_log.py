@@ -49,6 +49,7 @@ from segstore.log.local.missing_records import (
     note_missing,
 )
 from segstore.log.local.segment import Segment, roll_jitter_ms, segment_context
+from segstore.log.local.segment_replacement import SegmentReplacement, new_cleaned_segment
 from segstore.log.local.transaction_index import TransactionIndexes
 from segstore.log.local.truncation_history import TruncationHistory
 from segstore.log.local.written_order import WrittenOrder
@@ -177,6 +178,7 @@ class LocalLog:
         self._is_sealing = False
         self._is_cutting = False
         self._being_deleted: tuple[Segment, ...] = ()
+        self._replacement: SegmentReplacement | None = None
 
     @property
     def log_end(self) -> LogOffsetMetadata:
@@ -185,6 +187,11 @@ class LocalLog:
 
     def _draw_max_segment_ms(self) -> int:
         return self.config.roll_ms - roll_jitter_ms(self.config)
+
+    @property
+    def context(self) -> SegmentContext:
+        """For segments that are made from now on."""
+        return self._context
 
     def use_config(self, config: LogConfig) -> None:
         """Go by other settings from the next decision on; segments keep their own [UNI-7]."""
@@ -299,10 +306,14 @@ class LocalLog:
 
     @staticmethod
     def max_position(segment: Segment, bound: LogOffsetMetadata) -> int:
-        """Return up to which byte of *segment* there is something to see [LOC-6.5, CON-5]."""
+        """Return up to which byte of *segment* there is something to see [LOC-6.5, CON-5].
+
+        All of what the cleaner made is visible by now. A bound may be of the time before: its place
+        is one in a file that was replaced.
+        """
         if bound.message_offset_only or segment.base_offset > bound.segment_base_offset:
             return NO_BYTES_VISIBLE
-        if segment.base_offset == bound.segment_base_offset:
+        if segment.base_offset == bound.segment_base_offset and not segment.is_cleaned:
             return bound.relative_position_in_segment
         return MAX_INT
 
@@ -491,7 +502,7 @@ class LocalLog:
     # ---- what an interrupted call has left -------------------------------------------------------
 
     def reconcile(self) -> None:
-        """Undo a roll that was interrupted, and finish a deletion; every change begins with this.
+        """Undo an interrupted roll, finish a deletion and a replacement; changes begin with this.
 
         A truncation makes new files where those of the deletion were.
 
@@ -516,6 +527,8 @@ class LocalLog:
             )
         if self._being_deleted:
             self._finish_deletion()
+        if self._replacement is not None:
+            self._replace(self._replacement)
 
     def _undo_roll(self, base_offset: int) -> None:
         """Remove what `_roll_at` has made for *base_offset*; may be done twice.
@@ -869,6 +882,46 @@ class LocalLog:
         self._being_deleted = ()
         if refused is not None:
             raise refused
+
+    def new_cleaned_segment(self, base_offset: int) -> Segment:
+        """Make an empty ``.cleaned`` segment with the settings in force [CLN-70]."""
+        return new_cleaned_segment(base_offset, self.directory, self._context)
+
+    def replace_segments(self, new: list[Segment], old: list[Segment]) -> SegmentReplacement:
+        """Put ``.cleaned`` segments, all on stable storage, in the place of *old* [CLN-110].
+
+        Readers that are under way keep the old ones, whose files go after ``file.delete.delay.ms``.
+        The active segment is none of them. An error before the new ones count leaves the log as it
+        was, without them.
+        """
+        replacement = SegmentReplacement(new, old, self.directory)
+        if self.checksum_sidecars is not None:  # gone, durably, before the first rename [DUR-60]
+            self.checksum_sidecars.forget_deleted(segment.base_offset for segment in old)
+        self._replace(replacement)
+        return replacement
+
+    def take_over(self, segments: Segments, gone: Iterable[Segment]) -> None:
+        """Go on with *segments*, whose files are in place; those of *gone* are unlinked later."""
+        self.segments = segments
+        self.names_version += 1
+        for segment in gone:
+            self.unlink_later(segment.delete_files)
+
+    def _replace(self, replacement: SegmentReplacement) -> None:
+        self._replacement = replacement
+        try:
+            replacement.commit()
+        except FsyncFailedError:  # what counts is found out by the next open [DUR-35]
+            raise
+        except SegstoreError:
+            self._replacement = None
+            replacement.abandon()
+            raise
+        segments = replacement.applied_to(self.segments)
+        self.segments = segments
+        replacement.finish()
+        self.take_over(segments, replacement.old)
+        self._replacement = None
 
     def unlink_later(self, unlink: Callable[[], object]) -> None:
         """Call *unlink* after ``file.delete.delay.ms``, or when the log is closed [LOC-20]."""

@@ -1,0 +1,214 @@
+"""What a pass of the cleaner needs of one log: its range, transactions, the swap under its lock.
+
+Source: [CLN-32..CLN-34, CLN-72, CLN-73, CLN-110..CLN-112, DUR-20, DUR-126].
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore.errors import FsyncFailedError, IllegalArgumentError, LogCleaningAbortedError
+from segstore.log.files.profile import Profile
+from segstore.log.local.batch_transactions import aborts_by_segment
+from segstore.log.producers.active_producers import last_records_of_active_producers
+from segstore.log.recovery.overflow_split import split_overflowed_segment
+from segstore.log.retention import delete_snapshots_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from segstore._core import ChangeLock, CodecTable
+    from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.segment import Segment
+    from segstore.log.log_writer import LogWriter
+
+_Aborted = tuple[int, int, int, int]
+
+
+class Compaction:
+    """One log as the cleaner sees it; a new object for every pass.
+
+    Appends, reads, truncations and deletions go on during a pass. The lock is held for the swap of
+    a group, and for a look at the producers.
+    """
+
+    def __init__(self, changing: ChangeLock, writer: LogWriter) -> None:
+        self._changing = changing
+        self._writer = writer
+        self._is_safe = writer.profile is Profile.SAFE
+        self._limit = 0
+        self._truncations_done = 0
+        self._aborted: list[_Aborted] = []
+
+    @property
+    def local_log(self) -> LocalLog:
+        """Its segments."""
+        return self._writer.local_log
+
+    @property
+    def codecs(self) -> CodecTable:
+        """To read compressed batches."""
+        return self._writer.codecs
+
+    # ---- the range -------------------------------------------------------------------------------
+
+    def first_uncleanable_offset(self, first_dirty_offset: int) -> int:
+        """Return where a pass has to end now [CLN-32].
+
+        What is not decided, the active segment, and what is younger than ``min.compaction.lag.ms``
+        stay as they are.
+        """
+        local_log = self.local_log
+        limit = self._end_of_decided()
+        lag_ms = local_log.config.min_compaction_lag_ms
+        if lag_ms > 0:
+            youngest = local_log.directory.wall_clock_ms() - lag_ms
+            for segment in local_log.segments.non_active_segments_from(first_dirty_offset):
+                if segment.latest_possible_timestamp() > youngest:
+                    limit = min(limit, segment.base_offset)
+                    break
+        return max(self._aligned(limit), first_dirty_offset)
+
+    def _end_of_decided(self) -> int:
+        with self._changing:
+            self._writer.begin_change()
+            self._truncations_done = self.local_log.truncations.done
+            active = self.local_log.segments.active_segment.base_offset
+            return min(self._writer.offsets.last_stable_offset, active)
+
+    def _aligned(self, offset: int) -> int:
+        """Return the base offset of the segment with *offset* [CLN-34]."""
+        segments = self.local_log.segments
+        floor = segments.floor_segment(offset)
+        return segments.first_segment.base_offset if floor is None else floor.base_offset
+
+    def begin(self, first_dirty_offset: int, first_uncleanable_offset: int) -> int:
+        """Check the range, bring what lies below its end to stable storage; return that end.
+
+        It is the base offset of a segment. A value goes because of a newer one: that one has to
+        survive a crash, too [DUR-1].
+        """
+        highest = self._end_of_decided()
+        end = self.local_log.log_end.message_offset
+        if not 0 <= first_dirty_offset <= end or first_uncleanable_offset < first_dirty_offset:
+            raise IllegalArgumentError(
+                f"offsets {first_dirty_offset} to {first_uncleanable_offset} are no range to clean:"
+                f" the log ends at {end}",
+                file=self.local_log.directory.path,
+                found=f"{first_dirty_offset} to {first_uncleanable_offset}",
+                expected=f"0 to {end}, ascending",
+            )
+        self._limit = self._aligned(min(first_uncleanable_offset, highest))
+        if self._is_safe:
+            self._writer.flusher.flush_up_to_exclusive(self._limit)
+            self._aborted = self._aborted_by_batches()
+        return self._limit
+
+    def check_not_changed(self, sources: Iterable[Segment]) -> None:
+        """Raise when a change of the log, not damage, is why *sources* cannot be read.
+
+        Raises
+        ------
+        LogTruncatedError
+            The log was truncated below the end of the range since the pass began.
+        LogCleaningAbortedError
+            One of *sources* was deleted.
+        """
+        local_log = self.local_log
+        local_log.truncations.check_not_truncated(self._truncations_done, self._limit)
+        there = set(map(id, local_log.segments))
+        for segment in sources:
+            if id(segment) not in there:
+                raise LogCleaningAbortedError(
+                    "a segment was deleted while it was cleaned: begin another pass",
+                    file=segment.path,
+                )
+
+    # ---- transactions and producers --------------------------------------------------------------
+
+    def _aborted_by_batches(self) -> list[_Aborted]:
+        """Return all aborted transactions, as the batches say; an index may be wrong [DUR-8].
+
+        With one that is missing there, aborted records would count, and take committed ones away.
+        """
+        local_log, found = self.local_log, []
+        start = self._writer.offsets.log_start_offset
+        for _, _, ends in aborts_by_segment(local_log, start, local_log.log_end):
+            if ends.damage is not None and ends.damage.offset < self._limit:
+                raise ends.damage.error()
+            found += [
+                (one.producer_id, one.first_offset, one.marker, one.last_stable_offset)
+                for one in ends.aborts
+                if one.first_offset is not None
+            ]
+        return found
+
+    def aborted_transactions(
+        self, start_offset: int, upper_bound_offset: int
+    ) -> Iterable[_Aborted]:
+        """Return the aborted transactions that overlap the range, as in a transaction index."""
+        if self._is_safe:
+            return [
+                one
+                for one in self._aborted
+                if one[2] >= start_offset and one[1] < upper_bound_offset
+            ]
+        return self.local_log.collect_aborted_transactions(
+            self._writer.offsets.log_start_offset, start_offset, upper_bound_offset
+        )
+
+    def last_records(self) -> list[tuple[int, int, int]]:
+        """Return producer id, last data offset or -1, and epoch of active producers [CLN-72]."""
+        with self._changing:
+            found = last_records_of_active_producers(self._writer.producers)
+        return [
+            (
+                producer_id,
+                -1 if last.last_data_offset is None else last.last_data_offset,
+                last.producer_epoch,
+            )
+            for producer_id, last in found.items()
+        ]
+
+    # ---- the swap --------------------------------------------------------------------------------
+
+    def replace(self, new: Sequence[Segment], old: Sequence[Segment], next_offset: int) -> bool:
+        """Put *new* in the place of *old*, below *next_offset*; False where *old* is gone.
+
+        Before that, ``.segstore`` says that offsets may be missing there: else an open would call
+        the gaps a loss [DUR-54, DUR-64].
+
+        Raises
+        ------
+        LogTruncatedError
+            The log was truncated below the range since the pass began; nothing was replaced.
+        """
+        writer, local_log = self._writer, self.local_log
+        with self._changing:
+            writer.begin_change()
+            local_log.truncations.check_not_truncated(self._truncations_done, self._limit)
+            there = set(map(id, local_log.segments))
+            remaining = [segment for segment in old if id(segment) in there]  # [CLN-112]
+            if not remaining:
+                return False
+            writer.metadata.begin_change()
+            state_file = writer.metadata.state_file
+            if state_file is not None and state_file.state.contiguous_from < next_offset:
+                writer.metadata.save_state(contiguous_from=next_offset)
+            with writer.failure_mark.poisoned_by(FsyncFailedError):
+                replacement = local_log.replace_segments(list(new), remaining)
+            delete_snapshots_of(replacement.vanished, writer.producers, local_log)
+            writer.watcher.note_segments()
+        return True
+
+    def split(self, segment: Segment) -> None:
+        """Split a segment whose offsets do not fit its base offset [CLN-75]."""
+        writer, local_log = self._writer, self.local_log
+        with self._changing:
+            writer.begin_change()
+            writer.metadata.begin_change()
+            with writer.failure_mark.poisoned_by(BaseException):  # names and memory may be apart
+                done = split_overflowed_segment(
+                    segment, local_log.segments, local_log.directory, local_log.context
+                )
+                local_log.take_over(done.segments, done.taken_out)

@@ -1,0 +1,630 @@
+"""One pass of the cleaner over a log, and compaction as a user sees it [CLN-*, DUR-125]."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from segstore.errors import (
+    CorruptLogError,
+    CorruptRecordError,
+    DiskFullError,
+    IllegalArgumentError,
+    LogCleaningAbortedError,
+    LogTruncatedError,
+)
+from segstore.log.cleaning import cleaner as cleaner_module
+from segstore.log.cleaning.cleaner import Cleaner
+from segstore.log.files.partition_directory import file_name
+from segstore.log.files.profile import Profile
+from segstore.log.local.local_log import LocalLog
+from segstore.log.local.segment_replacement import SegmentReplacement
+from tests.kits.cleaner_kit import SmallDestinations
+from tests.kits.interrupted_at import InterruptedAt
+from tests.kits.log_kit import bases, message_of_magic_1, offsets
+from tests.kits.transactions_kit import ABORT, COMMIT, Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from segstore import UnifiedLog
+
+    NewLog = Callable[..., UnifiedLog]
+
+COMPACT = {"cleanup_policy": "compact", "internal_segment_bytes": 300}
+NEVER = 2**62
+
+
+def fill(log: UnifiedLog, count: int = 40, keys: int = 5) -> dict[bytes, bytes]:
+    """Append records one by one; return the last value of each key."""
+    last = {}
+    for number in range(count):
+        key, value = b"k%d" % (number % keys), b"value %d" % number + bytes(number % 7)
+        log.append([(key, value)])
+        last[key] = value
+    return last
+
+
+def live(log: UnifiedLog) -> dict[bytes, bytes | None]:
+    values = {record.key: record.value for record in log.scan(isolation="read_committed")}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def cleaned(log: UnifiedLog) -> list[tuple[int, bytes | None, bytes | None]]:
+    """Return the records before the active segment."""
+    active = log.segments()[-1].base_offset
+    return [(one.offset, one.key, one.value) for one in log.scan() if one.offset < active]
+
+
+def files(path: Path) -> dict[str, bytes]:
+    return {one.name: one.read_bytes() for one in path.iterdir() if one.suffix == ".log"}
+
+
+# ---- what a user sees ----------------------------------------------------------------------------
+
+
+def test_compact_keeps_the_last_record_of_each_key(new_log: NewLog, tmp_path: Path):
+    """[CLN-84, CLN-120, CLN-121] Offsets stay; the log is good, open or opened again."""
+    log = new_log(**COMPACT)
+    last = fill(log)
+    end = log.log_end_offset
+    (stats,) = log.compact()
+
+    assert live(log) == last
+    assert len({key for _, key, _ in cleaned(log)}) == len(cleaned(log))
+    assert stats.end_offset == log.segments()[-1].base_offset
+    assert stats.bytes_written < stats.bytes_read
+    assert stats.messages_read == stats.map_messages_read == stats.end_offset
+    assert 0 < stats.buffer_utilization < 1
+    assert "records kept" in str(stats).replace("kept, in", "records kept")
+    assert next(iter(log.read(0))).offset > 0
+    assert log.verify().ok
+    log.close()
+    log = new_log(read_only=True)
+    assert (live(log), log.log_end_offset) == (last, end)
+    assert log.verify().ok
+    assert not [one for one in tmp_path.rglob("*") if one.suffix in {".cleaned", ".swap"}]
+
+
+def test_compact_again_changes_no_record(new_log: NewLog, tmp_path: Path):
+    """[CLN-120] It may make one segment of several that became small; then nothing changes."""
+    log = new_log(**COMPACT)
+    fill(log)
+    log.compact()
+    before = cleaned(log)
+    for _ in range(6):
+        log.compact()
+    files_before = files(tmp_path / "topic-0")
+    log.compact()
+
+    assert cleaned(log) == before
+    assert files(tmp_path / "topic-0") == files_before
+
+
+def test_with_a_small_map_there_are_several_passes(new_log: NewLog):
+    """[CLN-57, CLN-61, CLN-62] Each covers as many keys as fit."""
+    log, seen = new_log(**COMPACT), []
+    last = fill(log, count=60, keys=20)
+    done = log.compact(memory_bytes=24 * 8, progress=lambda *call: seen.append(call))
+
+    assert len(done) == len(seen) > 1
+    assert seen[-1] == ("compact", done[-1].end_offset, log.segments()[-1].base_offset)
+    assert [one.end_offset for one in done] == sorted({one.end_offset for one in done})
+    assert live(log) == last
+    assert len({key for _, key, _ in cleaned(log)}) == len(cleaned(log))
+
+
+def test_a_log_without_the_policy_is_not_compacted(new_log: NewLog):
+    """[DUR-128] Records without a key would go; a policy that was never set deletes nothing."""
+    log = new_log(internal_segment_bytes=300)
+    fill(log)
+    before = offsets(log)
+    with pytest.raises(IllegalArgumentError, match="cleanup_policy"):
+        log.compact()
+
+    assert offsets(log) == before
+
+
+def test_a_tombstone_goes_after_its_time_and_its_key_stays_deleted(new_log: NewLog, clock):
+    """[CLN-84, CLN-87, CLN-96, DUR-126]"""
+    log = new_log(**COMPACT, delete_retention_ms=1000)
+    fill(log, keys=3)
+    log.append([(b"k0", None)])
+    log.roll()
+    log.compact()
+    assert (b"k0", None) in [one[1:] for one in cleaned(log)]
+    clock.sleep(999)
+    log.compact()
+    assert (b"k0", None) in [one[1:] for one in cleaned(log)]
+    clock.sleep(1)
+    log.compact()
+
+    assert b"k0" not in [one[1] for one in cleaned(log)]
+    assert set(live(log)) == {b"k1", b"k2"}
+
+
+def test_what_is_younger_than_the_lag_stays(new_log: NewLog, clock):
+    """[CLN-32, CLN-34]"""
+    log = new_log(**COMPACT, min_compaction_lag_ms=1000)
+    fill(log, count=20)
+    clock.sleep(2000)
+    log.roll()
+    old_end = log.log_end_offset
+    fill(log, count=20)
+    log.roll()
+    (stats,) = log.compact()
+
+    assert stats.end_offset == old_end
+    assert [one.offset for one in log.scan() if one.offset >= old_end] == list(range(20, 40))
+
+
+def test_an_open_transaction_ends_what_is_cleaned(new_log: NewLog):
+    """[CLN-32, CLN-33]"""
+    log = new_log(**COMPACT)
+    fill(log, count=20)
+    log.roll()
+    producer = Producer(log, 1)
+    begin = producer.write().base_offset
+    fill(log, count=20)
+    log.roll()
+    (stats,) = log.compact()
+    assert stats.end_offset <= begin
+    assert log.clean(Cleaner(offset_map_bytes=4800), 0, 10**6).end_offset <= begin
+    producer.end(COMMIT)
+    log.roll()
+    (stats,) = log.compact()
+
+    assert stats.end_offset == log.log_end_offset
+
+
+def test_aborted_records_go_and_take_no_value_away(new_log: NewLog, tmp_path: Path, clock):
+    """[CLN-57, CLN-80, CLN-81, CLN-95, CLN-97, DUR-8] Whatever the transaction index says."""
+    log = new_log(**COMPACT, delete_retention_ms=1000)
+    log.append([(b"0", b"committed")])
+    producer = Producer(log, 1)
+    producer.write()  # the key is 0
+    producer.end(ABORT)
+    log.append([(b"x", b"last")])
+    log.roll()
+    for index in (tmp_path / "topic-0").glob("*.txnindex"):
+        index.unlink()
+    log.compact()
+    assert live(log) == {b"0": b"committed", b"x": b"last"}
+    assert 1 not in offsets(log)
+    assert log.verify().ok
+    for _ in range(2):
+        log.compact()
+        clock.sleep(1000)
+    Producer(log, 1, epoch=1).write()  # its last record was in the empty batch, until now
+    log.roll()
+    log.compact()
+    log.compact()
+
+    assert log.collect_aborted_transactions(0, log.log_end_offset) == []
+
+
+def test_a_producer_goes_on_after_its_records_have_gone(new_log: NewLog):
+    """[CLN-82, CLN-83, CLN-91, CLN-92] Its last sequence is in an empty batch."""
+    log = new_log(**COMPACT)
+    producer = Producer(log, 7, transactional=False)
+    producer.write(3)
+    log.append([(b"%d" % n, b"new") for n in range(3)])
+    log.append([(b"x", b"y")])
+    log.roll()
+    log.compact()
+    assert offsets(log)[0] == 3
+    log.close()
+    log = new_log(**COMPACT)
+    producer.log = log
+    producer.write()
+
+    assert log.active_producers()[0].last_sequence == 3
+
+
+def test_the_segment_has_the_time_of_what_it_was_made_of(new_log: NewLog):
+    """[CLN-76] Retention by the time of a file goes by it."""
+    log = new_log(**COMPACT)
+    fill(log)
+    last = log.segments()[-2].modified_ms()
+    log.compact()
+
+    assert log.segments()[-2].modified_ms() == last
+
+
+def test_segments_are_merged_and_snapshots_go_with_those_that_vanish(
+    new_log: NewLog, tmp_path: Path
+):
+    """[CLN-65, CLN-70, CLN-110, CLN-111]"""
+    log = new_log(**COMPACT)
+    fill(log, count=60)
+    before = bases(log)
+    log.compact()
+    log.compact()
+    after = bases(log)
+    path = tmp_path / "topic-0"
+
+    assert set(after) < set(before)
+    left = {int(one.name[:20]) for one in path.glob("*.snapshot")}
+    assert left <= set(after)
+    assert (path / f"{file_name(before[1], 'log')}.deleted").exists()
+
+
+# ---- damage --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", [0, 2])
+def test_damage_is_named_and_its_segment_stays(new_log: NewLog, tmp_path: Path, at: int):
+    """[CLN-99, DUR-125] No new CRC is given to old bytes, and nothing of the segment goes."""
+    log = new_log(**COMPACT)
+    fill(log)
+    damaged = log.segments()[at]
+    file = tmp_path / "topic-0" / damaged.name
+    data = bytearray(file.read_bytes())
+    data[70] ^= 1
+    file.write_bytes(data)
+    before = files(file.parent)
+    with pytest.raises((CorruptRecordError, CorruptLogError)) as raised:
+        log.compact()
+
+    assert raised.value.file == str(file)
+    assert raised.value.position == 0
+    assert files(file.parent) == before
+
+
+def test_damage_of_the_clean_part_ends_the_pass_at_its_group(new_log: NewLog, tmp_path: Path):
+    """[DUR-125] Only the map is built of the dirty part; the copy meets the damage."""
+    log = new_log(**COMPACT | {"segment_index_bytes": 12})
+    fill(log)
+    segments = log.segments()
+    file = tmp_path / "topic-0" / segments[1].name
+    data = bytearray(file.read_bytes())
+    data[70] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(CorruptRecordError) as raised:
+        log.clean(Cleaner(offset_map_bytes=4800), segments[3].base_offset)
+
+    assert raised.value.file == str(file)
+    assert file.read_bytes() == data
+    assert not list(file.parent.glob("*.cleaned"))
+    assert not list(file.parent.glob("*.swap"))
+
+
+# ---- beside others -------------------------------------------------------------------------------
+
+
+def test_a_reader_goes_on_with_what_it_began(new_log: NewLog):
+    """[CLN-121, DUR-78] It has each record that was there, or what took its place."""
+    log = new_log(**COMPACT)
+    last = fill(log, count=60)
+    readers = [iter(log.scan()), iter(log.scan(isolation="read_committed")), iter(log.read(0))]
+    begun = [[next(reader)] for reader in readers]
+    log.compact()
+
+    for reader, first in zip(readers, begun, strict=True):
+        found = [*first, *reader]
+        assert [one.offset for one in found] == sorted({one.offset for one in found})
+        assert {one.key: one.value for one in found} == last
+
+
+def test_reads_and_appends_go_on_beside_passes(new_log: NewLog):
+    """[DUR-70, DUR-78]"""
+    log, failures, stop = new_log(**COMPACT), [], threading.Event()
+    fill(log)
+
+    def read() -> None:
+        try:
+            while not stop.is_set():
+                for isolation in ("log_end", "durable", "read_committed"):
+                    found = [one.offset for one in log.scan(isolation=isolation)]
+                    assert found == sorted(found)
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    def append() -> None:
+        try:
+            for number in range(300):
+                log.append([(b"%d" % (number % 7), b"beside %d" % number)])
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=read), threading.Thread(target=append)]
+    for thread in threads:
+        thread.start()
+    for _ in range(15):
+        log.compact()
+    threads[1].join()
+    stop.set()
+    threads[0].join()
+
+    assert failures == []
+    assert {len(live(log)), len({one.key for one in log.scan()})} == {5 + 7}
+    assert log.log_end_offset == 340
+    assert log.verify().ok
+
+
+def test_a_bound_at_the_end_of_what_was_replaced_shows_all_of_it(new_log: NewLog):
+    """[CON-5, DUR-81] It names a place in a smaller file: messages of magic 1 take less room."""
+    log = new_log(**COMPACT)
+    for offset in range(9):
+        log.append_as_follower(message_of_magic_1(offset, b"%d" % offset, key=b"k%d" % offset), 0)
+    log.flush()
+    size = log.segments()[-1].size_bytes
+    log.roll()
+    log.compact()
+
+    assert log.segments()[-2].size_bytes > size
+    assert offsets(log.scan(isolation="durable")) == list(range(9))
+    assert offsets(log.read(8, 2**20, "durable")) == [8]
+
+
+@pytest.mark.parametrize("isolation", ["log_end", "durable", "read_committed"])
+def test_a_reader_whose_end_lies_in_what_is_replaced_goes_on(new_log: NewLog, isolation: str):
+    """[CON-5, DUR-78] Its end was in the active segment when it began."""
+    log = new_log(**COMPACT | {"internal_segment_bytes": 400})
+    fill(log, count=42)
+    log.flush()
+    before = {one.key: one.value for one in log.scan()}
+    reader = iter(log.scan(isolation=isolation))
+    found = [next(reader)]
+    fill(log, count=30, keys=3)
+    log.compact()
+    found += reader
+
+    assert [one.offset for one in found] == sorted({one.offset for one in found})
+    assert {one.key for one in found} <= set(before)
+    assert all(one.offset < 42 for one in found)
+    last = {one.key: one.value for one in found}
+    assert {key: last[key] for key in (b"k3", b"k4")} == {
+        key: before[key] for key in (b"k3", b"k4")
+    }
+
+
+def test_a_cleaned_segment_that_takes_appends_again_has_an_end(new_log: NewLog):
+    """[CON-5, DUR-75] A reader sees what was there when it began."""
+    log = new_log(**COMPACT)
+    fill(log)
+    log.compact()
+    end = bases(log)[-1]
+    log.truncate_to(end)
+    reader = iter(log.scan())
+    found = [next(reader)]
+    log.append([(b"new", b"1")])
+
+    assert all(one.offset < end for one in [*found, *reader])
+    assert offsets(log)[-1] == end
+
+
+def test_a_truncation_meanwhile_ends_the_pass(new_log: NewLog, tmp_path: Path):
+    """[CLN-27] What the map says is not true any more."""
+    log = new_log(**COMPACT)
+    fill(log)
+    calls = []
+
+    def cut() -> None:
+        calls.append(1)
+        if len(calls) == 8:
+            log.truncate_to(10)
+
+    with pytest.raises(LogTruncatedError):
+        log.clean(Cleaner(offset_map_bytes=4800, check_done=cut), 0)
+
+    assert offsets(log) == list(range(10))
+    assert not list((tmp_path / "topic-0").glob("*.cleaned"))
+
+
+def test_segments_that_retention_deletes_meanwhile_are_left_out(new_log: NewLog):
+    """[CLN-112]"""
+    log = new_log(**COMPACT | {"internal_segment_bytes": 150, "cleanup_policy": "compact,delete"})
+    last = fill(log)
+    start, calls = bases(log)[6], []
+
+    def delete() -> None:
+        calls.append(1)
+        if len(calls) == len(bases(log)) * 2 + 2:
+            log.delete_records(start)
+            log.delete_old_segments()
+
+    log.clean(Cleaner(offset_map_bytes=4800, check_done=delete), 0)
+
+    assert log.log_start_offset == start
+    assert live(log) == last
+    assert log.verify().ok
+
+
+# ---- interruptions -------------------------------------------------------------------------------
+
+
+def test_a_pass_that_is_stopped_leaves_a_valid_log(new_log: NewLog, tmp_path: Path):
+    """[CLN-19, CLN-77] At each place where it looks."""
+    log = new_log(**COMPACT)
+    last = fill(log)
+    for place in range(1, 40):
+        left = [place]
+
+        def stop(left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                raise LogCleaningAbortedError("it is to end")
+
+        try:
+            log.clean(Cleaner(offset_map_bytes=4800, check_done=stop, io_buffer_bytes=1), 0)
+        except LogCleaningAbortedError:
+            assert live(log) == last
+            assert not list((tmp_path / "topic-0").glob("*.cleaned"))
+
+    assert live(log) == last
+    assert log.verify().ok
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        SegmentReplacement.commit,
+        SegmentReplacement.finish,
+        LocalLog._replace,
+        LocalLog.replace_segments,
+        cleaner_module._Pass._clean_group,
+    ],
+    ids=lambda function: function.__name__,
+)
+def test_control_c_anywhere_leaves_a_valid_log(function, new_log: NewLog, tmp_path: Path):
+    """[CLN-114, DUR-20] The next change finishes a replacement that has begun."""
+    came, nth = True, 0
+    while came:
+        nth += 13
+        path = tmp_path / f"n{nth}-0"
+        log = new_log(path, **COMPACT)
+        last = fill(log, count=12)
+        interrupt = InterruptedAt(function, nth)
+        with contextlib.suppress(KeyboardInterrupt), interrupt:
+            log.compact()
+        came = interrupt.came
+        assert live(log) == last
+        log.append([(b"new", b"1")])
+        assert not list(path.glob("*.swap"))
+        log.close()
+        log = new_log(path, **COMPACT)
+        assert live(log) == last | {b"new": b"1"}
+        assert log.verify().ok
+        log.close()
+    assert nth > 10
+
+
+def test_a_full_disk_ends_the_pass_and_nothing_else(new_log: NewLog, small_disk):
+    """[DUR-30] The log stays writable, and there is as much room as before."""
+    log = new_log(small_disk.path / "topic-0", **COMPACT)
+    last = fill(log)
+    small_disk.fill()
+    with pytest.raises(DiskFullError):
+        log.compact()
+    assert live(log) == last
+    small_disk.free()
+    log.append([(b"new", b"1")])
+    log.compact()
+
+    assert live(log) == last | {b"new": b"1"}
+
+
+def test_a_rename_that_fails_before_the_commit_leaves_the_log_as_it_was(
+    new_log: NewLog, tmp_path: Path, monkeypatch
+):
+    """[DUR-20, DUR-30]"""
+    log = new_log(**COMPACT)
+    last = fill(log)
+    before = bases(log)
+
+    def refuse(*_: object) -> None:
+        raise DiskFullError("no room for a name")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("segstore.log.local.segment.Segment.change_suffix", refuse)
+        with pytest.raises(DiskFullError):
+            log.compact()
+    assert bases(log) == before
+    assert not list((tmp_path / "topic-0").glob("*.cleaned"))
+    log.append([(b"new", b"1")])
+    log.compact()
+
+    assert live(log) == last | {b"new": b"1"}
+
+
+# ---- one pass ------------------------------------------------------------------------------------
+
+
+def test_output_that_would_overflow_begins_another_segment(new_log: NewLog, monkeypatch):
+    """[CLN-75, DUR-20] Together they have all offsets of the group; Kafka gives up such a round."""
+    log = new_log(**COMPACT | {"internal_segment_bytes": 2000})
+    last = fill(log, count=60, keys=30)
+    log.roll()
+    monkeypatch.setattr(cleaner_module, "SegmentCleaner", SmallDestinations)
+    before = bases(log)
+    log.compact()
+
+    assert live(log) == last
+    assert len(bases(log)) > len(before)
+    assert max(segment.size_bytes for segment in log.segments()) <= 300
+    assert log.verify().ok
+    log.close()
+    log = new_log(**COMPACT)
+    assert live(log) == last
+
+
+def test_a_pass_that_has_nothing_to_do_ends_where_it_begins(new_log: NewLog):
+    """[CLN-55, CLN-62]"""
+    log = new_log(**COMPACT)
+    fill(log, count=3)
+    stats = log.clean(Cleaner(offset_map_bytes=4800), 2)
+
+    assert (stats.end_offset, stats.bytes_read) == (2, 0)
+    assert log.compact() == []
+
+
+def test_a_map_without_room_is_refused():
+    """[CLN-2]"""
+    for how in ({"offset_map_bytes": 24}, {"load_factor": 0.0}, {"load_factor": 1.5}):
+        with pytest.raises(IllegalArgumentError):
+            Cleaner(**{"offset_map_bytes": 4800, **how})
+
+
+@pytest.mark.parametrize(("first", "limit"), [(-1, 5), (5, 4), (41, 50)])
+def test_a_range_that_cannot_be_cleaned_is_refused(new_log: NewLog, first: int, limit: int):
+    log = new_log(**COMPACT)
+    fill(log)
+    with pytest.raises(IllegalArgumentError):
+        log.clean(Cleaner(offset_map_bytes=4800), first, limit)
+
+
+def test_the_throttle_has_every_byte_that_is_read_and_written(new_log: NewLog):
+    """[CLN-9, CLN-64]"""
+    log, charged = new_log(**COMPACT), []
+    fill(log)
+    stats = log.clean(Cleaner(offset_map_bytes=4800, throttle=charged.append), 0)
+
+    assert sum(charged) == stats.map_bytes_read + stats.bytes_read + stats.bytes_written
+    assert all(count > 0 for count in charged)
+
+
+def test_batches_larger_than_the_buffer_are_read_as_a_whole(new_log: NewLog):
+    """[CLN-100..CLN-104]"""
+    log = new_log(cleanup_policy="compact", internal_segment_bytes=50_000)
+    for number in range(30):
+        log.append([(b"k%d" % (number % 2), bytes(number * 1000))])
+    log.roll()
+    log.clean(Cleaner(offset_map_bytes=4800, io_buffer_bytes=100), 0)
+
+    assert {key: len(value or b"") for _, key, value in cleaned(log)} == {
+        b"k0": 28_000,
+        b"k1": 29_000,
+    }
+
+
+def test_messages_of_magic_1_become_batches_of_magic_2(new_log: NewLog):
+    """[CLN-87, CLN-89, CLN-94]"""
+    log = new_log(**COMPACT)
+    for offset in range(12):
+        log.append_as_follower(
+            message_of_magic_1(offset, b"%d" % offset, key=b"k%d" % (offset % 3)), 0
+        )
+    log.roll()
+    log.compact()
+
+    found = [(batch.magic, batch.last_offset) for batch in log.read(0, 2**20).batches()]
+    assert {magic for magic, _ in found} == {2}
+    assert live(log) == {b"k0": b"9", b"k1": b"10", b"k2": b"11"}
+
+
+def test_kafkas_profile_uses_its_own_hash_and_checks_nothing(new_log: NewLog):
+    """[CLN-45, CLN-99, DUR-62]"""
+    log = new_log(**COMPACT, recovery="kafka")
+    last = fill(log)
+    log.update_high_watermark(log.log_end_offset)
+    log.compact()
+
+    assert live(log) == last
+    assert Cleaner(offset_map_bytes=4800, profile=Profile.KAFKA).is_safe is False
