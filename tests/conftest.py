@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -85,6 +86,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose where temporary files lie and how Spark's Java runs, and describe the markers."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # a shell lets what it starts in the background ignore it, and so would commands of tests
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[DISK] = keep_temporary_files_in_memory()
     os.environ.update(DRIVERS)
     config.addinivalue_line(
