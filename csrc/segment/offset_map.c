@@ -80,10 +80,20 @@ static uint8_t *entry_of(const sgs_offset_map *map, const uint8_t *hash, int64_t
     return map->entries + (size_t)(distance % map->slots) * SGS_OFFSET_MAP_ENTRY_BYTES;
 }
 
+/* Words, not memcmp: a call of it takes longer than the comparison. */
 static bool is_empty(const uint8_t *entry)
 {
-    static const uint8_t zeros[SGS_OFFSET_MAP_ENTRY_BYTES];
-    return memcmp(entry, zeros, sizeof zeros) == 0;
+    uint64_t words[3];
+    memcpy(words, entry, sizeof words);
+    return (words[0] | words[1] | words[2]) == 0;
+}
+
+static bool has_hash(const uint8_t *entry, const uint8_t *hash)
+{
+    uint64_t words[2], expected[2];
+    memcpy(words, entry, sizeof words);
+    memcpy(expected, hash, sizeof expected);
+    return words[0] == expected[0] && words[1] == expected[1];
 }
 
 sgs_status sgs_offset_map_put(sgs_offset_map *map, const uint8_t *key, size_t key_size, int64_t offset, sgs_error *err)
@@ -95,7 +105,7 @@ sgs_status sgs_offset_map_put(sgs_offset_map *map, const uint8_t *key, size_t ke
     hash_key(map, key, key_size, hash);
     uint8_t *entry = entry_of(map, hash, 0);
     /* the later attempts go through every slot, and one is empty */
-    for (int64_t attempt = 1; !is_empty(entry) && memcmp(entry, hash, sizeof hash) != 0; ++attempt) {
+    for (int64_t attempt = 1; !is_empty(entry) && !has_hash(entry, hash); ++attempt) {
         SGS_EXPECT(attempt < (int64_t)map->slots + LAST_WORD_AT);
         entry = entry_of(map, hash, attempt);
     }
@@ -119,7 +129,7 @@ int64_t sgs_offset_map_get(const sgs_offset_map *map, const uint8_t *key, size_t
         const uint8_t *const entry = entry_of(map, hash, attempt);
         if (is_empty(entry))
             return -1;
-        if (memcmp(entry, hash, sizeof hash) == 0)
+        if (has_hash(entry, hash))
             return sgs_load_be_i64(entry + sizeof hash);
     }
     return -1;

@@ -199,6 +199,10 @@ class Compaction:
                 replacement = local_log.replace_segments(list(new), remaining)
             delete_snapshots_of(replacement.vanished, writer.producers, local_log)
             writer.watcher.note_segments()
+            sidecars = local_log.checksum_sidecars
+            if sidecars is not None and sidecars.are_written:
+                for segment in replacement.new:
+                    writer.flusher.segment_was_sealed(segment, lambda: None)
         return True
 
     def split(self, segment: Segment) -> None:

@@ -1352,7 +1352,8 @@ class UnifiedLog(Log):
         The active segment, records younger than ``min_compaction_lag_ms`` and what open
         transactions hold stay as they are. The last value of a key is never lost. A tombstone goes
         after ``delete_retention_ms``. Offsets stay; a reader of one that has gone gets the next.
-        Appends and reads go on, and Ctrl-C leaves a valid log.
+        Appends and reads go on, and Ctrl-C leaves a valid log. A handle of another process that
+        reads the log raises `LogTruncatedError`, once, and shows the log as it is from then on.
 
         Parameters
         ----------

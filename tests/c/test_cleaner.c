@@ -182,7 +182,7 @@ static void begin_again(fixture *f, int64_t now_ms)
     f->cleaner.options.now_ms = now_ms;
 }
 
-TEST(the_last_record_of_each_key_stays) /* [CLN-57, CLN-59, CLN-84] */
+TEST(the_last_record_of_each_key_stays) /* [CLN-57, CLN-59, CLN-84, CLN-86] */
 {
     fixture f;
     begin(&f);

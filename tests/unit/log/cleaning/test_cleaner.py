@@ -24,7 +24,7 @@ from segstore.log.local.local_log import LocalLog
 from segstore.log.local.segment_replacement import SegmentReplacement
 from tests.kits.cleaner_kit import SmallDestinations
 from tests.kits.interrupted_at import InterruptedAt
-from tests.kits.log_kit import bases, message_of_magic_1, offsets
+from tests.kits.log_kit import at, bases, message_of_magic_1, offsets
 from tests.kits.transactions_kit import ABORT, COMMIT, Producer
 
 if TYPE_CHECKING:
@@ -207,8 +207,87 @@ def test_aborted_records_go_and_take_no_value_away(new_log: NewLog, tmp_path: Pa
     assert log.collect_aborted_transactions(0, log.log_end_offset) == []
 
 
+def test_a_transaction_that_was_aborted_segments_later_is_known(new_log: NewLog):
+    """[CLN-71, CLN-73, CLN-95, CLN-97, CLN-98] Its marker is in another group."""
+    for recovery in ("safe", "kafka"):
+        log = new_log(recovery=recovery, **COMPACT | {"internal_segment_bytes": 150})
+        producer = Producer(log, 1)
+        log.append([(b"0", b"committed")])
+        producer.write()
+        fill(log, count=10)
+        producer.end(ABORT)
+        log.append([(b"x", b"last")])
+        log.roll()
+        log.update_high_watermark(log.log_end_offset) if recovery == "kafka" else None
+        log.compact()
+
+        assert 1 not in offsets(log)
+        assert live(log)[b"0"] == b"committed"
+        (aborted,) = log.collect_aborted_transactions(0, log.log_end_offset)
+        assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (1, 1, 12)
+        log.delete()
+
+
+def test_offsets_that_no_record_has_are_clean_too(new_log: NewLog):
+    """[CLN-60] A pass ends where the next segment begins, not behind the last record."""
+    log = new_log(**COMPACT)
+    log.append_as_follower(at(0, value=b"v"), 0)
+    log.append_as_follower(at(50, value=b"v"), 0)
+    log.roll()
+    log.append_as_follower(at(90, value=b"v"), 0)
+    stats = log.clean(Cleaner(offset_map_bytes=4800), 0)
+
+    assert stats.end_offset == log.segments()[-1].base_offset > 50
+
+
+def test_a_group_of_which_nothing_is_left_becomes_an_empty_segment(new_log: NewLog):
+    """[CLN-78] In Kafka's profile; the safe one keeps the last batch, empty [DUR-126]."""
+    sizes = {}
+    for recovery in ("safe", "kafka"):
+        log = new_log(recovery=recovery, **COMPACT)
+        fill(log, count=40, keys=1)
+        log.update_high_watermark(log.log_end_offset) if recovery == "kafka" else None
+        log.compact()
+        sizes[recovery] = log.segments()[0].size_bytes
+        log.delete()
+
+    assert sizes == {"safe": 61, "kafka": 0}
+
+
+def test_the_index_is_as_dense_as_that_of_appends(new_log: NewLog):
+    """[CLN-79, CLN-93]"""
+    log = new_log(cleanup_policy="compact", internal_segment_bytes=50_000, index_interval_bytes=500)
+    for number in range(400):
+        log.append([(b"%d" % (number % 200), bytes(50))])
+    log.roll()
+    log.compact()
+    segment = log.segments()[0]
+    entries = segment.offset_index_entries()
+
+    assert len(entries) >= segment.size_bytes // 700
+    assert [one.offset for one in entries] == sorted({one.offset for one in entries})
+    for entry in entries:
+        assert segment.translate_offset(entry.offset).position == entry.position
+
+
+def test_a_swap_without_its_indexes_is_complete(new_log: NewLog, tmp_path: Path):
+    """[CLN-113, CLN-115] An open makes them from the records."""
+    log = new_log(**COMPACT)
+    last = fill(log)
+    log.compact()
+    log.close()
+    path = tmp_path / "topic-0"
+    for kind in ("index", "timeindex"):
+        (path / file_name(0, kind)).unlink(missing_ok=True)
+    (path / file_name(0, "log")).rename(path / (file_name(0, "log") + ".swap"))
+    log = new_log(**COMPACT)
+
+    assert live(log) == last
+    assert log.verify().ok
+
+
 def test_a_producer_goes_on_after_its_records_have_gone(new_log: NewLog):
-    """[CLN-82, CLN-83, CLN-91, CLN-92] Its last sequence is in an empty batch."""
+    """[CLN-72, CLN-82, CLN-83, CLN-91, CLN-92] Its last sequence is in an empty batch."""
     log = new_log(**COMPACT)
     producer = Producer(log, 7, transactional=False)
     producer.write(3)
@@ -251,6 +330,39 @@ def test_segments_are_merged_and_snapshots_go_with_those_that_vanish(
     left = {int(one.name[:20]) for one in path.glob("*.snapshot")}
     assert left <= set(after)
     assert (path / f"{file_name(before[1], 'log')}.deleted").exists()
+
+
+def test_what_is_cleaned_has_sidecars_again(new_log: NewLog, tmp_path: Path, scheduler):
+    """[DUR-60] Those of the old segments went before their names did."""
+    log = new_log(**COMPACT, checksum_sidecar=True)
+    fill(log)
+    scheduler.wait_until_idle()
+    path = tmp_path / "topic-0"
+    assert len(list(path.glob("*.segsum"))) == len(bases(log)) - 1
+    log.compact()
+    scheduler.wait_until_idle()
+
+    assert len(list(path.glob("*.segsum"))) == len(bases(log)) - 1
+    assert log.verify().ok
+
+
+def test_a_reader_of_another_process_is_told_and_shows_the_log_as_it_is(new_log: NewLog):
+    """[DUR-77, DUR-79] It cannot tell a compaction from a truncation; it shows no wrong record."""
+    log = new_log(**COMPACT)
+    fill(log)
+    reader = new_log(read_only=True)
+    scan = iter(reader.scan())
+    found = [next(scan)]
+    log.roll()
+    log.compact()
+    with pytest.raises(LogTruncatedError):
+        found += scan
+    with contextlib.suppress(LogTruncatedError):
+        reader.refresh()
+
+    assert offsets(reader) == offsets(log)
+    assert offsets(found) == list(range(len(found)))
+    assert reader.verify().ok
 
 
 # ---- damage --------------------------------------------------------------------------------------
@@ -591,7 +703,7 @@ def test_the_throttle_has_every_byte_that_is_read_and_written(new_log: NewLog):
 
 
 def test_batches_larger_than_the_buffer_are_read_as_a_whole(new_log: NewLog):
-    """[CLN-100..CLN-104]"""
+    """[CLN-63, CLN-100..CLN-104]"""
     log = new_log(cleanup_policy="compact", internal_segment_bytes=50_000)
     for number in range(30):
         log.append([(b"k%d" % (number % 2), bytes(number * 1000))])
