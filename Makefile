@@ -2,7 +2,7 @@
 # make pipeline  see the same data go through logs on Spark while its driver is killed
 # make test      every test
 # make test-oldest-spark   on PySpark 4.0, the tests of Spark that a version can change; make long has the rest of these
-# make checks    lint, types, C tests, sanitizers, coverage, fuzz targets, source archive: side by side
+# make checks    lint, types, crash images, sanitizers, coverage, fuzz targets, source archive: side by side
 # make long      the long runs of what CI does a part of; takes hours
 # make crash     power cuts: at least CRASH_IMAGES crash images of the C core, CRASH_SCRIPTS scripts of whole logs
 # make mutants   small changes of recovery, truncation and indexes, which tests must notice; takes hours
@@ -30,9 +30,9 @@ THREAD_TESTS := $(basename $(notdir $(shell grep -l pthread_create tests/c/test_
 SOURCES := $(shell find csrc segstore -name '*.[ch]' -o -name '*.pyx' -o -name '*.px[di]')
 
 # What `make checks` runs. The first needs an installation: that begins at once, and the C compiler beside it.
-STAGES := coverage sanitize archive test-c lint types fuzz oldest-spark
+STAGES := coverage sanitize archive crash-c lint types fuzz oldest-spark
 
-.PHONY: install demo pipeline checks test test-c test-python oldest-spark test-oldest-spark long crash mutants lint format types sanitize coverage fuzz \
+.PHONY: install demo pipeline checks test test-c crash-c test-python oldest-spark test-oldest-spark long crash mutants lint format types sanitize coverage fuzz \
     archive bench price clean $(STAGES:%=stage-%)
 .DEFAULT_GOAL := install
 
@@ -56,8 +56,11 @@ stage-fuzz: stage-sanitize # of the same objects
 
 test: test-c test-python
 
-test-c:
+test-c: crash-c
 	+$(C_TESTS) check
+
+# Apart: `make coverage` and `make sanitize` run the C tests too.
+crash-c:
 	+$(C_TESTS) crash
 
 test-python: install

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +17,10 @@ import segstore
 from segstore import cli
 from segstore.types import FileTimestampAndOffset, SpecialTimestamp
 from tests.interop.partition_files import Rebuilt, broker_indexes, rebuild_segment, segment_bases
+from tests.kits.warm_commands import run_warm
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
     from tests.interop.conftest import GoldenSummary
@@ -38,14 +37,7 @@ NOTHING_FOUND = FileTimestampAndOffset(-1, -1, None)
 
 
 def run_cli(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
-    environment = os.environ | {"PYTHONIOENCODING": "utf-8"}
-    return subprocess.run(
-        [sys.executable, "-m", "segstore", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        check=False,
-        env=environment,
-    )
+    return run_warm(*arguments, cwd=cwd)
 
 
 def test_every_record_is_what_a_consumer_of_the_broker_saw(

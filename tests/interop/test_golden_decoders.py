@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import zipfile
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -25,6 +23,7 @@ from segstore.records.messages import (
 from segstore.records.messages.message_schema import NO_VERSIONS, Schema, Versions, parse_schemas
 from tests.interop.kafka_classes import dump_with_kafka, kafka_libraries
 from tests.interop.message_writer import coordinator_records, damaged, framed_values
+from tests.kits.warm_commands import run_warm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,12 +161,8 @@ def test_decoded_records_are_printed_as_kafka_prints_them(
         log.append([segstore.Record(key=key, value=value) for key, value in rows(Random(20))])
     arguments = ("--files", f"{0:020}.log", option)
 
-    ours = subprocess.run(
-        [sys.executable, "-m", "segstore", "dump", *arguments],
-        cwd=directory,
-        capture_output=True,
-        check=True,
-    )
+    ours = run_warm("dump", *arguments, cwd=directory)
+    assert ours.returncode == 0
 
     kafkas = dump_with_kafka(directory, *arguments)
     assert ours.stdout.splitlines() == kafkas.splitlines()

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import segstore
 from tests.interop.kafka_classes import dump_with_kafka, read_with_kafka
+from tests.kits.warm_commands import run_warm
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,12 +110,7 @@ def test_kafkas_dump_of_our_files_is_our_dump(written_by_us: tuple[Path, list[se
     )
     arguments = ("--files", files, "--deep-iteration", "--print-data-log")
 
-    ours = subprocess.run(
-        [sys.executable, "-m", "segstore", "dump", *arguments],
-        cwd=directory,
-        capture_output=True,
-        check=False,
-    )
+    ours = run_warm("dump", *arguments, cwd=directory)
 
     kafkas = dump_with_kafka(directory, *arguments)
     assert ours.stdout == kafkas

@@ -58,6 +58,7 @@ from tests.kits.damaged_logs import (
 )
 from tests.kits.log_kit import values
 from tests.kits.preloaded_library import compiled, environment_with
+from tests.kits.warm_commands import warm_commands
 from tests.tidy.project_files import ROOT
 
 # ---- doors that disagreed ------------------------------------------------------------------------
@@ -1116,14 +1117,7 @@ def test_reads_go_without_an_index_that_is_none(data_with_a_broken_partition, ki
 
 def run(library: Path, data: Path, *command: str, **settings: str) -> tuple[int, list[Any]]:
     """Run a command on a disk with a bad sector; return its exit code, and what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "segstore", *command, "-q", "--json", str(data)],
-        env=environment_with(library, **settings),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = warm_commands(library).run(*command, "-q", "--json", data, **settings)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 

@@ -54,6 +54,7 @@ from tests.kits.damaged_logs import (
 )
 from tests.kits.log_kit import at, batch, offsets
 from tests.kits.preloaded_library import compiled, environment_with
+from tests.kits.warm_commands import warm_commands
 from tests.tidy.project_files import ROOT
 from tests.unit.log.test_committed_view import PLAIN, data, forget_producers, marker
 
@@ -1239,7 +1240,7 @@ class UnreadablePage:
     def __init__(self, path: Path, library: Path, base: int = 0, page: int = 5) -> None:
         first, end, file = page * PAGE, (page + 1) * PAGE, f"{base:020}.log"
         bad = {"EIO_FILE": f"{path.name}/{file}", "EIO_FROM": f"{first}", "EIO_TO": f"{end}"}
-        self._environment = environment_with(library, **bad)
+        self._commands, self._bad = warm_commands(library), bad
         self.path = path
         batches = batches_of(path / file)
         self.lost = [one.base_offset for one in batches if one.position < end and one.end > first]
@@ -1249,21 +1250,14 @@ class UnreadablePage:
         return self.command(command, str(self.path), *arguments)
 
     def command(self, *arguments: str) -> tuple[int, list[str], str]:
-        program = [sys.executable, "-m", "segstore", *arguments]
-        done = subprocess.run(
-            program,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        return done.returncode, done.stdout.splitlines(), done.stderr
+        done = self._commands.run(*arguments, **self._bad)
+        return done.returncode, done.stdout.decode().splitlines(), done.stderr.decode()
 
     def program(self, text: str, *arguments: str) -> str:
         """Return what a program in Python prints."""
-        command = [sys.executable, "-c", text, *arguments]
-        return subprocess.check_output(command, env=self._environment, text=True, timeout=120)
+        done = self._commands.run("-c", text, *arguments, **self._bad)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.decode()
 
     def cat(self, *arguments: str) -> tuple[int, list[int], str]:
         return self.cat_file(str(self.path), *arguments)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-import subprocess
-import sys
 import threading
 import time
 from collections import namedtuple
@@ -28,6 +26,7 @@ from segstore.errors import (
 )
 from segstore.types import SpecialTimestamp
 from tests.kits.log_kit import TIME
+from tests.kits.warm_commands import run_warm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -704,8 +703,7 @@ def test_rows_of_a_frame_as_tuples(log):
 
 
 def run(*arguments, data=b""):
-    command = [sys.executable, "-m", "segstore", *map(str, arguments)]
-    return subprocess.run(command, input=data, capture_output=True, check=False)
+    return run_warm(*arguments, stdin=data)
 
 
 def test_cat_takes_times_with_their_zone(log):

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import segstore
-from tests.kits.cli_process import run_segstore
+from tests.kits.warm_commands import run_warm
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ def partition(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def dump(partition: Path, form: str, *options: str) -> bytes:
-    result = run_segstore("dump", "--files", LOG, "--format", form, *options, cwd=partition)
+    result = run_warm("dump", "--files", LOG, "--format", form, *options, cwd=partition)
     assert result.stderr == b""
     assert result.returncode == 0
     return result.stdout
@@ -104,7 +104,7 @@ def test_what_comes_before_damage_is_a_whole_stream(partition: Path, tmp_path: P
     data = (partition / LOG).read_bytes()
     (tmp_path / LOG).write_bytes(data + data[:8] + b"\x00\x00\x00\x01" + data[12:90])
 
-    result = run_segstore("dump", "--files", LOG, "--format", "arrow", cwd=tmp_path)
+    result = run_warm("dump", "--files", LOG, "--format", "arrow", cwd=tmp_path)
 
     assert result.returncode == 1
     assert b"Found record size 1 smaller than minimum record overhead" in result.stderr
@@ -113,7 +113,7 @@ def test_what_comes_before_damage_is_a_whole_stream(partition: Path, tmp_path: P
 
 def test_other_files_have_text_only(partition: Path):
     """A clear sentence, exit code 2."""
-    result = run_segstore("dump", "--files", f"{0:020}.index", "--format", "parquet", cwd=partition)
+    result = run_warm("dump", "--files", f"{0:020}.index", "--format", "parquet", cwd=partition)
 
     assert result.returncode == 2
     assert b"is no .log and no .checkpoint file" in result.stderr

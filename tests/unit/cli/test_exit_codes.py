@@ -13,6 +13,7 @@ import pytest
 import segstore
 from segstore.cli import COMMANDS
 from tests.kits.cli_process import environment, run_segstore
+from tests.kits.warm_commands import run_warm
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -204,3 +205,12 @@ def test_help_does_not_import_the_engine():
     )
 
     assert done.stderr == b"[]\n"
+
+
+@pytest.mark.parametrize("arguments", [("ls", "no-such"), ("cat", "--no-such"), ("--version",)])
+def test_commands_that_are_forked_say_the_same(arguments, tmp_path):
+    """What other tests ask of them holds for the command as a user runs it."""
+    (cold, warm) = (run(*arguments, cwd=tmp_path) for run in (run_segstore, run_warm))
+
+    assert warm.returncode == cold.returncode
+    assert (warm.stdout, warm.stderr) == (cold.stdout, cold.stderr)

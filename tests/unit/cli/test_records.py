@@ -12,7 +12,8 @@ import pytest
 
 import segstore
 from segstore import cli
-from tests.kits.cli_process import environment, run_segstore
+from tests.kits.cli_process import environment
+from tests.kits.warm_commands import run_warm
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,7 +163,7 @@ def test_lines_become_records(
     expected: list[tuple[bytes | None, bytes | None]],
 ):
     """kcat's producer options."""
-    done = run_segstore("append", tmp_path / "notes-0", *options, stdin=stdin)
+    done = run_warm("append", tmp_path / "notes-0", *options, stdin=stdin)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout == b""
@@ -171,8 +172,8 @@ def test_lines_become_records(
 
 def test_the_summary_names_offsets(tmp_path: Path):
     """On stderr, none with -q."""
-    first = run_segstore("append", tmp_path / "notes-0", stdin=b"a\nb\n")
-    second = run_segstore("append", tmp_path / "notes-0", "-q", stdin=b"c\n")
+    first = run_warm("append", tmp_path / "notes-0", stdin=b"a\nb\n")
+    second = run_warm("append", tmp_path / "notes-0", "-q", stdin=b"c\n")
 
     assert first.stderr.startswith(b"appended 2 records, ")
     assert first.stderr.endswith(b": notes-0 offsets 0 to 1\n")
@@ -184,7 +185,7 @@ def test_codecs_and_headers(tmp_path: Path, codec: str):
     """``-z`` and ``-H``; without ``=`` a header is null."""
     path = tmp_path / "notes-0"
 
-    done = run_segstore("append", path, "-z", codec, "-H", "a=1=2", "-H", "b", stdin=b"v\n" * 50)
+    done = run_warm("append", path, "-z", codec, "-H", "a=1=2", "-H", "b", stdin=b"v\n" * 50)
 
     assert done.returncode == 0, done.stderr
     with segstore.open(path, read_only=True) as log:
@@ -195,12 +196,12 @@ def test_codecs_and_headers(tmp_path: Path, codec: str):
 
 def test_json_lines_go_round(partition: Path, tmp_path: Path):
     """What ``cat --format jsonl`` prints, ``append --format jsonl`` reads."""
-    lines = run_segstore("cat", partition, "--format", "jsonl").stdout
+    lines = run_warm("cat", partition, "--format", "jsonl").stdout
 
-    done = run_segstore("append", tmp_path / "copy-0", "--format", "jsonl", stdin=lines)
+    done = run_warm("append", tmp_path / "copy-0", "--format", "jsonl", stdin=lines)
 
     assert done.returncode == 0, done.stderr
-    assert run_segstore("cat", tmp_path / "copy-0", "--format", "jsonl").stdout == lines
+    assert run_warm("cat", tmp_path / "copy-0", "--format", "jsonl").stdout == lines
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,7 @@ def test_json_lines_go_round(partition: Path, tmp_path: Path):
 )
 def test_a_bad_json_line_is_usage(tmp_path: Path, line: bytes):
     """Exit code 2, and the line is quoted; what came in earlier reads stays."""
-    done = run_segstore("append", tmp_path / "notes-0", "--format", "jsonl", stdin=line + b"\n")
+    done = run_warm("append", tmp_path / "notes-0", "--format", "jsonl", stdin=line + b"\n")
 
     assert done.returncode == 2
     assert b"not a line of --format jsonl" in done.stderr
@@ -218,8 +219,8 @@ def test_a_topic_gets_its_partitions_by_key(tmp_path: Path):
     """``-t`` with ``--partitions``: Kafka's partitioner; ``-p`` names one."""
     lines = b"".join(b"key-%d:value\n" % n for n in range(40))
 
-    done = run_segstore("append", tmp_path, "-t", "topic", "--partitions", "4", "-K:", stdin=lines)
-    fixed = run_segstore("append", tmp_path, "-t", "topic", "-p", "3", stdin=b"fixed\n")
+    done = run_warm("append", tmp_path, "-t", "topic", "--partitions", "4", "-K:", stdin=lines)
+    fixed = run_warm("append", tmp_path, "-t", "topic", "-p", "3", stdin=b"fixed\n")
 
     assert done.returncode == fixed.returncode == 0, done.stderr + fixed.stderr
     for number in range(4):
@@ -233,18 +234,18 @@ def test_settings_are_kafkas_keys(tmp_path: Path):
     """``-X``; an unknown durability or setting value is usage."""
     path = tmp_path / "notes-0"
 
-    done = run_segstore("append", path, "-X", "message.timestamp.type=LogAppendTime", stdin=b"v\n")
+    done = run_warm("append", path, "-X", "message.timestamp.type=LogAppendTime", stdin=b"v\n")
 
     assert done.returncode == 0, done.stderr
-    assert b"LogAppendTime" in run_segstore("cat", path, "--format", "jsonl").stdout
-    assert run_segstore("append", path, "-X", "segment.bytes=1", stdin=b"v\n").returncode == 2
-    assert run_segstore("append", path, "--durability", "always", stdin=b"v\n").returncode == 2
+    assert b"LogAppendTime" in run_warm("cat", path, "--format", "jsonl").stdout
+    assert run_warm("append", path, "-X", "segment.bytes=1", stdin=b"v\n").returncode == 2
+    assert run_warm("append", path, "--durability", "always", stdin=b"v\n").returncode == 2
 
 
 def test_a_second_writer_gets_a_clear_error(partition: Path):
     """[DUR-65] Exit code 1; nothing is appended."""
     with segstore.open(partition, durability="none"):
-        done = run_segstore("append", partition, stdin=b"v\n")
+        done = run_warm("append", partition, stdin=b"v\n")
 
     assert done.returncode == 1
     assert b"LogLockedError" in done.stderr
@@ -255,19 +256,19 @@ def test_a_second_writer_gets_a_clear_error(partition: Path):
 
 def test_tail_prints_the_last_records(partition: Path):
     """``-n``, with the output options of cat."""
-    last = run_segstore("tail", partition, "-n", "2", "-Z")
+    last = run_warm("tail", partition, "-n", "2", "-Z")
 
     assert last.stdout == b"v8\nNULL\n"
-    assert run_segstore("tail", partition, "-n", "0").stdout == b""
-    assert len(run_segstore("tail", partition, "--template", "%o\\n").stdout.splitlines()) == 10
+    assert run_warm("tail", partition, "-n", "0").stdout == b""
+    assert len(run_warm("tail", partition, "--template", "%o\\n").stdout.splitlines()) == 10
 
 
 def test_tail_finds_records_behind_gaps(golden_of):
     """Compaction and markers leave offsets without a record: the last N are records."""
     path = golden_of("compacted")[-1].directory
-    records = run_segstore("cat", path, "--format", "jsonl").stdout.splitlines()
+    records = run_warm("cat", path, "--format", "jsonl").stdout.splitlines()
 
-    last = run_segstore("tail", path, "-n", "20", "--format", "jsonl")
+    last = run_warm("tail", path, "-n", "20", "--format", "jsonl")
 
     assert last.stdout.splitlines() == records[-20:]
 
@@ -299,6 +300,6 @@ def test_tail_follows_another_process(partition: Path):
 
 def test_tail_stops_after_a_count(partition: Path):
     """``-c`` with ``-f``."""
-    done = run_segstore("tail", "-f", partition, "-n", "5", "-c", "3", "--template", "%o\\n")
+    done = run_warm("tail", "-f", partition, "-n", "5", "-c", "3", "--template", "%o\\n")
 
     assert (done.returncode, done.stdout) == (0, b"5\n6\n7\n")
