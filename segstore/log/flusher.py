@@ -285,7 +285,9 @@ class Flusher:
                 )
                 active = log.segments.active_segment
                 names_version = log.names_version
-                self._oldest_in_round_ns, self._oldest_unsynced_ns = self._oldest_unsynced_ns, None
+                self._oldest_in_round_ns = self._oldest_unsynced_ns
+                if target == log.log_end:  # else what was appended since a roll waits still
+                    self._oldest_unsynced_ns = None
                 if up_to_offset is None:
                     self.rounds.begin()
             for segment in segments:

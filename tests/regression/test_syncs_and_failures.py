@@ -1217,3 +1217,16 @@ def test_other_threads_go_on_while_a_close_waits(library, tmp_path, what):
     answer = json.loads(done.stdout)
     assert answer["took"] > SYNC_MS / 4000  # it did wait
     assert answer["ticks"] > 10
+
+
+def test_what_follows_a_roll_at_once_is_synced_in_time_too(tmp_path):
+    """[DUR-14, FLU-4] The sync of the sealed segment ends below it, and is not its own."""
+    with segstore.open(tmp_path / "t-0", durability="none", flush_ms=20) as log:
+        for _ in range(5):
+            log.append([(None, b"before")])
+            log.roll()
+            log.append([(None, b"behind")])
+            give_up = time.monotonic() + 20
+            while log.durable_offset < log.log_end_offset:
+                assert time.monotonic() < give_up, "nothing synced it"
+                time.sleep(0.005)
