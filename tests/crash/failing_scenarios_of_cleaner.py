@@ -13,11 +13,13 @@ from segstore.log.cleaning import cleaner as cleaner_module
 from segstore.log.cleaning.cleaner import Cleaner
 from segstore.log.files.profile import Profile
 from segstore.log.local.segment import Segment
+from segstore.log.local.segment_replacement import SegmentReplacement
 from segstore.types import AppendOrigin
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.crash_script import START_MS
 from tests.crash.failing_trial import BEHIND_MS, GOES_ON, READ_ONLY, Trial
 from tests.kits.cleaner_kit import SmallDestinations
+from tests.kits.directory_kit import disk_with, far_record, name_of
 from tests.kits.records_kit import build
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ SETTINGS: Final = {
     "internal_segment_bytes": 300,
     "durability": "sync",
 }
+FAR: Final = 2**31
 REFUSED: Final = DiskFullError("no room for a name")
 
 
@@ -156,6 +159,50 @@ def pass_of_kafka() -> Trial:
     return cleaning(log, log._directory.environment, clean, recovery="kafka")
 
 
+# ---- splits, which replace segments by the same renames ------------------------------------------
+
+
+def half_split_behind_a_gap() -> SimulatedDisk:
+    """Return a log with a segment that begins with a gap, and all that a split made of it."""
+    first = [5, FAR + 5]
+    swaps = {name_of(one, "log.swap"): far_record(one) for one in first}
+    return disk_with({name_of(0): b"".join(map(far_record, first)), **swaps})
+
+
+def opened(disk: SimulatedDisk) -> None:
+    open_log(disk).close_quietly()
+
+
+def refused_split(disk: SimulatedDisk) -> None:
+    """Open a log with a segment to split; the split is refused at its commit."""
+    with mock.patch.object(SegmentReplacement, "commit", side_effect=REFUSED):
+        try:
+            opened(disk)
+        except DiskFullError as error:
+            if error is not REFUSED:
+                raise
+
+
+def splitting(disk: SimulatedDisk, run: Callable[[SimulatedDisk], None]) -> Trial:
+    """Return the trial of an open that splits: a later one has the same records."""
+
+    def check(_: SegstoreError | None) -> str:
+        with closing(open_log(disk)) as log:
+            assert [record.offset for record in log.scan()] == [5, FAR + 5]
+        return GOES_ON
+
+    return Trial(disk, lambda: run(disk), check)
+
+
+def split_refused() -> Trial:
+    content = far_record(5) + far_record(FAR + 5)
+    return splitting(disk_with({name_of(0): content}), refused_split)
+
+
+def split_that_was_not() -> Trial:
+    return splitting(half_split_behind_a_gap(), opened)
+
+
 CLEANER_SCENARIOS: Final[dict[str, Callable[[], Trial]]] = {
     "a pass of the cleaner": whole_pass,
     "a pass of the cleaner, a later one": later_pass,
@@ -164,4 +211,6 @@ CLEANER_SCENARIOS: Final[dict[str, Callable[[], Trial]]] = {
     "a pass of the cleaner, refused outputs": refused_outputs,
     "a pass of the cleaner, with sidecars": with_sidecars,
     "a pass of Kafka's cleaner": pass_of_kafka,
+    "a split that is refused": split_refused,
+    "a split behind a gap that was not finished": split_that_was_not,
 }
