@@ -227,6 +227,16 @@ class CurrentLogs:
         ending = [*self._closing, *(log for log in logs if log.closed)]
         self._closing = [log for log in ending if not log.shutdown.is_over]
 
+    def all_of_partitions(self) -> list[UnifiedLog]:
+        """Return the open logs of partitions: none that is deleted or a stray [MGR-63]."""
+        self.note_new_names()
+        logs = self.by_name.items()
+        return [
+            log
+            for name, log in logs
+            if name == directory_name(log.topic_partition) and not log.closed
+        ]
+
     def all_writable(self) -> list[UnifiedLog]:
         """Return all that are not over; also without the mutex."""
         return [*self._closing, *self.by_name.values()]

@@ -317,6 +317,13 @@ def absolute(path: str) -> str:
     return os.path.abspath(path)  # noqa: PTH100 - it resolves no links
 
 
+def absolute_paths(name: str, paths: PathOrPaths) -> list[str]:
+    """Return what a user has given as the argument *name*, one path or several, each absolute."""
+    if isinstance(paths, str | bytes) or not isinstance(paths, Sequence):
+        return [absolute(path_text(name, paths))]
+    return [absolute(path_text(name, one)) for one in paths]
+
+
 def distinct_paths(paths: PathOrPaths) -> tuple[str, ...]:
     """Return the paths that a user has given, absolute.
 
@@ -325,11 +332,8 @@ def distinct_paths(paths: PathOrPaths) -> tuple[str, ...]:
     IllegalArgumentError
         There is none, or two are the same directory [MGR-4].
     """
-    if isinstance(paths, str | bytes) or not isinstance(paths, Sequence):
-        return (absolute(path_text("path", paths)),)
     found: dict[str, str] = {}
-    for given in paths:
-        path = absolute(path_text("path", given))
+    for path in absolute_paths("path", paths):
         canonical = os.path.realpath(path)
         if canonical in found:
             raise IllegalArgumentError(

@@ -36,7 +36,13 @@ from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.open_options import OpenKeywords, open_options, with_settings
 from segstore.log.shutdown import Shutdown, suppress_repeated_error
 from segstore.manager.directory_metadata import DirectoryMetadata, metadata_log_of
-from segstore.manager.log_directory import LogDirectory, absolute, close_all_logs, distinct_paths
+from segstore.manager.log_directory import (
+    LogDirectory,
+    absolute,
+    absolute_paths,
+    close_all_logs,
+    distinct_paths,
+)
 from segstore.manager.maintenance_report import combined_counts, combined_report
 from segstore.manager.manager_stats import manager_stats
 from segstore.manager.partition_directories import (
@@ -66,7 +72,7 @@ from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
     from typing import NoReturn, TypeAlias, Unpack
 
@@ -291,15 +297,28 @@ class LogManager:
 
     # ---- directories -----------------------------------------------------------------------------
 
-    def cordon(self, directories: Iterable[str | os.PathLike[str]]) -> None:
+    def cordon(self, directories: PathOrPaths) -> None:
         """Place no new partition in these directories, and again in all others [MGR-78].
 
         A directory that ``directories=`` of `create_topic` names gets partitions all the same. One
-        that is offline gets none anyway.
+        that is offline gets none anyway. If no directory is left, the first one that is not offline
+        gets partitions all the same, as in Kafka.
+
+        Parameters
+        ----------
+        directories : path or sequence of paths
+            Some of `paths`; an empty sequence takes all cordons back.
+
+        Raises
+        ------
+        ArgumentTypeError
+            It is neither a path nor a sequence of paths.
+        IllegalArgumentError
+            The manager was not opened with one of them.
         """
         self._check_writable()
         with self._mutex:
-            paths = [absolute(path_text("directories", one)) for one in directories]
+            paths = absolute_paths("directories", directories)
             works = (self._directory_at(one) for one in paths if one not in self._offline)
             self._placement.cordoned = frozenset(works)
 
@@ -825,8 +844,7 @@ class LogManager:
         self._check_process()
         with self._mutex:
             self._check_usable()
-            of_directories = [one.logs.by_name.values() for one in self._directories]
-            logs = [log for logs in of_directories for log in logs if not log.closed]
+            logs = [log for one in self._directories for log in one.logs.all_of_partitions()]
         offline = self.offline_directories()
         maintained = [one.maintenance for one in self._directories if one.maintenance is not None]
         return manager_stats(

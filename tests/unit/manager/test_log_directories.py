@@ -218,6 +218,16 @@ def test_a_metadata_log_is_none_of_the_logs_that_are_counted(paths):
         assert [one.path for one in logs._placement.next_directories()] == [*map(str, paths[:2])]
 
 
+def test_one_path_is_cordoned_as_it_is_opened(paths):
+    """[MGR-78] Not taken letter by letter."""
+    with segstore.open_dir(paths) as logs:
+        for one in (paths[0], str(paths[0])):
+            logs.cordon(one)
+            assert [work.path for work in logs._placement.cordoned] == [str(paths[0])]
+        with pytest.raises(ArgumentTypeError, match="directories"):
+            logs.cordon(5)
+
+
 def test_one_that_is_offline_may_be_cordoned(paths):
     paths[0].mkdir()
     paths[1].write_text("no directory")

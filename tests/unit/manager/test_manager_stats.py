@@ -45,6 +45,25 @@ def test_numbers_of_open_logs(tmp_path: Path):
         logs.stats()
 
 
+def test_a_deleted_log_has_no_numbers(tmp_path: Path):
+    """[MGR-63] While its directory waits; the topic that is made again has each series once."""
+    with segstore.open_dir(tmp_path) as logs:
+        for _ in range(2):
+            logs.create_topic("t")
+            log = logs.log("t", 0)
+            log.append([(None, b"x")])
+            logs.delete_topic("t")
+        assert not log.closed
+        assert logs.stats().value(names.OPEN_LOGS) == 0
+        logs.create_topic("t")
+        logs.log("t", 0)
+        found = logs.stats()
+        assert found.value(names.OPEN_LOGS) == 1
+        assert [one.value for one in found.metrics if one.name == names.LOG_END_OFFSET] == [0]
+        logs.set_aside_partition("t", 0)
+        assert logs.stats().value(names.OPEN_LOGS) == 0
+
+
 def test_what_retention_has_deleted(tmp_path: Path):
     """Counted since the open, by limit; what fails is a gauge that falls again [DUR-131]."""
     now = time.time_ns() // 1_000_000
