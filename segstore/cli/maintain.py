@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, cast
 
 from segstore.cli.output import (
@@ -23,7 +25,7 @@ from segstore.log.retention_plan import RetentionLimit
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from segstore.config.log_config import LogSettings
     from segstore.manager.log_manager import LogManager
@@ -41,9 +43,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "Delete what the retention settings of topics no longer keep, write checkpoints, sync and "
-        "remove files on time, until Ctrl-C. Each deleted segment is a line on stdout. A topic "
-        "without retention.ms or retention.bytes keeps all records. The command locks the "
-        "directory: a program that has it open calls LogManager.maintain instead."
+        "remove files on time, until Ctrl-C or SIGTERM. Each deleted segment is a line on "
+        "stdout. A topic without retention.ms or retention.bytes keeps all records. The command "
+        "locks the directory: a program that has it open calls LogManager.maintain instead."
     )
     parser.add_argument("path", metavar="DIR", help="a log directory")
     add_metadata_log_argument(parser)
@@ -59,14 +61,16 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do passes until Ctrl-C; with ``--once`` 1 when something has failed."""
+    """Do passes until Ctrl-C or SIGTERM; with ``--once`` 1 when something has failed."""
     import segstore
 
     if not os.path.isdir(arguments.path):  # noqa: PTH112 - as it was typed
         raise UsageError(f"{arguments.path} is no directory")
-    with segstore.open_dir(
-        arguments.path, metadata_log=arguments.metadata_log, **defaults_of(arguments.config)
-    ) as logs:
+    defaults = defaults_of(arguments.config)
+    with (
+        _sigterm_as_ctrl_c(),
+        segstore.open_dir(arguments.path, metadata_log=arguments.metadata_log, **defaults) as logs,
+    ):
         with suppress(SegstoreError):  # settings that cannot be read: the pass says so
             _say_what_deletes(logs)
         while True:
@@ -80,13 +84,27 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if report.failed else 0
 
 
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """Let the signal that ends services do what Ctrl-C does: the directory is closed [DUR-24]."""
+    if threading.current_thread() is not threading.main_thread():  # it can set no handler
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
 def defaults_of(texts: Iterable[str]) -> LogSettings:
     """Return what ``--config`` arguments say, as keywords of `open_dir`."""
     from segstore.config.log_config import LogConfig
 
     properties = given_properties(texts)
     config = LogConfig.from_properties(properties)
-    names = [name.replace(".", "_") for name in properties]
+    fields = (name.replace(".", "_") for name in properties)
+    names = [name for name in fields if hasattr(config, name)]  # no log goes by the others
     return cast("LogSettings", {name: getattr(config, name) for name in names})
 
 

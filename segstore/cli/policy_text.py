@@ -96,7 +96,11 @@ def given_properties(texts: Iterable[str]) -> dict[str, str]:
     ------
     UsageError
         One of them has no ``=``.
+    InvalidConfigurationError
+        A key is unknown.
     """
+    from segstore.config.topic_properties import refuse_unknown_keys
+
     found = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -105,4 +109,5 @@ def given_properties(texts: Iterable[str]) -> dict[str, str]:
                 f"--config takes KEY=VALUE, such as retention.ms=604800000, not {text}"
             )
         found[key.strip()] = value
+    refuse_unknown_keys(found)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from segstore.cli.output import count_of, print_table, say, write_line
+from segstore.cli.output import UsageError, count_of, print_table, say, write_line
 from segstore.cli.partition_paths import add_metadata_log_argument
 from segstore.cli.policy_text import given_properties, policy_of_topic, stray_text, strays_of
 
@@ -127,8 +127,10 @@ def _create(arguments: argparse.Namespace) -> None:
 
 def _alter(arguments: argparse.Namespace) -> None:
     _open(arguments).close()  # a directory that is not there is not made
-    taken_back = dict.fromkeys(arguments.delete_config)
-    config = {**given_properties(arguments.config), **taken_back}
+    given, taken_back = given_properties(arguments.config), dict.fromkeys(arguments.delete_config)
+    for key in given.keys() & taken_back.keys():
+        raise UsageError(f"--config and --delete-config both name {key}: name it in one of them")
+    config = {**given, **taken_back}
     with _open_to_write(arguments) as logs:
         described = logs.alter_topic(arguments.topic, config, partitions=arguments.partitions)
     _print(described, with_defaults=False)

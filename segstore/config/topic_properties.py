@@ -5,7 +5,7 @@ Source: [CFG-37, CFG-38, CFG-41…CFG-47, CFG-50, CFG-51], Kafka's ``LogConfig.v
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from segstore.config.config_key import ConfigType, ConfigValue, parsed
@@ -105,7 +105,7 @@ def check_properties(properties: Mapping[str, str]) -> dict[str, ConfigValue]:
     IllegalArgumentError
         A value has another type than its key, or is out of range.
     """
-    _refuse_unknown(properties)
+    refuse_unknown_keys(properties)
     values = values_of(properties)
     check_lags(values)
     return values
@@ -137,7 +137,7 @@ def check_change(
         A value has another type than its key, or is out of range; or tiered storage does not go
         with it.
     """
-    _refuse_unknown(properties)
+    refuse_unknown_keys(properties)
     values = values_of(properties, defaults)
     check_lags(values)
     if values[TIERED]:
@@ -169,8 +169,15 @@ def _shown(name: str, properties: Mapping[str, str]) -> str:
     return f'"{properties[name]}"' if key.type is ConfigType.STRING else properties[name]
 
 
-def _refuse_unknown(properties: Mapping[str, str]) -> None:
-    for name in properties:
+def refuse_unknown_keys(names: Iterable[str]) -> None:
+    """Check that a topic can be given settings of these names.
+
+    Raises
+    ------
+    InvalidConfigurationError
+        One is unknown.
+    """
+    for name in names:
         if name not in TOPIC_KEYS:
             raise InvalidConfigurationError(
                 f"no such setting of a topic: {name}", found=name, expected=", ".join(TOPIC_KEYS)

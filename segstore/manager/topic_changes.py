@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from segstore.arguments import integer
-from segstore.config.topic_properties import properties_of
+from segstore.config.topic_properties import properties_of, refuse_unknown_keys
 from segstore.errors import (
     ClosedError,
     IllegalArgumentError,
@@ -73,7 +73,9 @@ class TopicChanges:
         """Make a topic; see `LogManager.create_topic`."""
         check_topic(name)
         count = checked_count(partitions)
-        properties = _given({} if config is None else properties_of(config))
+        given = {} if config is None else properties_of(config)
+        refuse_unknown_keys(given)
+        properties = _given(given)
         self._directories[0].settings.check(properties, {})
         self._directories[0].settings.refuse_name_of_broker(name)
         self._topics.settle(name)
@@ -97,6 +99,8 @@ class TopicChanges:
         entry = self._topics.entry_of(name)
         if entry is None or not entry.counts_for(topic_id):
             entry = TopicEntry(topic_id, numbers[-1] + 1, TopicState.LIVE)
+        # one that a later version wrote can be taken back: with it, no other change is taken
+        refuse_unknown_keys(key for key in changes if key not in entry.config)
         properties = _given({**entry.config, **changes})
         self._directories[0].settings.check(properties, entry.config)
         then = entry._replace(config=properties)

@@ -107,8 +107,20 @@ def test_a_directory_that_is_open_elsewhere_is_refused(directory: Path, capsys):
     assert "open for writing" in capsys.readouterr().err
 
 
-def test_it_goes_on_until_ctrl_c_and_leaves_a_clean_directory(directory: Path):
-    """[DUR-24]"""
+@pytest.mark.parametrize(
+    ("setting", "code", "text"),
+    [("retntion.bytes=1", 2, "no such setting of a topic: retntion.bytes"),
+     ("leader.replication.throttled.replicas=*", 0, "no topic here has")],
+)  # fmt: skip
+def test_a_setting_is_known_or_refused(tmp_path: Path, capsys, setting: str, code: int, text: str):
+    """[CFG-37] One that no log goes by is taken."""
+    assert cli.main(["maintain", str(tmp_path), "--once", "--config", setting]) == code
+    assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_it_goes_on_until_ctrl_c_and_leaves_a_clean_directory(directory: Path, sent):
+    """[DUR-24] Or until it is told to end, as services are."""
     with subprocess.Popen(
         [sys.executable, "-m", "segstore", "maintain", str(directory)],
         stdout=subprocess.PIPE,
@@ -116,7 +128,7 @@ def test_it_goes_on_until_ctrl_c_and_leaves_a_clean_directory(directory: Path):
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(2)]
         time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sent)
         assert process.wait(60) == 130
     assert all(line.startswith(b"old-0: deleted offsets ") for line in lines)
     assert (directory / ".kafka_cleanshutdown").exists()

@@ -85,6 +85,13 @@ def test_a_topic_from_its_making_to_its_end(tmp_path: Path, run):
         (("create", "data", "u", "--partitions", "0"), 2, "cannot have 0 partitions"),
         (("alter", "data", "u"), 2, "no topic 'u' here"),
         (("alter", "nothing", "t"), 2, "does not exist"),
+        (("alter", "data", "t", "--config", "no=1"), 2, "no such setting of a topic: no"),
+        (("alter", "data", "t", "--delete-config", "no"), 2, "no such setting of a topic: no"),
+        (
+            ("alter", "data", "t", "--config", "retention.ms=5", "--delete-config", "retention.ms"),
+            2,
+            "--config and --delete-config both name retention.ms",
+        ),
         (("delete", "data", "u"), 2, "no topic 'u' here"),
         (("delete", "nothing", "t"), 2, "does not exist"),
         (("describe", "data", "u"), 2, "no topic 'u' here"),
@@ -150,6 +157,28 @@ def test_a_topic_without_a_limit_loses_nothing(tmp_path: Path, run):
         assert logs.log("t", 0).config.retention_bytes == -1
 
 
+def test_settings_that_cannot_be_read_delete_nothing(tmp_path: Path, capsys):
+    """[DUR-128] A limit of this run neither: the topic may be compacted, and not deleted."""
+    fill(tmp_path, 30, 20)
+    (tmp_path / "topics.json").write_bytes(b"?")
+    for arguments in ([], ["--dry-run"], ["-t", "t", "--config", "retention.ms=1"]):
+        assert cli.main(["retain", str(tmp_path), *arguments]) == 1
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert f"{tmp_path}/t-0: nothing goes, the topic's settings are unknown:" in printed.err
+        assert "topics.json" in printed.err
+    assert len([*(tmp_path / "t-0").glob("*.log")]) == 3
+
+
+def test_a_policy_that_does_not_delete_is_named(tmp_path: Path, run):
+    """[RTN-2]"""
+    fill(tmp_path, 30, -1)
+    run("topics", "alter", tmp_path, "t", "--config", "cleanup.policy=compact")
+    shown = run("retain", tmp_path, "-t", "t", "--config", "retention.ms=1").splitlines()
+    assert shown[0].endswith("nothing goes; policy compact")
+    assert shown[1].endswith(": cleanup.policy=compact deletes no segment")
+
+
 def test_all_that_was_deleted_leaves_an_empty_segment(tmp_path: Path, run):
     """[RTN-27]"""
     fill(tmp_path, 30)
@@ -173,6 +202,7 @@ def test_one_log_that_cannot_be_opened_keeps_no_other(tmp_path: Path, run):
     [
         (("data", "--config", "retention.ms=1"), "--config goes with -t"),
         (("data", "-p", "0"), "-p goes with -t"),
+        (("data", "-t", "t", "--config", "no=1", "--dry-run"), "no such setting of a topic: no"),
         (("data/t-0",), "the directory of one partition"),
         (("data", "-t", "u"), "no topic 'u' here"),
         (("data", "-t", "t", "-p", "7"), "no partition 7 of topic 't' here"),

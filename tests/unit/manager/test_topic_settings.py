@@ -174,6 +174,7 @@ def test_a_topic_of_a_broker_is_given_settings(tmp_path: Path):
     ("config", "error"),
     [
         ({"retention": 5}, InvalidConfigurationError),
+        ({"retention": None}, InvalidConfigurationError),
         ({"min.compaction.lag.ms": 6, "max.compaction.lag.ms": 5}, InvalidConfigurationError),
         ({"remote.storage.enable": True}, IllegalArgumentError),
         ({"segment.bytes": 14}, IllegalArgumentError),
@@ -194,6 +195,20 @@ def test_what_cannot_be_is_refused_and_changes_nothing(tmp_path: Path, config, e
         with pytest.raises(error):
             logs.alter_topic("orders", config)
         assert (tmp_path / TOPICS_FILE).read_bytes() == before
+
+
+def test_a_setting_of_a_later_version_can_be_taken_back(tmp_path: Path, monkeypatch):
+    """[CFG-50] One that is not set too, if it is known; both change nothing else."""
+    with segstore.open_dir(tmp_path) as logs:
+        with monkeypatch.context() as later:
+            keys = {**TOPIC_KEYS, "later": TOPIC_KEYS["preallocate"]}
+            later.setattr("segstore.config.topic_properties.TOPIC_KEYS", keys)
+            logs.create_topic("orders", config={"later": True, "retention.ms": 5})
+        with pytest.raises(InvalidConfigurationError, match="later"):
+            logs.alter_topic("orders", {"retention.ms": 6})
+        logs.alter_topic("orders", {"later": None, "retention.bytes": None})
+        logs.alter_topic("orders", {"retention.ms": 6})
+        assert setting(logs, "orders", "retention.ms") == (6, SettingSource.TOPIC)
 
 
 def test_no_such_topic(tmp_path: Path):
