@@ -682,7 +682,7 @@ def test_a_call_that_fails_in_a_check_is_no_fact_about_the_log(
         if image.calls() - before < nth:
             break
     assert wrong == []
-    assert found > 3 or os_error == errno.ENOMEM
+    assert found > 20 // one_in(5) or os_error == errno.ENOMEM
 
 
 # ---- findings in order ---------------------------------------------------------------------------
