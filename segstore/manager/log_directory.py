@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, cast
 
 from segstore._core import Directory
 from segstore.arguments import path_text
-from segstore.errors import IllegalArgumentError
+from segstore.errors import IllegalArgumentError, ReadIOError
+from segstore.log.files.checkpoints import LOCK
 from segstore.log.files.clean_shutdown_file_handler import NO_BROKER_EPOCH
 from segstore.log.files.meta_properties import read_meta_properties
 from segstore.log.files.partition_directory import FUTURE_DIRECTORY_SUFFIX, directory_name
@@ -195,16 +196,30 @@ class LogDirectory:
 
     def listed(self) -> Listed:
         """Return what is there now."""
-        return self._listing.current()
+        before = self._listing.last
+        listed = self._listing.current()
+        if listed is not before and self.owned is not None:
+            self._require_in_place()
+        return listed
+
+    def _require_in_place(self) -> None:
+        if not self.directory.exists(LOCK):
+            raise ReadIOError(
+                "the log directory was removed while it was open, or its lock file was",
+                file=f"{self.path}/{LOCK}",
+                found="no such file",
+                expected="the lock file of the open log directory",
+            )
 
     def listed_if_it_works(self) -> Listed:
-        """Return what is there now; of a disk that has failed, what was there."""
+        """Return what is there now; of a disk that has failed or is gone, what was there."""
+        before = self._listing.last
         try:
-            return self._listing.current()
+            return self.listed()
         except IO_ERRORS as error:
             if not self._options.read_only:
                 self._failures.maybe_add_offline_log_dir(self.path, error)
-            return self._listing.last or NOTHING_LISTED
+            return before or NOTHING_LISTED
 
     @property
     def is_unknown(self) -> bool:

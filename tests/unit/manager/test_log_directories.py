@@ -6,6 +6,7 @@ several: tests/crash/test_killed_changes_of_topics.py.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import uuid
@@ -605,6 +606,30 @@ def test_what_was_left_waits_until_all_are_there(paths):
         assert names(paths[0]) == ["t-0"]
     with segstore.open_dir(paths[:2]) as logs:
         assert names(paths[0]) == []
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_that_is_removed_while_it_is_open_is_offline(paths, count: int):
+    """[MGR-71, MGR-72] Its partitions stay known; the others take records."""
+    with (
+        contextlib.suppress(LogNotFoundError, LogReadOnlyError),
+        segstore.open_dir(paths[:count]) as logs,
+    ):
+        logs.create_topic("t", 2 * count)
+        logs.append("t", RECORDS, partition=0)
+        shutil.rmtree(paths[0])
+        if count == 1:
+            with pytest.raises(ReadIOError, match="was removed"):
+                logs.topics()
+            return
+        assert logs.topics() == {"t": [*range(4)]}
+        assert [*logs.offline_directories()] == [str(paths[0])]
+        with pytest.raises(LogReadOnlyError):
+            logs.append("t", RECORDS, partition=0)
+        logs.append("t", RECORDS, partition=1)
+        with pytest.raises(SegstoreError):
+            logs.create_topic("u")
+    assert not paths[0].exists()
 
 
 def test_the_failure_of_one_takes_no_other_with_it(paths):
