@@ -23,9 +23,9 @@ typedef struct faulty {
     int failing_directory_opens;
     int failing_unlinks; /* with EIO */
     int failing_allocations;
-    uint64_t inode;  /* of everything; 0 = the truth */
-    int64_t born_ns; /* of everything; -1 = the truth */
-    int64_t births_asked;
+    uint64_t inode;               /* of everything; 0 = the truth */
+    int64_t born_ns;              /* of everything; -1 = the truth */
+    _Atomic int64_t births_asked; /* threads ask at once */
     /* called once, from the next open of a file or sync of a directory: what another thread does at that moment */
     void (*meanwhile)(void *context);
     void *context;
