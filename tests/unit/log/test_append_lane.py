@@ -128,7 +128,9 @@ def files(directory: Path) -> dict[str, object]:
     found: dict[str, object] = {file.name: file.read_bytes() for file in directory.iterdir()}
     marker = CleanShutdownMarker.parse((directory / CLEAN_SHUTDOWN_MARKER).read_bytes())
     assert marker is not None
-    found[CLEAN_SHUTDOWN_MARKER] = replace(marker, directory_inode=None, active_changed_ns=None)
+    found[CLEAN_SHUTDOWN_MARKER] = replace(
+        marker, directory_inode=None, active_changed_ns=None, files_fingerprint=None
+    )
     return found
 
 
