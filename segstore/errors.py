@@ -26,7 +26,7 @@ __all__ = [
     "InvalidConfigurationError", "InvalidEpochError",
     "InvalidOffsetError", "InvalidProducerEpochError", "InvalidRecordError",
     "InvalidTimestampError", "InvalidTopicError", "InvalidTxnStateError", "LimitExceededError",
-    "LogDirectoryOfflineError",
+    "LogCleaningAbortedError", "LogDirectoryOfflineError",
     "LogLockedError", "LogNotFoundError", "LogPermissionError", "LogReadOnlyError",
     "LogSegmentOffsetOverflowError", "LogTruncatedError", "NotALogError", "OffsetOutOfRangeError",
     "OffsetsOutOfOrderError", "OutOfOrderSequenceError", "ReadIOError", "ReceiveError",
