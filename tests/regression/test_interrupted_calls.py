@@ -313,16 +313,7 @@ def test_two_interrupts_in_a_roll(new_log, monkeypatch):
     assert offsets(new_log()) == [0, 1]
 
 
-@pytest.fixture
-def ctrl_c():
-    """Let SIGINT raise: a shell has it ignored by what it starts in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @UNRAISABLE_IGNORED
-@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_in_many_threads(tmp_path):
     """[DUR-70] The main thread is interrupted while others append and sync: nobody hangs."""
     log = segstore.open(tmp_path / "topic-0", durability="sync")

@@ -154,9 +154,8 @@ class ManagerScript:
         with self._opening():
             self.manager = self._open()
             for name in self.live_dirs():
-                for path in sorted((self.root / name).iterdir()):
-                    if path.is_dir() and is_partition_directory_name(path.name):
-                        self._load(operation, name, parse_directory_name(path.name))
+                for partition in self.partitions_in(name):
+                    self._load(operation, name, partition)
             self.starts += 1
             self.is_loaded = True
             for stray in operation["stray"]:
@@ -193,12 +192,7 @@ class ManagerScript:
         self.manager = self._open()
         works = [one for one in self.dirs if (self.root / one).is_dir()]
         assert self.live_dirs() == [one for one in works if one not in self.failed_before]
-        there = {
-            parse_directory_name(path.name)
-            for name in self.live_dirs()
-            for path in (self.root / name).iterdir()
-            if is_partition_directory_name(path.name)
-        }
+        there = {one for name in self.live_dirs() for one in self.partitions_in(name)}
         assert {*self.manager.partitions()} == there
         raise OtherwiseError(
             "a start that Kafka refuses [MGR-18, MGR-22, MGR-23]"
@@ -223,6 +217,12 @@ class ManagerScript:
             return [name for name in there if name not in self.failed_before]
         offline = self.manager.offline_directories()
         return [name for name in self.dirs if str(self.root / name) not in offline]
+
+    def partitions_in(self, log_dir: str) -> list[TopicPartition]:
+        """Return the partitions that have a directory there, by the order of their names."""
+        paths = sorted((self.root / log_dir).iterdir())
+        names = [path.name for path in paths if path.is_dir()]
+        return [parse_directory_name(one) for one in names if is_partition_directory_name(one)]
 
     def directory_at(self, name: str) -> LogDirectory:
         """Return our part of a log directory."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from segstore.errors import LogNotFoundError, LogReadOnlyError, SegstoreError
 from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
-from segstore.types import TopicPartition
+from segstore.log.files.partition_directory import parse_directory_name
 from tests.vectors.conftest import TALLY
 from tests.vectors.kafka_errors import expected_classes
 from tests.vectors.manager_script import (
@@ -180,12 +180,12 @@ def compare_state(script: ManagerScript, operation: Case, expected: Expected) ->
         script.require_same_checkpoints(operation)
         raise
     for name, config in expected.configs.items():
-        values = script.logs[parsed(name)].config.to_values()
+        values = script.logs[parse_directory_name(name)].config.to_values()
         found = {key: as_ours(values[key]) for key in config.keys() & values.keys()}
         try:
             compare_fields(name, found, {key: as_ours(value) for key, value in config.items()})
         except AssertionError:
-            script.require_same_settings(parsed(name), config["overridden"])
+            script.require_same_settings(parse_directory_name(name), config["overridden"])
             raise
     found_files = expected.compared_sizes(script.describe_files())
     files = script.comparable(expected.files)
@@ -198,11 +198,6 @@ def compare_state(script: ManagerScript, operation: Case, expected: Expected) ->
     if different:
         script.require_same_files()
     assert not different, f"sizes (found, expected): {different}"
-
-
-def parsed(name: str) -> TopicPartition:
-    topic, _, number = name.rpartition("-")
-    return TopicPartition(topic, int(number))
 
 
 def as_ours(value: Any) -> Any:

@@ -71,7 +71,7 @@ class SafeManagerScript(ManagerScript):
         self.models: dict[TopicPartition, Model] = {}
         super().__init__(case, root)
         self.defaults = without_limits(self.defaults)
-        self.touched = {one for path in case["input_files"] for one in partitions_in(path)}
+        self.touched = {one for path in case["input_files"] for one in partition_named_in(path)}
 
     # ---- what is otherwise in this profile -------------------------------------------------------
 
@@ -90,9 +90,8 @@ class SafeManagerScript(ManagerScript):
         with self._opening():
             self.manager = self._open()
             for name in self.live_dirs():
-                for path in sorted((self.root / name).iterdir()):
-                    if path.is_dir() and is_partition_directory_name(path.name):
-                        self._open_there(parse_directory_name(path.name))
+                for partition in self.partitions_in(name):
+                    self._open_there(partition)
         for stray in operation["stray"]:
             name, _, log = stray.partition("/")
             if is_partition_directory_name(log):
@@ -193,7 +192,7 @@ class SafeManagerScript(ManagerScript):
 
     def touch(self, path: str) -> None:
         """Know nothing of what a script changes itself; numbers in checkpoints are believed."""
-        self.touched.update(partitions_in(path), self.all_in(path))
+        self.touched.update(partition_named_in(path), self.all_in(path))
         if path.endswith(CHECKPOINT_FILES):
             self.touched.update(self.models)
         for partition in self.touched & self.models.keys():
@@ -206,10 +205,7 @@ class SafeManagerScript(ManagerScript):
 
     def all_in(self, path: str) -> Iterable[TopicPartition]:
         """Return the partitions of a log directory that a script takes away as a whole."""
-        if "/" in path or not (self.root / path).is_dir() or not path:
-            return ()
-        names = [one.name for one in (self.root / path).iterdir()]
-        return [parse_directory_name(one) for one in names if is_partition_directory_name(one)]
+        return self.partitions_in(path) if path in self.dirs and (self.root / path).is_dir() else ()
 
     @staticmethod
     def take(operation: Case, model: Model, log: UnifiedLog, answer: Any) -> None:
@@ -259,7 +255,7 @@ def values_of(log: UnifiedLog, start: int | None = None) -> dict[int, Any]:
     return dict(zip(table["offset"].to_pylist(), rows, strict=True))
 
 
-def partitions_in(path: str) -> list[TopicPartition]:
+def partition_named_in(path: str) -> list[TopicPartition]:
     """Return the live partition whose directory a path names."""
     _, _, inner = path.partition("/")
     name = inner.partition("/")[0]
