@@ -307,6 +307,7 @@ sgs_status sgs_abstract_index_resize(sgs_abstract_index *index, const sgs_env *e
     /* grown in steps, the length is the one that the file may reach */
     const uint32_t promised = index->max_entries * index->entry_size;
     if (rounded == (index->grow_in_steps && length <= promised ? promised : length)) {
+        index->max_entries = rounded / index->entry_size; /* fewer where the rest of the file was no entries */
         *changed = had_rest;
         return SGS_OK;
     }
