@@ -33,11 +33,15 @@ import org.apache.kafka.server.common.RequestLocal;
 import org.apache.kafka.server.storage.log.FetchIsolation;
 import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.internals.log.AppendOrigin;
+import org.apache.kafka.storage.internals.log.Cleaner;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
+import org.apache.kafka.storage.internals.log.LogToClean;
 import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
+import org.apache.kafka.storage.internals.log.SkimpyOffsetMap;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.apache.kafka.storage.internals.log.VerificationGuard;
+import org.apache.kafka.storage.internals.utils.Throttler;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 import scala.jdk.javaapi.CollectionConverters;
@@ -46,7 +50,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * Kafka's UnifiedLog, one measured round per line of input, so that its rounds come in turn with those of another process.
  *
  * A line holds words parted by tabs: pool FILE; append leader|follower DIR; append_and_flush THREADS COUNT DIR; open DIR CLEAN RECOVERY_POINT SEGMENT_BYTES and
- * open_and_close with the same; start LOG_DIR THREADS, of a LogManager that is shut down after that; keep DIR, the log that read COUNT MAX_BYTES and timestamps COUNT FROM TO then ask. The
+ * open_and_close with the same; start LOG_DIR THREADS, of a LogManager that is shut down after that; clean DIR MAP_BYTES IO_BUFFER_BYTES SEGMENT_BYTES; keep DIR, the log that read COUNT MAX_BYTES and timestamps COUNT FROM TO then ask. The
  * answer is CPU seconds of this thread, wall seconds and the work done: collector and compiler count for nothing, but where
  * threads append.
  */
@@ -57,6 +61,7 @@ public class KafkaLogRounds {
 
     private final List<ByteBuffer> pool = new ArrayList<>();
     private UnifiedLog kept;
+    private Cleaner cleaner;
     private long sink;
 
     private interface Work {
@@ -84,6 +89,8 @@ public class KafkaLogRounds {
                 return open(words, true);
             case "start":
                 return start(words[1], words[2]);
+            case "clean":
+                return clean(new File(words[1]), Integer.parseInt(words[2]), Integer.parseInt(words[3]), Integer.parseInt(words[4]));
             case "keep":
                 if (kept != null)
                     kept.closeHandlers();
@@ -212,6 +219,24 @@ public class KafkaLogRounds {
             return logs;
         }, () -> ((OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime());
         started[0].shutdown(-1);
+        return measured;
+    }
+
+    /** All of the log but the active segment, which is empty. The map is kept, as a cleaner's thread does. */
+    private String clean(File directory, int mapBytes, int ioBufferBytes, int segmentBytes) throws Exception {
+        if (cleaner == null)
+            cleaner = new Cleaner(0, new SkimpyOffsetMap(mapBytes), ioBufferBytes, 64 << 20, 0.9,
+                    new Throttler(Double.MAX_VALUE, 300, "x", "y", Time.SYSTEM), Time.SYSTEM, partition -> { });
+        UnifiedLog log = open(directory, true, Long.MAX_VALUE, segmentBytes);
+        log.updateHighWatermark(log.logEndOffset());
+        LogToClean all = new LogToClean(log, 0, log.activeSegment().baseOffset(), false);
+        long size = log.size();
+        String measured = measure(() -> {
+            if (cleaner.clean(all).getKey() != log.logEndOffset())
+                throw new IllegalStateException("not all of the log was cleaned");
+            return size;
+        });
+        log.closeHandlers();
         return measured;
     }
 

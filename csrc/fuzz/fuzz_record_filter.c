@@ -16,13 +16,19 @@ typedef struct chooser {
     uint8_t flags, seed;
 } chooser;
 
-static bool is_kept(void *context, const sgs_batch_header *batch, const sgs_record *record)
+static bool is_kept(const chooser *by, int64_t offset)
 {
-    const chooser *const by = context;
-    (void)batch;
     if ((by->flags & (KEEP_ALL | KEEP_NONE)) != 0)
         return (by->flags & KEEP_ALL) != 0;
-    return (((uint64_t)record->offset * 2654435761U + by->seed) >> 7 & 1) != 0;
+    return (((uint64_t)offset * 2654435761U + by->seed) >> 7 & 1) != 0;
+}
+
+static void are_kept(void *context, const sgs_batch_header *batch, const sgs_record *records, size_t count,
+                     bool *retained)
+{
+    (void)batch;
+    for (size_t i = 0; i < count; ++i)
+        retained[i] = is_kept(context, records[i].offset);
 }
 
 static uint8_t decision_of(uint8_t seed, size_t index)
@@ -62,7 +68,7 @@ static bool cursor_next(cursor *c, const chooser *by, bool ask, sgs_record *reco
         if (!found) {
             c->is_open = false;
             ++c->index;
-        } else if (!ask || is_kept((void *)(uintptr_t)by, &c->reader.batch, record)) {
+        } else if (!ask || is_kept(by, record->offset)) {
             return true;
         }
     }
@@ -141,7 +147,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     filter.options.destination_capacity = fuzz_take_u16(&input);
     filter.options.check_crc = (by.flags & CHECK_CRC) != 0;
     filter.options.context = &by;
-    filter.options.should_retain = is_kept;
+    filter.options.should_retain = are_kept;
     uint8_t *const batches = malloc(input.size + 1);
     FUZZ_CHECK(batches != NULL);
     if (input.size > 0)

@@ -30,7 +30,9 @@ _Static_assert(sizeof(off_t) == sizeof(int64_t), "positions are 64 bits wide");
 enum {
     FILE_MODE = 0640,     /* less the umask [DUR-100] */
     SLICES_AT_ONCE = 256, /* below IOV_MAX, and 4 KiB of stack [DUR-104] */
-    JOINED_BYTES = 4096
+    JOINED_BYTES = 4096,
+    HUGE_PAGE_BYTES = 2 * 1024 * 1024,
+    LARGE_BLOCK_BYTES = 8 * HUGE_PAGE_BYTES
 };
 
 int64_t sgs_posix_descriptor_limit(void)
@@ -49,10 +51,21 @@ static void *posix_allocate(const sgs_env *env, size_t size)
     return malloc(size > 0 ? size : 1);
 }
 
+/* A map of keys is read here and there: with pages of 4 KiB each place costs a look into the page tables, too. It is a
+ * wish; whether the system has such pages makes no other difference. */
+static void wish_for_huge_pages(void *memory, size_t size)
+{
+    const size_t before = (size_t)(-(uintptr_t)memory % HUGE_PAGE_BYTES);
+    (void)madvise((uint8_t *)memory + before, (size - before) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE);
+}
+
 static void *posix_reallocate(const sgs_env *env, void *memory, size_t size)
 {
     (void)env;
-    return realloc(memory, size > 0 ? size : 1);
+    void *const moved = realloc(memory, size > 0 ? size : 1);
+    if (memory == NULL && moved != NULL && size >= LARGE_BLOCK_BYTES)
+        wish_for_huge_pages(moved, size);
+    return moved;
 }
 
 static void posix_release(const sgs_env *env, void *memory)

@@ -71,6 +71,19 @@ sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record,
     return SGS_OK;
 }
 
+sgs_status sgs_record_reader_next_some(sgs_record_reader *reader, sgs_record *records, size_t capacity, size_t *count,
+                                       sgs_error *err)
+{
+    size_t read = 0;
+    for (bool found = true; read < capacity; ++read) {
+        SGS_TRY(sgs_record_reader_next(reader, &records[read], &found, err));
+        if (!found)
+            break;
+    }
+    *count = read;
+    return SGS_OK;
+}
+
 bool sgs_record_next_header(sgs_bytes *headers, sgs_record_header *header)
 {
     const uint8_t *at = headers->data;

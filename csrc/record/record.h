@@ -48,6 +48,9 @@ void sgs_record_reader_init(sgs_record_reader *reader, const sgs_batch_header *b
  *          negative header key size, bytes left behind the last record, too few records [format.md 5, Reader rules];
  *          SGS_LIMIT_EXCEEDED naming its offset: a record above max_record_bytes */
 sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record, bool *found, sgs_error *err);
+/** The next records, as many as there are and fit. @param count  written on SGS_OK; below `capacity` after the last */
+sgs_status sgs_record_reader_next_some(sgs_record_reader *reader, sgs_record *records, size_t capacity, size_t *count,
+                                       sgs_error *err);
 /** Take the next header off `headers` (which shrinks). The reader has checked them, but they may lie in memory of a caller
  *  who changes them: bounds are looked at again. @return false when there is no header any more */
 bool sgs_record_next_header(sgs_bytes *headers, sgs_record_header *header);

@@ -33,24 +33,39 @@ void sgs_record_filter_deinit(sgs_record_filter *filter)
     sgs_buffer_deinit(&filter->output);
 }
 
-bool sgs_offsets_to_keep_have(void *context, const sgs_batch_header *batch, const sgs_record *record)
+static bool has_offset(const sgs_offsets_to_keep *keep, int64_t offset)
 {
-    (void)batch;
-    const sgs_offsets_to_keep *const keep = context;
     size_t low = 0, high = keep->count;
     while (low < high) { /* the first offset at or above the record's lies in [low, high] */
         const size_t middle = low + (high - low) / 2;
-        if (keep->offsets[middle] < record->offset)
+        if (keep->offsets[middle] < offset)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < keep->count && keep->offsets[low] == record->offset;
+    return low < keep->count && keep->offsets[low] == offset;
+}
+
+void sgs_offsets_to_keep_have(void *context, const sgs_batch_header *batch, const sgs_record *records, size_t count,
+                              bool *retained)
+{
+    (void)batch;
+    for (size_t i = 0; i < count; ++i)
+        retained[i] = has_offset(context, records[i].offset);
 }
 
 static void set_bit(sgs_buffer *bits, int64_t index) { bits->data[index / 8] |= (uint8_t)(1U << (index % 8)); }
 
 static bool has_bit(const sgs_buffer *bits, int64_t index) { return (bits->data[index / 8] >> (index % 8) & 1) != 0; }
+
+static void note_survivor(survivors *result, const sgs_record *record)
+{
+    if (result->count++ == 0)
+        result->first_offset = record->offset;
+    if (record->offset > result->max_offset)
+        result->max_offset = record->offset;
+    result->has_tombstone = result->has_tombstone || record->value.size < 0;
+}
 
 /* Ask for every record. Kafka filterBatch. */
 static sgs_status choose_survivors(sgs_record_filter *filter, sgs_record_reader reader, survivors *found_out,
@@ -58,23 +73,21 @@ static sgs_status choose_survivors(sgs_record_filter *filter, sgs_record_reader 
 {
     const sgs_filter_options *const options = &filter->options;
     survivors result = { .max_offset = -1 };
+    size_t count = SGS_FILTER_ASKS_FOR;
     sgs_buffer_clear(&filter->kept);
-    for (;; ++result.records_read) {
-        sgs_record record;
-        bool found;
-        SGS_TRY(sgs_record_reader_next(&reader, &record, &found, err));
-        if (!found)
-            break;
-        if (result.records_read % 8 == 0)
-            SGS_TRY(sgs_buffer_append(&filter->kept, &(uint8_t){ 0 }, 1, err));
-        if (!options->should_retain(options->context, &reader.batch, &record))
-            continue;
-        set_bit(&filter->kept, result.records_read);
-        if (result.count++ == 0)
-            result.first_offset = record.offset;
-        if (record.offset > result.max_offset)
-            result.max_offset = record.offset;
-        result.has_tombstone = result.has_tombstone || record.value.size < 0;
+    while (count == SGS_FILTER_ASKS_FOR) {
+        sgs_record records[SGS_FILTER_ASKS_FOR];
+        bool retained[SGS_FILTER_ASKS_FOR];
+        SGS_TRY(sgs_record_reader_next_some(&reader, records, SGS_FILTER_ASKS_FOR, &count, err));
+        SGS_TRY(sgs_buffer_append(&filter->kept, (const uint8_t[SGS_FILTER_ASKS_FOR / 8]){ 0 }, SGS_FILTER_ASKS_FOR / 8,
+                                  err));
+        options->should_retain(options->context, &reader.batch, records, count, retained);
+        for (size_t i = 0; i < count; ++i, ++result.records_read) {
+            if (!retained[i])
+                continue;
+            set_bit(&filter->kept, result.records_read);
+            note_survivor(&result, &records[i]);
+        }
     }
     *found_out = result;
     return SGS_OK;

@@ -18,6 +18,8 @@ enum {
     SGS_BATCH_ENDS_EMPTY_TRANSACTION = 4,
 };
 
+enum { SGS_FILTER_ASKS_FOR = 32 }; /* records at once, at most: so many cache lines can be on their way */
+
 typedef struct sgs_filter_options {
     int64_t now_ms, delete_retention_ms; /* their sum is the horizon of what is kept for now */
     size_t destination_capacity;         /* the first batch that takes the output above it is the last */
@@ -27,7 +29,9 @@ typedef struct sgs_filter_options {
     /* asked for every batch when no decisions are given; Kafka RecordFilter.checkBatchRetention */
     sgs_status (*check_batch)(void *context, const uint8_t *batch, const sgs_batch_header *header, uint8_t *decision,
                               sgs_error *err);
-    bool (*should_retain)(void *context, const sgs_batch_header *batch, const sgs_record *record);
+    /* asked for a few records of a batch at once, in order: a lookup of one need not wait for the one before */
+    void (*should_retain)(void *context, const sgs_batch_header *batch, const sgs_record *records, size_t count,
+                          bool *retained);
 } sgs_filter_options;
 
 typedef struct sgs_filter_result { /* Kafka MemoryRecords.FilterResult */
@@ -69,6 +73,7 @@ typedef struct sgs_offsets_to_keep {
     size_t count;
 } sgs_offsets_to_keep;
 /** should_retain with an sgs_offsets_to_keep as its context. */
-bool sgs_offsets_to_keep_have(void *context, const sgs_batch_header *batch, const sgs_record *record);
+void sgs_offsets_to_keep_have(void *context, const sgs_batch_header *batch, const sgs_record *records, size_t count,
+                              bool *retained);
 
 #endif

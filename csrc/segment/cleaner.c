@@ -9,7 +9,8 @@
 
 static sgs_status check_batch_retention(void *context, const uint8_t *batch, const sgs_batch_header *header,
                                         uint8_t *decision, sgs_error *err);
-static bool should_retain_record(void *context, const sgs_batch_header *batch, const sgs_record *record);
+static void should_retain_records(void *context, const sgs_batch_header *batch, const sgs_record *records, size_t count,
+                                  bool *retained);
 
 void sgs_cleaner_init(sgs_cleaner *cleaner, sgs_memory memory, const sgs_codec_table *codecs, sgs_offset_map *map)
 {
@@ -21,7 +22,7 @@ void sgs_cleaner_init(sgs_cleaner *cleaner, sgs_memory memory, const sgs_codec_t
     sgs_batch_table_init(&cleaner->table, memory);
     cleaner->filter.options.context = cleaner;
     cleaner->filter.options.check_batch = check_batch_retention;
-    cleaner->filter.options.should_retain = should_retain_record;
+    cleaner->filter.options.should_retain = should_retain_records;
 }
 
 void sgs_cleaner_begin_pass(sgs_cleaner *cleaner)
@@ -147,25 +148,42 @@ static sgs_status fail_at_batch(const sgs_cleaner *cleaner, const sgs_log_segmen
 
 /* ---- the map ---- */
 
-static sgs_status map_records(sgs_cleaner *cleaner, const uint8_t *batch, const sgs_batch_header *row, bool *full,
-                              sgs_error *err)
+static void hash_keys(const sgs_cleaner *cleaner, const sgs_record *records, size_t count, sgs_key_hash *hashes)
 {
-    sgs_record_reader reader;
-    SGS_TRY(sgs_record_section_open(batch, (size_t)row->size_bytes, false, cleaner->filter.codecs, &cleaner->scratch,
-                                    &reader, err));
-    for (;; ++cleaner->stats.map_messages_read) {
-        sgs_record record;
-        bool found;
-        SGS_TRY(sgs_record_reader_next(&reader, &record, &found, err));
-        if (!found)
-            return SGS_OK;
-        if (record.key.size < 0 || record.offset < cleaner->options.first_dirty_offset)
+    for (size_t i = 0; i < count; ++i)
+        if (records[i].key.size >= 0)
+            sgs_offset_map_hash(cleaner->map, records[i].key.data, (size_t)records[i].key.size, &hashes[i]);
+}
+
+static sgs_status put_keys(sgs_cleaner *cleaner, const sgs_record *records, size_t count, const sgs_key_hash *hashes,
+                           bool *full, sgs_error *err)
+{
+    for (size_t i = 0; i < count; ++i, ++cleaner->stats.map_messages_read) {
+        if (records[i].key.size < 0 || records[i].offset < cleaner->options.first_dirty_offset)
             continue;
         *full = cleaner->map->size >= cleaner->options.max_entries;
         if (*full) /* also for a key that is in it [CLN-57] */
             return SGS_OK;
-        SGS_TRY(sgs_offset_map_put(cleaner->map, record.key.data, (size_t)record.key.size, record.offset, err));
+        SGS_TRY(sgs_offset_map_put_hashed(cleaner->map, &hashes[i], records[i].offset, err));
     }
+    return SGS_OK;
+}
+
+static sgs_status map_records(sgs_cleaner *cleaner, const uint8_t *batch, const sgs_batch_header *row, bool *full,
+                              sgs_error *err)
+{
+    sgs_record_reader reader;
+    size_t count = SGS_FILTER_ASKS_FOR;
+    SGS_TRY(sgs_record_section_open(batch, (size_t)row->size_bytes, false, cleaner->filter.codecs, &cleaner->scratch,
+                                    &reader, err));
+    while (count == SGS_FILTER_ASKS_FOR && !*full) {
+        sgs_record records[SGS_FILTER_ASKS_FOR];
+        sgs_key_hash hashes[SGS_FILTER_ASKS_FOR];
+        SGS_TRY(sgs_record_reader_next_some(&reader, records, SGS_FILTER_ASKS_FOR, &count, err));
+        hash_keys(cleaner, records, count, hashes);
+        SGS_TRY(put_keys(cleaner, records, count, hashes, full, err));
+    }
+    return SGS_OK;
 }
 
 static sgs_status map_batch(sgs_cleaner *cleaner, const uint8_t *batch, const sgs_batch_header *row, bool *full,
@@ -253,9 +271,9 @@ static sgs_status check_batch_retention(void *context, const uint8_t *batch, con
 }
 
 /* [CLN-84] Kafka shouldRetainRecord. */
-static bool should_retain_record(void *context, const sgs_batch_header *batch, const sgs_record *record)
+static bool should_retain_record(sgs_cleaner *cleaner, const sgs_batch_header *batch, const sgs_record *record,
+                                 const sgs_key_hash *hash)
 {
-    sgs_cleaner *const cleaner = context;
     if (cleaner->discard_records)
         return false;
     if (sgs_batch_is_control(batch) || record->offset > cleaner->map->latest_offset)
@@ -264,7 +282,7 @@ static bool should_retain_record(void *context, const sgs_batch_header *batch, c
         ++cleaner->stats.invalid_messages_read;
         return false;
     }
-    if (record->offset < sgs_offset_map_get(cleaner->map, record->key.data, (size_t)record->key.size))
+    if (record->offset < sgs_offset_map_get_hashed(cleaner->map, hash))
         return false;
     if (record->value.size >= 0)
         return true;
@@ -272,6 +290,17 @@ static bool should_retain_record(void *context, const sgs_batch_header *batch, c
         return cleaner->options.retain_legacy_deletes;
     return (batch->attributes & SGS_ATTRIBUTE_DELETE_HORIZON) == 0 ||
            cleaner->options.now_ms < delete_horizon_of(batch);
+}
+
+static void should_retain_records(void *context, const sgs_batch_header *batch, const sgs_record *records, size_t count,
+                                  bool *retained)
+{
+    sgs_cleaner *const cleaner = context;
+    sgs_key_hash hashes[SGS_FILTER_ASKS_FOR];
+    SGS_EXPECT(count <= SGS_FILTER_ASKS_FOR);
+    hash_keys(cleaner, records, count, hashes);
+    for (size_t i = 0; i < count; ++i)
+        retained[i] = should_retain_record(cleaner, batch, &records[i], &hashes[i]);
 }
 
 static sgs_status filter_piece(sgs_cleaner *cleaner, const sgs_log_segment *source, sgs_error *err)

@@ -52,19 +52,13 @@ void sgs_offset_map_clear(sgs_offset_map *map)
     map->latest_offset = -1;
 }
 
-static void hash_key(const sgs_offset_map *map, const uint8_t *key, size_t key_size, uint8_t hash[SGS_MD5_BYTES])
-{
-    if (map->is_keyed)
-        sgs_siphash128(map->secret, key, key_size, hash);
-    else
-        sgs_md5(key, key_size, hash);
-}
-
 /* The slots as parts of all numbers of 32 bits, then one after the other. */
 static uint8_t *entry_in_a_row(const sgs_offset_map *map, const uint8_t *hash, int64_t attempt)
 {
     const int64_t first = (int64_t)(((uint64_t)sgs_load_be32(hash) * (uint32_t)map->slots) >> 32);
-    const int64_t slot = (first + attempt) % map->slots;
+    int64_t slot = first + attempt;
+    while (slot >= map->slots) /* rarely; a division takes longer than all else here */
+        slot -= map->slots;
     return map->entries + (size_t)slot * SGS_OFFSET_MAP_ENTRY_BYTES;
 }
 
@@ -96,13 +90,25 @@ static bool has_hash(const uint8_t *entry, const uint8_t *hash)
     return words[0] == expected[0] && words[1] == expected[1];
 }
 
-sgs_status sgs_offset_map_put(sgs_offset_map *map, const uint8_t *key, size_t key_size, int64_t offset, sgs_error *err)
+void sgs_offset_map_hash(const sgs_offset_map *map, const uint8_t *key, size_t key_size, sgs_key_hash *hash)
 {
+    if (map->is_keyed)
+        sgs_siphash128(map->secret, key, key_size, hash->bytes);
+    else
+        sgs_md5(key, key_size, hash->bytes);
+    if (map->slots == 0) /* one without memory */
+        return;
+    const uint8_t *const entry = entry_of(map, hash->bytes, 0);
+    __builtin_prefetch(entry);
+    __builtin_prefetch(entry + SGS_OFFSET_MAP_ENTRY_BYTES - 1); /* it may lie in two cache lines */
+}
+
+sgs_status sgs_offset_map_put_hashed(sgs_offset_map *map, const sgs_key_hash *key, int64_t offset, sgs_error *err)
+{
+    const uint8_t *const hash = key->bytes;
     if (map->size >= map->slots)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT,
                         "a new entry for a full offset map: %" PRId32 " in %" PRId32 " slots", map->size, map->slots);
-    uint8_t hash[SGS_MD5_BYTES];
-    hash_key(map, key, key_size, hash);
     uint8_t *entry = entry_of(map, hash, 0);
     /* the later attempts go through every slot, and one is empty */
     for (int64_t attempt = 1; !is_empty(entry) && !has_hash(entry, hash); ++attempt) {
@@ -111,17 +117,23 @@ sgs_status sgs_offset_map_put(sgs_offset_map *map, const uint8_t *key, size_t ke
     }
     if (is_empty(entry))
         ++map->size;
-    memcpy(entry, hash, sizeof hash);
-    sgs_store_be_i64(entry + sizeof hash, offset);
+    memcpy(entry, hash, sizeof key->bytes);
+    sgs_store_be_i64(entry + sizeof key->bytes, offset);
     SGS_EXPECT(map->size > 0 && map->size <= map->slots);
     map->latest_offset = offset;
     return SGS_OK;
 }
 
-int64_t sgs_offset_map_get(const sgs_offset_map *map, const uint8_t *key, size_t key_size)
+sgs_status sgs_offset_map_put(sgs_offset_map *map, const uint8_t *key, size_t key_size, int64_t offset, sgs_error *err)
 {
-    uint8_t hash[SGS_MD5_BYTES];
-    hash_key(map, key, key_size, hash);
+    sgs_key_hash hash;
+    sgs_offset_map_hash(map, key, key_size, &hash);
+    return sgs_offset_map_put_hashed(map, &hash, offset, err);
+}
+
+int64_t sgs_offset_map_get_hashed(const sgs_offset_map *map, const sgs_key_hash *key)
+{
+    const uint8_t *const hash = key->bytes;
     SGS_EXPECT(map->size >= 0 && map->size <= map->slots);
     if (map->size == 0)
         return -1;
@@ -130,7 +142,14 @@ int64_t sgs_offset_map_get(const sgs_offset_map *map, const uint8_t *key, size_t
         if (is_empty(entry))
             return -1;
         if (has_hash(entry, hash))
-            return sgs_load_be_i64(entry + sizeof hash);
+            return sgs_load_be_i64(entry + sizeof key->bytes);
     }
     return -1;
+}
+
+int64_t sgs_offset_map_get(const sgs_offset_map *map, const uint8_t *key, size_t key_size)
+{
+    sgs_key_hash hash;
+    sgs_offset_map_hash(map, key, key_size, &hash);
+    return sgs_offset_map_get_hashed(map, &hash);
 }

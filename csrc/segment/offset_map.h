@@ -22,6 +22,10 @@
 
 enum { SGS_OFFSET_MAP_ENTRY_BYTES = SGS_MD5_BYTES + 8 };
 
+typedef struct sgs_key_hash {
+    uint8_t bytes[SGS_MD5_BYTES];
+} sgs_key_hash;
+
 typedef struct sgs_offset_map {
     sgs_memory memory;
     uint8_t *entries;
@@ -45,6 +49,11 @@ void sgs_offset_map_deinit(sgs_offset_map *map);
 sgs_status sgs_offset_map_put(sgs_offset_map *map, const uint8_t *key, size_t key_size, int64_t offset, sgs_error *err);
 /** @return the offset of a key, -1 when it is not there */
 int64_t sgs_offset_map_get(const sgs_offset_map *map, const uint8_t *key, size_t key_size);
+/** The two above in two steps. A map is larger than the caches: whoever has many keys hashes a few, and then asks for
+ *  them. Their first slots are read from memory meanwhile. */
+void sgs_offset_map_hash(const sgs_offset_map *map, const uint8_t *key, size_t key_size, sgs_key_hash *hash);
+sgs_status sgs_offset_map_put_hashed(sgs_offset_map *map, const sgs_key_hash *hash, int64_t offset, sgs_error *err);
+int64_t sgs_offset_map_get_hashed(const sgs_offset_map *map, const sgs_key_hash *hash);
 /** Forget everything; the memory stays. */
 void sgs_offset_map_clear(sgs_offset_map *map);
 /** How far the log was looked at: records without a key count too [CLN-48]. */

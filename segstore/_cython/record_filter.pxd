@@ -16,7 +16,8 @@ cdef extern from "record/record_filter.h" nogil:
         size_t destination_capacity
         bint check_crc
         void *context
-        c_bool (*should_retain)(void *context, const sgs_batch_header *batch, const sgs_record *record) noexcept nogil
+        void (*should_retain)(void *context, const sgs_batch_header *batch, const sgs_record *records, size_t count,
+                              c_bool *retained) noexcept nogil
 
     ctypedef struct sgs_filter_result:
         int64_t messages_read
@@ -44,4 +45,5 @@ cdef extern from "record/record_filter.h" nogil:
     sgs_status sgs_record_filter_run(sgs_record_filter *filter, const uint8_t *data, size_t size,
                                      const sgs_batch_header *rows, const uint8_t *decisions, size_t rows_count,
                                      sgs_error *err)
-    c_bool sgs_offsets_to_keep_have(void *context, const sgs_batch_header *batch, const sgs_record *record)
+    void sgs_offsets_to_keep_have(void *context, const sgs_batch_header *batch, const sgs_record *records, size_t count,
+                                  c_bool *retained)

@@ -130,11 +130,13 @@ sgs_status failing_note(sgs_memory memory, sgs_error *err)
     return status == SGS_INVALID_RECORD ? SGS_OK : status;
 }
 
-static bool retain_odd(void *context, const sgs_batch_header *batch, const sgs_record *record)
+static void retain_odd(void *context, const sgs_batch_header *batch, const sgs_record *records, size_t count,
+                       bool *retained)
 {
     (void)context;
     (void)batch;
-    return record->offset % 2 != 0;
+    for (size_t i = 0; i < count; ++i)
+        retained[i] = records[i].offset % 2 != 0;
 }
 
 sgs_status failing_filter(sgs_memory memory, sgs_error *err)

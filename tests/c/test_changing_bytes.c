@@ -123,11 +123,14 @@ TEST(a_decoder_reads_headers_twice_within_their_bounds)
     EXPECT_TRUE(for_each_change(bytes, size, decode) > 0);
 }
 
-static bool keep_first(void *context, const sgs_batch_header *batch, const sgs_record *record)
+static void keep_first(void *context, const sgs_batch_header *batch, const sgs_record *records, size_t count,
+                       bool *retained)
 {
     (void)batch;
-    change(context); /* between the choice of the records and their writing, too */
-    return record->offset == 0;
+    for (size_t i = 0; i < count; ++i) {
+        change(context); /* between the choice of the records and their writing, too */
+        retained[i] = records[i].offset == 0;
+    }
 }
 
 static sgs_status filter(changing *self, sgs_error *err)

@@ -252,6 +252,44 @@ TEST(filtering_stops_behind_the_batch_that_is_too_much) /* MemoryRecordsTest.tes
     fixture_deinit(&f);
 }
 
+/* how many records it was asked for in all, and at most at once */
+typedef struct asked {
+    size_t all, most;
+} asked;
+
+static void keep_last_of_the_asked(void *context, const sgs_batch_header *batch, const sgs_record *records,
+                                   size_t count, bool *retained)
+{
+    asked *const made = context;
+    for (size_t i = 0; i < count; ++i) {
+        EXPECT_EQ_I64(records[i].offset, made->all + i);
+        retained[i] = records[i].offset == batch->last_offset;
+    }
+    made->all += count;
+    made->most = count > made->most ? count : made->most;
+}
+
+TEST(every_record_is_asked_for_once_and_no_more_at_once_than_fit)
+{
+    for (int count = 1; count <= 3 * SGS_FILTER_ASKS_FOR; ++count) {
+        asked made = { 0 };
+        fixture f;
+        fixture_init(&f);
+        f.filter.options.context = &made;
+        f.filter.options.should_retain = keep_last_of_the_asked;
+        append_kit_add(&f.kit, NULL, count, NULL, false);
+
+        REQUIRE_OK(run(&f, (uint8_t[]){ SGS_BATCH_DELETE_EMPTY }), &f.kit.err);
+
+        EXPECT_EQ_I64(made.all, count);
+        EXPECT_TRUE(made.most <= SGS_FILTER_ASKS_FOR);
+        EXPECT_EQ_I64(f.filter.result.messages_read, count);
+        EXPECT_EQ_I64(f.filter.result.messages_retained, 1);
+        EXPECT_EQ_I64(f.filter.result.max_offset, count - 1);
+        fixture_deinit(&f);
+    }
+}
+
 TEST(bad_input_is_refused_before_anything_is_kept_of_it)
 {
     fixture f;
