@@ -46,7 +46,7 @@ def test_every_two_operations_with_an_abort(
     other: Operation, few_or_many: Callable[[int, int], int], one_in: Callable[[int], int]
 ):
     """[DUR-1, DUR-5, DUR-8, DUR-112] Who reads committed data finds no aborted record."""
-    for settings in SETTINGS[ALPHABET.index(other) % one_in(3) :: one_in(3)]:
+    for settings in SETTINGS[ALPHABET.index(other) % one_in(5) :: one_in(5)]:
         seen = SeenImages()
         for two in ([ABORT, other], [other, ABORT]):
             run = run_script([*STOPPED, *two], settings, prelude=PRELUDE, seen=seen)

@@ -51,7 +51,7 @@ def test_without_it_the_next_open_has_more_to_do(barrier: str):
 def test_with_all_of_them_every_promise_is_kept(barrier: str, one_in: Callable[[int], int]):
     """[DUR-110] The check itself: the same crashes, all syncs done."""
     scene = SCENES[barrier]()
-    for effects in range(min(scene.syncs(barrier)), scene.disk.effects + 1, one_in(3)):
+    for effects in range(min(scene.syncs(barrier)), scene.disk.effects + 1, one_in(5)):
         scene.check(Crash(effects, "lost"))
         scene.check(Crash(effects, "seed", effects))
 
@@ -67,14 +67,14 @@ def check_every_crash(scene: Scene, step: int, *fates: str) -> None:
 def test_the_deletion_of_a_topic_needs_its_barrier(one_in: Callable[[int], int]):
     """[DUR-110, MGR-63] A crash leaves the topic whole or not at all, unless it is taken out."""
     scene = deleted_topic()
-    check_every_crash(scene, one_in(3), "lost", "killed")
+    check_every_crash(scene, one_in(5), "lost", "killed")
     assert scene.is_missed("DOOMED_DIRECTORY")
 
 
 def test_a_move_leaves_one_live_directory(one_in: Callable[[int], int]):
     """[DUR-110, DUR-127] With all records, at any crash point, unless a barrier is taken out."""
     scene = moved_partition()
-    check_every_crash(scene, one_in(3), "lost", "kept", "killed")
+    check_every_crash(scene, one_in(5), "lost", "kept", "killed")
     for barrier in ("RENAMED_DIRECTORY", "DOOMED_DIRECTORY", "TOPICS_NAME"):
         assert scene.is_missed(barrier)
 

@@ -140,7 +140,7 @@ def test_a_standalone_cluster_of_a_master_and_two_workers(tmp_path, bare_python)
     assert works == {"work-0", "work-1"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_local_cluster(tmp_path, bare_python):
     """Two executors, processes of their own; they get segstore by the archive alone."""
     java = find_java_home(None, tuple(map(int, pyspark.__version__.split(".")[:2]))).path
