@@ -26,7 +26,7 @@ __all__ = [
     "InvalidConfigurationError", "InvalidEpochError",
     "InvalidOffsetError", "InvalidProducerEpochError", "InvalidRecordError",
     "InvalidTimestampError", "InvalidTopicError", "InvalidTxnStateError", "LimitExceededError",
-    "LogCleaningAbortedError", "LogDirectoryOfflineError",
+    "LogCleaningAbortedError", "LogCleaningError", "LogDirectoryOfflineError",
     "LogLockedError", "LogNotFoundError", "LogPermissionError", "LogReadOnlyError",
     "LogSegmentOffsetOverflowError", "LogTruncatedError", "NotALogError", "OffsetOutOfRangeError",
     "OffsetsOutOfOrderError", "OutOfOrderSequenceError", "ReadIOError", "ReceiveError",
@@ -347,6 +347,20 @@ class ForkedHandleError(SegstoreError, RuntimeError):
 
 class LogCleaningAbortedError(SegstoreError, RuntimeError):
     """A pass of the cleaner ended early; the log is valid, and another pass may begin [CLN-19]."""
+
+
+class LogCleaningError(SegstoreError, RuntimeError):
+    """A pass of the cleaner failed, or the look whether one is due [CLN-4].
+
+    ``__cause__`` is what failed.
+
+    Attributes
+    ----------
+    log : UnifiedLog
+        The log, inside of the process.
+    """
+
+    log: Any = None
 
 
 class LogReadOnlyError(SegstoreError, OSError):

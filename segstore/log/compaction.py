@@ -5,14 +5,17 @@ Source: [CLN-32..CLN-34, CLN-72, CLN-73, CLN-110..CLN-112, DUR-20, DUR-126].
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, NamedTuple
 
+from segstore._core import size_of_segments
 from segstore.errors import FsyncFailedError, IllegalArgumentError, LogCleaningAbortedError
 from segstore.log.files.profile import Profile
 from segstore.log.local.batch_transactions import aborts_by_segment
 from segstore.log.producers.active_producers import last_records_of_active_producers
 from segstore.log.recovery.overflow_split import split_overflowed_segment
 from segstore.log.retention import delete_snapshots_of
+from segstore.number_limits import MAX_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,6 +26,25 @@ if TYPE_CHECKING:
     from segstore.log.log_writer import LogWriter
 
 _Aborted = tuple[int, int, int, int]
+_log = logging.getLogger(__name__)
+
+
+class OffsetsToClean(NamedTuple):
+    """The range of a log that can be cleaned (Kafka ``OffsetsToClean``).
+
+    Attributes
+    ----------
+    first_dirty_offset : int
+        Where it begins.
+    first_uncleanable_dirty_offset : int
+        Where it ends; a pass ends at the segment below.
+    force_update_checkpoint : bool
+        The offset where the last pass ended was not in the log.
+    """
+
+    first_dirty_offset: int
+    first_uncleanable_dirty_offset: int
+    force_update_checkpoint: bool
 
 
 class Compaction:
@@ -58,16 +80,73 @@ class Compaction:
         What is not decided, the active segment, and what is younger than ``min.compaction.lag.ms``
         stay as they are.
         """
-        local_log = self.local_log
-        limit = self._end_of_decided()
-        lag_ms = local_log.config.min_compaction_lag_ms
-        if lag_ms > 0:
-            youngest = local_log.directory.wall_clock_ms() - lag_ms
-            for segment in local_log.segments.non_active_segments_from(first_dirty_offset):
-                if segment.latest_possible_timestamp() > youngest:
-                    limit = min(limit, segment.base_offset)
-                    break
+        now_ms = self.local_log.directory.wall_clock_ms()
+        limit = min(self._end_of_decided(), self._end_of_old(first_dirty_offset, now_ms))
         return max(self._aligned(limit), first_dirty_offset)
+
+    def cleanable_offsets(self, last_clean_offset: int | None, now_ms: int) -> OffsetsToClean:
+        """Return the range that a pass would clean, for a choice between logs; it takes no lock.
+
+        Parameters
+        ----------
+        last_clean_offset : int or None
+            Where the last pass ended; None = none did.
+        now_ms : int
+            The time by which records are young, in ms since 1970.
+
+        Source: [CLN-31, CLN-32]; Kafka ``LogCleanerManager.cleanableOffsets``.
+        """
+        offsets, local_log = self._writer.offsets, self.local_log
+        start, end = offsets.log_start_offset, local_log.log_end.message_offset
+        first_dirty = start if last_clean_offset is None else last_clean_offset
+        is_invalid = not start <= first_dirty <= end
+        if is_invalid:
+            if first_dirty > end or "delete" not in local_log.config.cleanup_policies:
+                _log.warning(
+                    "%s: the cleaner begins at %d, not at %d, which is not in the log",
+                    local_log.directory.path,
+                    start,
+                    first_dirty,
+                )
+            first_dirty = start
+        limit = min(
+            offsets.last_stable_offset,
+            local_log.segments.active_segment.base_offset,
+            self._end_of_old(first_dirty, now_ms),
+        )
+        return OffsetsToClean(first_dirty, max(limit, first_dirty), is_invalid)
+
+    def calculate_cleanable_bytes(
+        self, first_dirty_offset: int, uncleanable_offset: int
+    ) -> tuple[int, int, int]:
+        """Return where a pass has to end, the bytes below the range, and those of the range.
+
+        Source: [CLN-34, CLN-36]; Kafka ``LogCleanerManager.calculateCleanableBytes``.
+        """
+        segments = self.local_log.segments
+        limit = self._aligned(uncleanable_offset)
+        clean = segments.values(-1, first_dirty_offset)
+        dirty = segments.values(min(first_dirty_offset, limit), limit)
+        return limit, size_of_segments(clean), size_of_segments(dirty)
+
+    def max_compaction_delay(self, first_dirty_offset: int, now_ms: int) -> int:
+        """Return for how many ms a pass has been due by ``max.compaction.lag.ms``; 0 = it is not.
+
+        Source: [CLN-38]; Kafka ``LogCleanerManager.maxCompactionDelay``.
+        """
+        dirty = self.local_log.segments.non_active_segments_from(first_dirty_offset)
+        first = min((t for one in dirty if (t := one.first_batch_timestamp()) > 0), default=None)
+        limit_ms = now_ms - max(self.local_log.config.max_compaction_lag_ms, 0)
+        return 0 if first is None else max(0, limit_ms - first)
+
+    def _end_of_old(self, first_dirty_offset: int, now_ms: int) -> int:
+        """Return where the records begin that are younger than ``min.compaction.lag.ms``."""
+        lag_ms = self.local_log.config.min_compaction_lag_ms
+        if lag_ms > 0:
+            for segment in self.local_log.segments.non_active_segments_from(first_dirty_offset):
+                if segment.latest_possible_timestamp() > now_ms - lag_ms:
+                    return segment.base_offset
+        return MAX_LONG
 
     def _end_of_decided(self) -> int:
         with self._changing:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from segstore._core import BatchHeaders
     from segstore.log.access import LogAccess
+    from segstore.log.clean_part import CleanPart
     from segstore.log.failure_mark import FailureMark
     from segstore.log.flusher import LogFlusher
     from segstore.log.lane_switch import LaneSwitch
@@ -42,8 +43,8 @@ class LogWriter:
 
     Attributes
     ----------
-    access, local_log, offsets, producers, metadata, flusher, failure_mark, lane_switch, codecs,
-    watcher
+    access, local_log, offsets, producers, metadata, clean_part, flusher, failure_mark, lane_switch,
+    codecs, watcher
         What a change moves: `Appender`, `Retention` and `Truncation` have them from here.
     profile : Profile
         Whether a broker's way is followed.
@@ -56,6 +57,7 @@ class LogWriter:
         producers: ProducerStateManager,
         expiration: ProducerExpiration,
         metadata: LogMetadata,
+        clean_part: CleanPart,
         flusher: LogFlusher,
         failure_mark: FailureMark,
         lane_switch: LaneSwitch,
@@ -66,6 +68,7 @@ class LogWriter:
         self.producers = producers
         self._expiration = expiration
         self.metadata = metadata
+        self.clean_part = clean_part
         self.flusher = flusher
         self.failure_mark = failure_mark
         self.lane_switch = lane_switch

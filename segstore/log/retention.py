@@ -225,10 +225,12 @@ class Retention:
         if following is not None:
             self._raise_start(following.base_offset)
         gone = [segment for segment in chosen if segment in local_log.segments.as_tuple]
+        clean_end = self._log.clean_part.end()
         if self._log.profile is Profile.SAFE:  # after a crash there is the one behind them [DUR-54]
             self._log.flusher.sync_names(local_log.names_version)
         local_log.delete_segments(gone)
         delete_snapshots_of(gone, self._log.producers, local_log)
+        self._log.clean_part.renew(clean_end)
         return chosen
 
     def _raise_start(self, offset: int) -> None:

@@ -75,7 +75,7 @@ class Truncation:
             point = min(offset, kept_end) if self._is_safe else offset
             flusher.lower_recovery_point(point)
             self._checkpoint_store.lower_recovery_point(point)
-            self._weaken_state(undo, offset if has_hole else None)
+            self._weaken_state(undo, offset, offset if has_hole else None)
             epochs = _or_discard(undo, metadata.epochs.prepare_truncation(offset))
             log_start = self._checkpoint_store.prepare_log_start(offset) if goes_back else None
             _or_discard(undo, log_start)
@@ -101,13 +101,21 @@ class Truncation:
             flusher.note_durable(local_log.log_end)
 
     def _weaken_state(
-        self, undo: ExitStack, contiguous_from: int | None, *, is_being_emptied: bool = False
+        self,
+        undo: ExitStack,
+        offset: int,
+        contiguous_from: int | None,
+        *,
+        is_being_emptied: bool = False,
     ) -> None:
-        """Before a cut, let ``.segstore`` say no more than is true before and behind it."""
+        """Before a cut at *offset*, let ``.segstore`` say no more than is true before and after it.
+
+        Other records of the same size may come below the end of the clean part [DUR-126].
+        """
         file = self._log.metadata.state_file
         if file is None:
             return
-        known = file.state.contiguous_from
+        known, cleaned = file.state.contiguous_from, file.state.cleaned
         if is_being_emptied:
 
             def roll_back() -> None:
@@ -118,6 +126,7 @@ class Truncation:
         file.change(
             contiguous_from=known if contiguous_from is None else max(known, contiguous_from),
             is_being_emptied=is_being_emptied,
+            cleaned=None if cleaned is not None and offset < cleaned.offset else cleaned,
         )
 
     def _truncate_fully(
@@ -140,7 +149,7 @@ class Truncation:
             flusher.lower_recovery_point(lowest)
             checkpoint_store.lower_recovery_point(lowest)
             # a crash leaves no .log, and that is no loss then
-            self._weaken_state(undo, contiguous_from, is_being_emptied=True)
+            self._weaken_state(undo, 0, contiguous_from, is_being_emptied=True)
             epochs = _or_discard(undo, metadata.epochs.prepare_truncation(epochs_end))
             log_start = checkpoint_store.prepare_log_start(log_start_offset)
             _or_discard(undo, log_start)

@@ -39,6 +39,7 @@ from segstore.errors import (
 from segstore.log import checker, relocation
 from segstore.log.access import LogAccess
 from segstore.log.appender import Appender
+from segstore.log.clean_part import CleanPart
 from segstore.log.cleaning.cleaner import DEFAULT_MAP_BYTES, Cleaner
 from segstore.log.closing import Closing
 from segstore.log.compaction import Compaction
@@ -978,6 +979,7 @@ class UnifiedLog(Log):
             producers,
             self._expiration,
             metadata,
+            CleanPart(metadata, local_log, self._topic_identity),
             flusher,
             failure_mark,
             lane_switch,
@@ -1332,7 +1334,7 @@ class UnifiedLog(Log):
         Source: [CLN-55…CLN-122]; Kafka ``Cleaner.clean``.
         """
         self._access.require_writable()
-        compaction = Compaction(self._changing, self._writer)
+        compaction = self._compaction()
         first = integer("first_dirty_offset", first_dirty_offset)
         limit = (
             compaction.first_uncleanable_offset(first)
@@ -1382,13 +1384,28 @@ class UnifiedLog(Log):
         )
         done: list[CleanerStats] = []
         first = self.log_start_offset
-        limit = Compaction(self._changing, self._writer).first_uncleanable_offset(first)
+        limit = self._compaction().first_uncleanable_offset(first)
         while first < limit:
             done.append(self.clean(cleaner, first, limit))
             first = done[-1].end_offset
             if progress is not None:
                 progress("compact", first, limit)
         return done
+
+    def _compaction(self) -> Compaction:
+        """Return the log as the cleaner sees it, for one choice or pass."""
+        return Compaction(self._changing, self._writer)
+
+    def _clean_end(self) -> int | None:
+        """Return where the clean part ends; None where nothing is known to be clean [DUR-126]."""
+        return self._writer.clean_part.end()
+
+    def _note_clean_end(self, offset: int, generation: int) -> None:
+        """Let the clean part end at *offset*, unless the log was truncated since *generation*."""
+        with self._changing:
+            self._writer.begin_change()
+            if generation == self._generation():
+                self._writer.clean_part.note(offset)
 
     def _require_compacted(self) -> None:
         policies = self.config.cleanup_policies

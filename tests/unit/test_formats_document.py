@@ -17,7 +17,7 @@ import pytest
 
 import segstore
 from segstore._core import Directory, crc32c
-from segstore.log.files.checkpoints import SYNC_FAILED_MARK, LogState
+from segstore.log.files.checkpoints import SYNC_FAILED_MARK, CleanedPart, LogState
 from segstore.log.files.log_directory_checkpoints import MERGE_LOCK
 from segstore.log.files.missing_records_file import MAX_RANGES, note_ranges, read_ranges
 from segstore.log.files.partition_directory import future_directory_name
@@ -122,6 +122,7 @@ def log_directory(tmp_path: Path) -> Path:
         LogState(7, 2**63 - 1, EpochEntry(3, 5)),
         LogState(7, 8, EpochEntry(3, 5), (None,), 12, is_being_emptied=True),
         LogState(7, 8, EpochEntry(3, 5), (EpochEntry(2, 4),)),
+        LogState(7, 8, EpochEntry(3, 5), cleaned=CleanedPart(6, 2**32 - 1)),
     ],
 )
 def test_segstore_is_as_documented(state):

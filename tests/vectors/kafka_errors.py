@@ -28,6 +28,7 @@ OURS: dict[str, tuple[type[Exception], ...]] = {
     "IllegalStateException": (errors.IllegalStateError,),
     "KafkaStorageException": (errors.CorruptCheckpointError, errors.LogDirectoryOfflineError),
     "Halted": (errors.LogReadOnlyError,),  # [MGR-5] the process goes on
+    "LogCleaningAbortedException": (errors.LogCleaningAbortedError,),
     "LogDirNotFoundException": (errors.IllegalArgumentError,),
     "NumberFormatException": (errors.CorruptCheckpointError, errors.IllegalArgumentError),
     "InconsistentTopicIdException": (errors.InconsistentTopicIdError,),

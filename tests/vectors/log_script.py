@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from segstore import UnifiedLog
     from segstore.log.local.segment import Segment
+    from segstore.log.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.remote_tier import RemoteOffsetReader
     from segstore.records.fetch_data_info import FetchDataInfo
     from segstore.types import LogAppendInfo
@@ -55,6 +56,7 @@ class LogScript:
         self.properties = dict(config["log_config"])
         self.topic_id = _uuid(config["topic_id"])
         self.remote_offset_reader: RemoteOffsetReader | None = None
+        self.failures: LogDirFailureChannel | None = None
         self.max_transaction_timeout_ms = config["max_transaction_timeout_ms"]
         self.producer_config = ProducerStateManagerConfig(
             config["producer_id_expiration_ms"], config["transaction_verification"]
@@ -102,6 +104,7 @@ class LogScript:
             found=found if self.profile is Profile.KAFKA else None,
             producer_config=self.producer_config,
             max_transaction_timeout_ms=self.max_transaction_timeout_ms,
+            failures=self.failures,
         )
         self.log = open_partition(self.path, options, log_environment)
         self.run_tasks_of_a_roll_first()

@@ -13,7 +13,7 @@ import re
 import uuid
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import FileBarrier, crc32c
 from segstore.errors import (
@@ -36,6 +36,7 @@ LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
+CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
 LOG_STATE: Final = ".segstore"
@@ -320,7 +321,7 @@ def read_topic_id(directory: Directory) -> uuid.UUID | None:
 
 _LOG_STATE_WORDS: Final = {
     *("version", "contiguous_from", "epochs_ordered_from", "latest_epoch", "epoch_before"),
-    *("local_log_start_offset", "being_emptied"),
+    *("local_log_start_offset", "being_emptied", "cleaned"),
     "transaction_index",  # what earlier versions noted of such files: they are asked no more
 }
 
@@ -342,6 +343,21 @@ def _may_be_left(
     return last.epoch < latest.epoch and log_end_offset <= latest.start_offset
 
 
+class CleanedPart(NamedTuple):
+    """Up to where the cleaner has cleaned a log [CLN-120].
+
+    Attributes
+    ----------
+    offset : int
+        Below it each key has one record at most.
+    fingerprint : int
+        Of the topic id and the segments below: others make it void [DUR-126].
+    """
+
+    offset: int
+    fingerprint: int
+
+
 @dataclass(frozen=True, slots=True)
 class LogState:
     """From which offsets on the log is contiguous and its epochs ascend, as this library wrote it.
@@ -359,6 +375,8 @@ class LogState:
     """What lies below it went while remote storage has it: its segments may be there in part."""
     is_being_emptied: bool = False
     """A full truncation takes every ``.log`` away before it makes the new one [DUR-18]."""
+    cleaned: CleanedPart | None = None
+    """None = nothing of the log is known to be clean."""
 
     def fits(self, latest: EpochEntry | None) -> bool:
         """Whether a leader-epoch checkpoint that ends so is that of who wrote this."""
@@ -401,6 +419,8 @@ class LogState:
             lines.append(f"local_log_start_offset {self.local_log_start_offset}")
         if self.is_being_emptied:
             lines.append("being_emptied")
+        if self.cleaned is not None:
+            lines.append(f"cleaned {self.cleaned.offset} {self.cleaned.fingerprint}")
         text = "".join(f"{line}\n" for line in lines).encode()
         return b"%scrc %d\n" % (text, crc32c(text))
 
@@ -447,6 +467,7 @@ class LogState:
             (local_log_start_offset,) = words.get("local_log_start_offset", [0])
             before = words.get("epoch_before")
             epochs_before = () if before is None else (EpochEntry(*before) if before else None,)
+            cleaned = CleanedPart(*words["cleaned"]) if "cleaned" in words else None
         except (KeyError, ValueError, IndexError, TypeError):
             return None
         return cls(
@@ -456,4 +477,5 @@ class LogState:
             epochs_before,
             local_log_start_offset,
             "being_emptied" in words,
+            cleaned,
         )

@@ -98,6 +98,7 @@ def state_after_open(
         latest,
         () if written == latest else (written,),
         0 if known is None else min(log_end_offset, known.local_log_start_offset),
+        cleaned=None if known is None else known.cleaned,
     )
 
 

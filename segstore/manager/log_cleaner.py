@@ -1,0 +1,326 @@
+"""Cleans the logs of log directories, one pass after another (Kafka ``LogCleaner``).
+
+One iteration cleans the filthiest log, then deletes old segments of all compacted logs. Several
+threads may run iterations at the same time, each with a log of its own. They share a limit for what
+they read and write.
+
+In Kafka's profile a log that cannot be cleaned is left alone until the next start. In the safe
+profile it is tried again, after longer and longer waits [DUR-131].
+
+Source: [CLN-1..CLN-9], Kafka ``LogCleaner``, ``CleanerThread``.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from segstore.errors import (
+    ClosedError,
+    IllegalArgumentError,
+    LogCleaningAbortedError,
+    LogCleaningError,
+    LogDirectoryOfflineError,
+    LogReadOnlyError,
+    LogTruncatedError,
+    SegstoreError,
+)
+from segstore.log.cleaning.cleaner import (
+    DEFAULT_IO_BUFFER_BYTES,
+    DEFAULT_LOAD_FACTOR,
+    DEFAULT_MAP_BYTES,
+    Cleaner,
+)
+from segstore.log.files.profile import Profile
+from segstore.log.log_dir_failure_channel import IO_ERRORS
+from segstore.manager.log_cleaner_manager import parent_dir
+from segstore.manager.maintenance_report import FailedTask
+from segstore.manager.retention_schedule import LONGEST_RETRY_MS, retry_delay_ms
+from segstore.number_limits import MAX_INT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore.log.cleaning.cleaner_stats import CleanerStats
+    from segstore.log.log_dir_failure_channel import LogDirFailureChannel
+    from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.log_cleaner_manager import LogCleanerManager
+    from segstore.manager.log_to_clean import LogToClean
+    from segstore.manager.throttler import Throttler
+    from segstore.types import TopicPartition
+
+_BYTES_PER_KEY: Final = 24
+_ENDED: Final = (LogCleaningAbortedError, LogTruncatedError)
+"""The log was changed beside the pass, or it was to end."""
+_STORAGE: Final = (ClosedError, LogDirectoryOfflineError, LogReadOnlyError)
+"""The log takes no changes any more; who has ended that has reported it."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerConfig:
+    """How a manager compacts (Kafka ``CleanerConfig``); the keys begin with ``log.cleaner``.
+
+    Attributes
+    ----------
+    threads : int
+        How many logs of one log directory are cleaned at the same time, 1 or more.
+    dedupe_buffer_size : int
+        Bytes for the keys of all threads together, 24 a key.
+    dedupe_buffer_load_factor : float
+        The part of them that is filled, above 0 and at most 1.
+    io_buffer_size : int
+        Bytes of the buffers of all threads together.
+    max_io_bytes_per_second : float
+        What all threads together may read and write.
+    backoff_ms : int
+        How long a thread waits that found nothing to clean.
+    enable : bool
+        False = nothing is compacted, and retention deletes of compacted logs.
+    """
+
+    threads: int = 1
+    dedupe_buffer_size: int = DEFAULT_MAP_BYTES
+    dedupe_buffer_load_factor: float = DEFAULT_LOAD_FACTOR
+    io_buffer_size: int = DEFAULT_IO_BUFFER_BYTES
+    max_io_bytes_per_second: float = math.inf
+    backoff_ms: int = 15_000
+    enable: bool = True
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise IllegalArgumentError(
+                f"a cleaner cannot have {self.threads} threads",
+                found=str(self.threads),
+                expected="1 or more",
+            )
+
+
+class CleanedLog(NamedTuple):
+    """A pass over a log.
+
+    Attributes
+    ----------
+    topic_partition : TopicPartition
+        Whose log it was.
+    stats : CleanerStats
+        What the pass did.
+    """
+
+    topic_partition: TopicPartition
+    stats: CleanerStats
+
+    def __str__(self) -> str:
+        return f"{self.topic_partition}: {self.stats}"
+
+
+class _Retry(NamedTuple):
+    attempts: int
+    due_ms: int
+
+
+class LogCleaner:
+    """Runs iterations; each may be in a thread of its own.
+
+    Parameters
+    ----------
+    config : CleanerConfig
+        How.
+    cleaner_manager : LogCleanerManager
+        The choice.
+    profile : Profile
+        Of the logs.
+    throttler : Throttler
+        The limit that all threads share.
+    failures : LogDirFailureChannel
+        Hears of disks that fail.
+    delete : callable
+        Deletes old segments of a log.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it works with
+        self,
+        config: CleanerConfig,
+        cleaner_manager: LogCleanerManager,
+        profile: Profile,
+        throttler: Throttler,
+        failures: LogDirFailureChannel,
+        delete: Callable[[TopicPartition, UnifiedLog], object],
+    ) -> None:
+        self.config = config
+        self.cleaner_manager = cleaner_manager
+        self._profile = profile
+        self._is_safe = profile is Profile.SAFE
+        self._throttler = throttler
+        self._failures = failures
+        self._delete = delete
+        self._is_over = False
+        self._retries: dict[TopicPartition, _Retry] = {}
+        self._map_bytes = min(config.dedupe_buffer_size // config.threads, MAX_INT)
+        if self._map_bytes < config.dedupe_buffer_size // config.threads:
+            _log.warning("a cleaner uses %d bytes for keys, not more", MAX_INT)
+        self._new_cleaner(None, min(self._map_bytes, 100 * _BYTES_PER_KEY))  # [CLN-2] checks them
+
+    def stop(self) -> None:
+        """End the passes that run, each at its next piece; no further one begins."""
+        self._is_over = True
+        self._throttler.stop()
+
+    @property
+    def failing(self) -> int:
+        """How many logs could not be cleaned, and are tried again."""
+        return len(self._retries)
+
+    # ---- an iteration ----------------------------------------------------------------------------
+
+    def try_clean_filthiest_log(
+        self, now_ms: int, cleaned: list[CleanedLog], failed: list[FailedTask]
+    ) -> bool:
+        """Clean the filthiest log and delete of all; return whether one was picked [CLN-3].
+
+        Parameters
+        ----------
+        now_ms : int
+            The time, in ms since 1970.
+        cleaned : list of CleanedLog
+            Gets what was cleaned.
+        failed : list of FailedTask
+            Gets what failed. The log is marked, and the others are cleaned [CLN-4, DUR-131].
+        """
+        self._let_try_again(now_ms)
+        try:
+            is_picked = self._clean_filthiest_log(now_ms, cleaned)
+        except LogCleaningError as error:
+            failed.append(self._mark(error, now_ms))
+            is_picked = False
+        self.cleaner_manager.maintain_uncleanable_partitions()
+        return is_picked
+
+    def _clean_filthiest_log(self, now_ms: int, cleaned: list[CleanedLog]) -> bool:
+        to_clean = self.cleaner_manager.grab_filthiest_compacted_log(now_ms)
+        if to_clean is not None:
+            try:
+                stats = self.clean_log(to_clean, now_ms)
+            except Exception as error:
+                raise _failure_of(to_clean.log, "be cleaned") from error
+            if stats is not None:
+                self._retries.pop(to_clean.topic_partition, None)
+                cleaned.append(CleanedLog(to_clean.topic_partition, stats))
+        self._delete_old_segments()
+        return to_clean is not None
+
+    def _delete_old_segments(self) -> None:
+        """Delete of all compacted logs; they are released together [CLN-7]."""
+        deletable = self.cleaner_manager.deletable_logs()
+        try:
+            for topic_partition, log in deletable:
+                try:
+                    self._delete(topic_partition, log)
+                except _STORAGE as error:
+                    _log.info("nothing of %s is deleted: %s", topic_partition, error)
+                except Exception as error:
+                    raise _failure_of(log, "have its old segments deleted") from error
+        finally:
+            self.cleaner_manager.done_deleting(one for one, _ in deletable)
+
+    # ---- one log ---------------------------------------------------------------------------------
+
+    def clean_log(self, to_clean: LogToClean, now_ms: int | None = None) -> CleanerStats | None:
+        """Run a pass over a log that was grabbed, and release it [CLN-5].
+
+        Returns
+        -------
+        CleanerStats or None
+            None where it was aborted, or the log takes no changes any more.
+        """
+        log, topic_partition = to_clean.log, to_clean.topic_partition
+        end_offset = to_clean.first_dirty_offset
+        try:
+            cleaner = self._new_cleaner(to_clean, self._map_bytes_for(to_clean))
+            stats = log.clean(cleaner, end_offset, to_clean.first_uncleanable_offset, now_ms=now_ms)
+            end_offset = stats.end_offset
+        except (*_ENDED, *_STORAGE) as error:
+            _log.info("the pass over %s has ended early: %s", topic_partition, error)
+            return None
+        except IO_ERRORS as error:
+            if self._is_safe:  # the log says itself what ends writing in its directory
+                raise
+            self._failures.maybe_add_offline_log_dir(parent_dir(log), error)
+            return None
+        except Exception as error:
+            if log._generation() != to_clean.generation:  # noqa: SLF001 - asked by its manager
+                _log.info("%s was truncated during a pass: %s", topic_partition, error)
+                return None
+            raise
+        finally:
+            self._note_clean_end(to_clean, end_offset)
+            self.cleaner_manager.done_cleaning(topic_partition, parent_dir(log), end_offset)
+        return stats
+
+    def _note_clean_end(self, to_clean: LogToClean, end_offset: int) -> None:
+        """Let the log say up to where it is clean, also when the pass has replaced a part alone."""
+        log = to_clean.log
+        if self._is_safe:
+            try:
+                log._note_clean_end(end_offset, to_clean.generation)  # noqa: SLF001 - as above
+            except SegstoreError as error:  # the next pass begins at the log start
+                _log.info("%s: %s", log.path, error)
+
+    def _map_bytes_for(self, to_clean: LogToClean) -> int:
+        """Return how much memory the keys need at most: each offset has one record at most."""
+        if not self._is_safe:
+            return self._map_bytes
+        offsets = to_clean.first_uncleanable_offset - to_clean.first_dirty_offset
+        needed = int((offsets + 2) / self.config.dedupe_buffer_load_factor) * _BYTES_PER_KEY
+        return min(self._map_bytes, needed)
+
+    def _new_cleaner(self, to_clean: LogToClean | None, map_bytes: int) -> Cleaner:
+        return Cleaner(
+            offset_map_bytes=map_bytes,
+            io_buffer_bytes=max(1, self.config.io_buffer_size // self.config.threads // 2),
+            load_factor=self.config.dedupe_buffer_load_factor,
+            profile=self._profile,
+            throttle=self._throttler.maybe_throttle,
+            check_done=lambda: self._check_done(to_clean),
+        )
+
+    def _check_done(self, to_clean: LogToClean | None) -> None:
+        if self._is_over:
+            raise LogCleaningAbortedError("the log directory is being closed")
+        if to_clean is not None:
+            self.cleaner_manager.check_cleaning_aborted(to_clean.topic_partition)
+            if to_clean.log._generation() != to_clean.generation:  # noqa: SLF001 - as above
+                raise LogCleaningAbortedError("the log was truncated: what is clean is not known")
+
+    # ---- logs that cannot be cleaned -------------------------------------------------------------
+
+    def _mark(self, error: LogCleaningError, now_ms: int) -> FailedTask:
+        log: UnifiedLog = error.log
+        topic_partition, cause = log.topic_partition, error.__cause__
+        self.cleaner_manager.mark_partition_uncleanable(parent_dir(log), topic_partition)
+        before = self._retries.get(topic_partition)
+        attempts = 1 if before is None else before.attempts + 1
+        retry_ms = None
+        if self._is_safe:
+            delay_ms = retry_delay_ms(self.config.backoff_ms, attempts, LONGEST_RETRY_MS)
+            retry_ms = now_ms + delay_ms
+            self._retries[topic_partition] = _Retry(attempts, retry_ms)
+        reason = cause if isinstance(cause, Exception) else error
+        failed = FailedTask("cleaning", topic_partition, reason, attempts, retry_ms)
+        _log.warning("%s: %s", log.path, failed)
+        return failed
+
+    def _let_try_again(self, now_ms: int) -> None:
+        """Take back the marks whose time has come [DUR-131]."""
+        due = [one for one, retry in [*self._retries.items()] if retry.due_ms <= now_ms]
+        if due:
+            self.cleaner_manager.unmark(due)
+
+
+def _failure_of(log: UnifiedLog, what: str) -> LogCleaningError:
+    error = LogCleaningError(f"{log.topic_partition} cannot {what}", file=log.path)
+    error.log = log
+    return error

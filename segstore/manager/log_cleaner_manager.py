@@ -1,0 +1,539 @@
+"""Which log is cleaned next, and who may change a log beside that (Kafka ``LogCleanerManager``).
+
+STATES [CLN-15]  none; in progress, while a thread cleans the log or deletes of it; aborted, when
+that thread is to end; paused, n times. Who truncates, deletes or moves a log aborts and pauses its
+cleaning before, and resumes it afterwards.
+
+CHECKPOINTS  ``cleaner-offset-checkpoint`` of each log directory has a line for each cleaned log.
+Brokers and Kafka's profile go by it. The safe profile goes by what ``.segstore`` of the log says,
+which is tied to the topic id and the segments [DUR-120, DUR-126].
+
+THREADS  One lock guards states, checkpoints and marks; it is released while somebody waits. A log's
+append lock is taken under it, and never the other way round.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from segstore._core import FileBarrier
+from segstore.errors import (
+    CorruptCheckpointError,
+    IllegalStateError,
+    LogCleaningAbortedError,
+    LogCleaningError,
+    LogDirectoryOfflineError,
+    UnknownTopicOrPartitionError,
+)
+from segstore.log.files.checkpoints import (
+    CLEANER_OFFSET_CHECKPOINT,
+    MAX_CHECKPOINT_BYTES,
+    UNREADABLE,
+    format_offset_checkpoint,
+    parse_checkpoint,
+    parse_offset_checkpoint,
+    read_offset_checkpoint,
+)
+from segstore.log.files.profile import Profile
+from segstore.log.log_dir_failure_channel import IO_ERRORS
+from segstore.manager.log_to_clean import LogToClean, PreCleanStats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from segstore._core import Directory
+    from segstore.log.log_dir_failure_channel import LogDirFailureChannel
+    from segstore.log.unified_log import UnifiedLog
+    from segstore.types import TopicPartition
+
+_POLL_SECONDS: Final = 0.1
+_log = logging.getLogger(__name__)
+
+
+class LogPool(Protocol):
+    """The logs that may be cleaned; a dict is one."""
+
+    def __contains__(self, topic_partition: object) -> bool:
+        """Whether the partition is there, open or not."""
+
+    def get(self, topic_partition: TopicPartition) -> UnifiedLog | None:
+        """Return a log, None where it is not there."""
+
+    def items(self) -> Iterable[tuple[TopicPartition, UnifiedLog]]:
+        """Yield the logs, all that may be compacted among them."""
+
+
+class LogCleaningState(NamedTuple):
+    """What is done with a log now (Kafka ``LogCleaningState``).
+
+    Attributes
+    ----------
+    name : str
+        ``InProgress``, ``Aborted`` or ``Paused``.
+    paused_count : int
+        How many times it is paused.
+    """
+
+    name: str
+    paused_count: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.name}({self.paused_count})" if self.paused_count else self.name
+
+
+IN_PROGRESS: Final = LogCleaningState("InProgress")
+ABORTED: Final = LogCleaningState("Aborted")
+
+
+def paused(count: int) -> LogCleaningState:
+    """Return the state of a log that is paused *count* times."""
+    return LogCleaningState("Paused", count)
+
+
+class LogCleanerManager:
+    """The states of the logs, the choice of the next one, and where each was cleaned up to.
+
+    Parameters
+    ----------
+    log_dirs : mapping of str to Directory
+        The log directories by their paths.
+    logs : LogPool
+        Their logs.
+    profile : Profile
+        Of the logs.
+    failures : LogDirFailureChannel
+        Hears of log directories whose checkpoint Kafka's profile cannot read or write [CKP-7].
+    """
+
+    def __init__(
+        self,
+        log_dirs: Mapping[str, Directory],
+        logs: LogPool,
+        profile: Profile,
+        failures: LogDirFailureChannel,
+    ) -> None:
+        self._logs = logs
+        self._is_safe = profile is Profile.SAFE
+        self._failures = failures
+        self._checkpoints = dict(log_dirs)
+        self._in_progress: dict[TopicPartition, LogCleaningState] = {}
+        self._owners: dict[TopicPartition, int] = {}
+        """The thread that cleans a log: one that waits for itself would wait for ever."""
+        self._uncleanable_partitions: dict[str, set[TopicPartition]] = {}
+        self._changed = threading.Condition()
+        self.pre_clean_stats = PreCleanStats()
+        if not self._is_safe:
+            for directory in log_dirs.values():  # [CKP-3]
+                if not directory.exists(CLEANER_OFFSET_CHECKPOINT):
+                    directory.write_file_atomically(
+                        CLEANER_OFFSET_CHECKPOINT, b"", FileBarrier.SHARED_CHECKPOINT
+                    )
+
+    # ---- states ----------------------------------------------------------------------------------
+
+    def cleaning_state(self, topic_partition: TopicPartition) -> LogCleaningState | None:
+        """Return the state of a log, None without one."""
+        with self._changed:
+            return self._in_progress.get(topic_partition)
+
+    def cleaning_states(self) -> dict[TopicPartition, LogCleaningState]:
+        """Return the states of all logs that have one."""
+        with self._changed:
+            return dict(self._in_progress)
+
+    def abort_cleaning(self, topic_partition: TopicPartition) -> None:
+        """Let the cleaning of a log end, and wait for that; it may begin again [CLN-18]."""
+        with self._changed:
+            self.abort_and_pause_cleaning(topic_partition)
+            self.resume_cleaning([topic_partition])
+
+    def abort_and_pause_cleaning(self, topic_partition: TopicPartition) -> None:
+        """Let the cleaning of a log end, wait for that, and begin none before a resume [CLN-16].
+
+        Raises
+        ------
+        IllegalStateError
+            Somebody else waits for the end of its cleaning.
+        RuntimeError
+            The cleaning is that of this thread: a signal handler calls in the middle of it.
+        """
+        with self._changed:
+            state = self._in_progress.get(topic_partition)
+            if state == IN_PROGRESS:
+                if self._owners.get(topic_partition) == threading.get_ident():
+                    raise RuntimeError(f"this thread cleans {topic_partition}: call after that")
+                self._in_progress[topic_partition] = ABORTED
+            elif state == ABORTED:
+                raise _illegal(topic_partition, state, "aborted and paused")
+            else:
+                count = 1 if state is None else state.paused_count + 1
+                self._in_progress[topic_partition] = paused(count)
+            while not self._is_paused(topic_partition):
+                self._changed.wait(_POLL_SECONDS)
+
+    def _is_paused(self, topic_partition: TopicPartition) -> bool:
+        state = self._in_progress.get(topic_partition)
+        return state is not None and state.paused_count > 0
+
+    def resume_cleaning(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Take back one pause of each of these logs [CLN-17].
+
+        Raises
+        ------
+        IllegalStateError
+            One is not paused; those before it are resumed.
+        """
+        with self._changed:
+            for topic_partition in topic_partitions:
+                state = self._in_progress.get(topic_partition)
+                if state is None or not state.paused_count:
+                    raise _illegal(topic_partition, state, "resumed")
+                if state.paused_count == 1:
+                    del self._in_progress[topic_partition]
+                else:
+                    self._in_progress[topic_partition] = paused(state.paused_count - 1)
+
+    def check_cleaning_aborted(self, topic_partition: TopicPartition) -> None:
+        """Raise when the cleaning of a log is to end [CLN-19].
+
+        Raises
+        ------
+        LogCleaningAbortedError
+            It was aborted.
+        """
+        with self._changed:
+            if self._in_progress.get(topic_partition) == ABORTED:
+                raise LogCleaningAbortedError(f"the cleaning of {topic_partition} was aborted")
+
+    def pause_cleaning_for_non_compacted_partitions(
+        self,
+    ) -> list[tuple[TopicPartition, UnifiedLog]]:
+        """Pause the logs that are not compacted and have no state; return them [CLN-22]."""
+        with self._changed:
+            found = [
+                (one, log)
+                for one, log in self._logs.items()
+                if not _is_compacted(log) and one not in self._in_progress
+            ]
+            for topic_partition, _ in found:
+                self._in_progress[topic_partition] = paused(1)
+            return found
+
+    def deletable_logs(self) -> list[tuple[TopicPartition, UnifiedLog]]:
+        """Return the logs whose old segments the cleaner deletes, in progress from here on [CLN-7].
+
+        Compacted logs without a state. Kafka leaves those out that are marked uncleanable.
+        """
+        with self._changed:
+            found = [
+                (one, log)
+                for one, log in self._logs.items()
+                if _is_compacted(log)
+                and one not in self._in_progress
+                and (self._is_safe or not self._is_uncleanable(one, log))
+            ]
+            for topic_partition, _ in found:
+                self._begin(topic_partition)
+            return found
+
+    def _begin(self, topic_partition: TopicPartition) -> None:
+        self._in_progress[topic_partition] = IN_PROGRESS
+        self._owners[topic_partition] = threading.get_ident()
+
+    def done_cleaning(self, topic_partition: TopicPartition, log_dir: str, end_offset: int) -> None:
+        """A pass has ended: write where, unless it was aborted, and release the log [CLN-20].
+
+        Parameters
+        ----------
+        topic_partition : TopicPartition
+            Whose log was cleaned.
+        log_dir : str
+            Where it lies.
+        end_offset : int
+            Where the clean part ends; the first dirty offset after a pass that did not end.
+
+        Raises
+        ------
+        IllegalStateError
+            The log is not being cleaned.
+        """
+        with self._changed:
+            state = self._require_under_way(topic_partition)
+            try:
+                if state == IN_PROGRESS:
+                    self.update_checkpoints(log_dir, update=(topic_partition, end_offset))
+            finally:
+                self._end(topic_partition)
+
+    def done_deleting(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Release logs that `deletable_logs` has given [CLN-21].
+
+        Raises
+        ------
+        IllegalStateError
+            One is neither in progress nor aborted; those before it are released.
+        """
+        with self._changed:
+            for topic_partition in topic_partitions:
+                self._require_under_way(topic_partition)
+                self._end(topic_partition)
+
+    def _require_under_way(self, topic_partition: TopicPartition) -> LogCleaningState:
+        state = self._in_progress.get(topic_partition)
+        if state is None:
+            raise IllegalStateError(f"{topic_partition} has no state of cleaning")
+        if state.paused_count:
+            raise _illegal(topic_partition, state, "in progress")
+        return state
+
+    def _end(self, topic_partition: TopicPartition) -> None:
+        self._owners.pop(topic_partition, None)
+        if self._in_progress[topic_partition] == ABORTED:
+            self._in_progress[topic_partition] = paused(1)
+            self._changed.notify_all()
+        else:
+            del self._in_progress[topic_partition]
+
+    # ---- the choice ------------------------------------------------------------------------------
+
+    def grab_filthiest_compacted_log(self, now_ms: int) -> LogToClean | None:
+        """Return the log with the highest dirty ratio, in progress from here on [CLN-30, CLN-40].
+
+        Returns
+        -------
+        LogToClean or None
+            None where no pass is due.
+
+        Raises
+        ------
+        LogCleaningError
+            A log cannot be looked at. Its ``__cause__`` says why.
+        CorruptCheckpointError, IllegalStateError
+            In Kafka's profile: an offset in a checkpoint is no number, or two directories have the
+            same partition [CLN-26].
+        """
+        with self._changed:
+            last_clean = {} if self._is_safe else self.all_cleaner_checkpoints()
+            found = [
+                self._look_at(one, log, last_clean.get(one), now_ms)
+                for one, log in self._logs.items()
+                if _is_compacted(log)
+                and one not in self._in_progress
+                and not self._is_uncleanable(one, log)
+            ]
+            candidates = [one for one in found if one.total_bytes > 0]  # [CLN-37]
+            self.pre_clean_stats = PreCleanStats.of(candidates)
+            eligible = [one for one in candidates if one.is_eligible]
+            filthiest = max(eligible, key=lambda one: one.cleanable_ratio, default=None)
+            if filthiest is not None:
+                self._begin(filthiest.topic_partition)
+            return filthiest
+
+    def _look_at(
+        self, topic_partition: TopicPartition, log: UnifiedLog, last_clean: int | None, now_ms: int
+    ) -> LogToClean:
+        try:
+            generation = log._generation()  # noqa: SLF001 - asked by its manager
+            compaction = log._compaction()  # noqa: SLF001 - as above
+            if self._is_safe:
+                last_clean = log._clean_end()  # noqa: SLF001 - as above
+            offsets = compaction.cleanable_offsets(last_clean, now_ms)
+            first_dirty = offsets.first_dirty_offset
+            if offsets.force_update_checkpoint:
+                if self._is_safe:
+                    log._note_clean_end(first_dirty, generation)  # noqa: SLF001 - as above
+                self.update_checkpoints(parent_dir(log), update=(topic_partition, first_dirty))
+            return LogToClean(
+                log,
+                first_dirty,
+                *compaction.calculate_cleanable_bytes(
+                    first_dirty, offsets.first_uncleanable_dirty_offset
+                ),
+                compaction.max_compaction_delay(first_dirty, now_ms),
+                generation,
+            )
+        except Exception as error:
+            failed = LogCleaningError(
+                f"whether {topic_partition} is to be cleaned cannot be said", file=log.path
+            )
+            failed.log = log
+            raise failed from error
+
+    # ---- checkpoints -----------------------------------------------------------------------------
+
+    def all_cleaner_checkpoints(self) -> dict[TopicPartition, int]:
+        """Return the lines of all log directories; one that cannot be read has none [CLN-26].
+
+        Raises
+        ------
+        IllegalStateError
+            Two log directories have the same partition.
+        CorruptCheckpointError
+            An offset is no number.
+        """
+        with self._changed:
+            found: dict[TopicPartition, int] = {}
+            for log_dir in self._checkpoints:
+                for topic_partition, offset in (self._read_or_report(log_dir) or {}).items():
+                    if topic_partition in found:
+                        raise IllegalStateError(
+                            f"two log directories have {topic_partition}",
+                            file=f"{log_dir}/{CLEANER_OFFSET_CHECKPOINT}",
+                            found=f"{found[topic_partition]} and {offset}",
+                        )
+                    found[topic_partition] = offset
+            return found
+
+    def update_checkpoints(
+        self,
+        log_dir: str,
+        *,
+        update: tuple[TopicPartition, int] | None = None,
+        remove: TopicPartition | None = None,
+    ) -> None:
+        """Write the checkpoint of a log directory, without partitions that are gone [CLN-25].
+
+        What the disk refuses is logged, and reported to the failure channel.
+        """
+        with self._changed:
+            known = self._read_or_report(log_dir)
+            if known is None:
+                return
+            lines = {one: offset for one, offset in known.items() if one in self._logs}
+            if remove is not None:
+                lines.pop(remove, None)
+            if update is not None:
+                lines[update[0]] = update[1]
+            self._write(log_dir, lines)
+
+    def maybe_truncate_checkpoint(
+        self, log_dir: str, topic_partition: TopicPartition, offset: int
+    ) -> None:
+        """Bring the line of a compacted log down to *offset*, if it is above [CLN-27].
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            There is no such log.
+        SegstoreError
+            The checkpoint cannot be read or written.
+        """
+        with self._changed:
+            log = self._logs.get(topic_partition)
+            if log is None:
+                raise UnknownTopicOrPartitionError(f"no partition {topic_partition} here")
+            if _is_compacted(log) and log_dir in self._checkpoints:
+                lines = self._read(log_dir)
+                if lines.get(topic_partition, 0) > offset:
+                    self._put(log_dir, {**lines, topic_partition: offset})
+
+    def alter_checkpoint_dir(
+        self, topic_partition: TopicPartition, source_log_dir: str, dest_log_dir: str
+    ) -> None:
+        """A log has moved to another log directory: its line and its mark go with it [CLN-28]."""
+        with self._changed:
+            lines = self._read_or_report(source_log_dir) or {}
+            if topic_partition in lines:
+                self.update_checkpoints(source_log_dir, remove=topic_partition)
+                self.update_checkpoints(
+                    dest_log_dir, update=(topic_partition, lines[topic_partition])
+                )
+            marked = self._uncleanable_partitions.get(source_log_dir, set())
+            if topic_partition in marked:
+                marked.discard(topic_partition)
+                self.mark_partition_uncleanable(dest_log_dir, topic_partition)
+
+    def handle_log_dir_failure(self, log_dir: str) -> None:
+        """Forget the checkpoint of a log directory that has failed [CLN-29]."""
+        with self._changed:
+            self._checkpoints.pop(log_dir, None)
+
+    def _read(self, log_dir: str) -> dict[TopicPartition, int]:
+        directory = self._checkpoints[log_dir]
+        if self._is_safe:
+            return {**(read_offset_checkpoint(directory, CLEANER_OFFSET_CHECKPOINT) or {})}
+        with self._failures.guard(log_dir):
+            data = directory.read_file(CLEANER_OFFSET_CHECKPOINT, MAX_CHECKPOINT_BYTES)
+        try:
+            parse_checkpoint(data, 3, CLEANER_OFFSET_CHECKPOINT)
+        except CorruptCheckpointError as error:  # [CKP-6, CKP-7] an I/O error to a broker
+            self._failures.maybe_add_offline_log_dir(log_dir, error)
+            raise LogDirectoryOfflineError(error.message, file=error.file) from error
+        return parse_offset_checkpoint(data, CLEANER_OFFSET_CHECKPOINT)  # [CKP-30]
+
+    def _read_or_report(self, log_dir: str) -> dict[TopicPartition, int] | None:
+        """Return the lines; None where there is no checkpoint, or the disk does not give it."""
+        if log_dir not in self._checkpoints:
+            return None
+        try:
+            return self._read(log_dir)
+        except (LogDirectoryOfflineError, *IO_ERRORS) as error:
+            _log.warning("%s/%s: %s", log_dir, CLEANER_OFFSET_CHECKPOINT, error)
+            return None
+        except UNREADABLE as error:
+            if not self._is_safe:
+                raise
+            _log.warning("%s/%s is written again: %s", log_dir, CLEANER_OFFSET_CHECKPOINT, error)
+            return {}  # only a broker goes by it, and it could not read it either
+
+    def _write(self, log_dir: str, lines: Mapping[TopicPartition, int]) -> None:
+        try:
+            self._put(log_dir, lines)
+        except IO_ERRORS as error:
+            _log.warning("%s/%s: %s", log_dir, CLEANER_OFFSET_CHECKPOINT, error)
+
+    def _put(self, log_dir: str, lines: Mapping[TopicPartition, int]) -> None:
+        content = format_offset_checkpoint(lines)
+        with self._failures.guard(log_dir):
+            self._checkpoints[log_dir].write_file_atomically(
+                CLEANER_OFFSET_CHECKPOINT, content, FileBarrier.SHARED_CHECKPOINT
+            )
+
+    # ---- marks -----------------------------------------------------------------------------------
+
+    def uncleanable_partitions(self) -> dict[str, set[TopicPartition]]:
+        """Return the logs whose cleaning has failed, by log directory [CLN-6]."""
+        with self._changed:
+            return {log_dir: {*ones} for log_dir, ones in self._uncleanable_partitions.items()}
+
+    def _is_uncleanable(self, topic_partition: TopicPartition, log: UnifiedLog) -> bool:
+        return topic_partition in self._uncleanable_partitions.get(parent_dir(log), ())
+
+    def mark_partition_uncleanable(self, log_dir: str, topic_partition: TopicPartition) -> None:
+        """Clean a log no more, while it is in this log directory [CLN-4]."""
+        with self._changed:
+            self._uncleanable_partitions.setdefault(log_dir, set()).add(topic_partition)
+
+    def unmark(self, topic_partitions: Sequence[TopicPartition]) -> None:
+        """Let logs be tried again; only the safe profile does that [DUR-131]."""
+        with self._changed:
+            for marked in self._uncleanable_partitions.values():
+                marked.difference_update(topic_partitions)
+
+    def maintain_uncleanable_partitions(self) -> None:
+        """Forget the marks of logs that are gone [CLN-6]."""
+        with self._changed:
+            for log_dir, marked in [*self._uncleanable_partitions.items()]:
+                marked.difference_update([one for one in marked if one not in self._logs])
+                if not marked:
+                    del self._uncleanable_partitions[log_dir]
+
+
+def _is_compacted(log: UnifiedLog) -> bool:
+    return "compact" in log.config.cleanup_policies
+
+
+def parent_dir(log: UnifiedLog) -> str:
+    """Return the log directory that a log lies in."""
+    return log.path.rpartition("/")[0]
+
+
+def _illegal(
+    topic_partition: TopicPartition, state: LogCleaningState | None, what: str
+) -> IllegalStateError:
+    return IllegalStateError(
+        f"the cleaning of {topic_partition} cannot be {what}",
+        found="not paused" if state is None else str(state),
+    )

@@ -1,0 +1,66 @@
+"""A limit of bytes a second for what several threads do together (Kafka ``Throttler``) [CLN-9]."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from segstore._core import AppendLock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CHECK_INTERVAL_MS: Final = 300
+_NS_PER_MS: Final = 1_000_000
+_MS_PER_SECOND: Final = 1000
+
+
+class Throttler:
+    """Lets a thread that comes after too many bytes sleep until the rate is kept.
+
+    Parameters
+    ----------
+    desired_rate_per_sec : float
+        Bytes a second; ``inf`` = no limit.
+    monotonic_ns : callable
+        The clock.
+    sleep : callable or None
+        Takes seconds; None = sleep until then, or until `stop`.
+    """
+
+    def __init__(
+        self,
+        desired_rate_per_sec: float,
+        monotonic_ns: Callable[[], int],
+        sleep: Callable[[float], object] | None = None,
+    ) -> None:
+        self.desired_rate_per_sec = desired_rate_per_sec
+        self._monotonic_ns = monotonic_ns
+        self._stopped = threading.Event()
+        self._sleep = self._stopped.wait if sleep is None else sleep
+        self._lock = AppendLock()
+        self._period_start_ns = monotonic_ns()
+        self._observed_so_far = 0
+
+    def maybe_throttle(self, observed: int) -> None:
+        """Count *observed* bytes; sleep when more came than may, in more than 300 ms."""
+        with self._lock:
+            seconds = self._seconds_to_sleep(observed)
+        if seconds > 0:
+            self._sleep(seconds)
+            with self._lock:
+                self._period_start_ns = self._monotonic_ns()
+
+    def _seconds_to_sleep(self, observed: int) -> float:
+        self._observed_so_far += observed
+        elapsed_ns = self._monotonic_ns() - self._period_start_ns
+        if elapsed_ns <= CHECK_INTERVAL_MS * _NS_PER_MS or self._observed_so_far == 0:
+            return 0.0
+        wanted_ms = self._observed_so_far / (self.desired_rate_per_sec / _MS_PER_SECOND)
+        self._period_start_ns += elapsed_ns
+        self._observed_so_far = 0
+        return round(wanted_ms - elapsed_ns // _NS_PER_MS) / _MS_PER_SECOND
+
+    def stop(self) -> None:
+        """Wake all that sleep, and let nobody sleep any more."""
+        self._stopped.set()

@@ -1,0 +1,294 @@
+"""Iterations of the cleaner over a few logs [CLN-1..CLN-7, CLN-15..CLN-20, DUR-131]."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from segstore._core import Directory
+from segstore.errors import (
+    CorruptLogError,
+    CorruptRecordError,
+    IllegalArgumentError,
+    IllegalStateError,
+    LogCleaningAbortedError,
+)
+from segstore.log.files.profile import Profile
+from segstore.log.log_dir_failure_channel import LogDirFailureChannel
+from segstore.manager.log_cleaner import CleanedLog, CleanerConfig, LogCleaner
+from segstore.manager.log_cleaner_manager import ABORTED, LogCleanerManager, paused
+from segstore.manager.throttler import Throttler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from segstore import UnifiedLog
+    from segstore.log.cleaning.cleaner import Cleaner
+    from segstore.manager.log_to_clean import LogToClean
+    from segstore.manager.maintenance_report import FailedTask
+    from segstore.types import TopicPartition
+
+    NewLog = Callable[..., UnifiedLog]
+
+COMPACT = {"cleanup_policy": "compact", "internal_segment_bytes": 300}
+SMALL = CleanerConfig(dedupe_buffer_size=24 * 1000, backoff_ms=1000)
+DAMAGED = (CorruptLogError, CorruptRecordError)
+
+
+class Pool:
+    """A log directory with one log or more, its manager and its cleaner."""
+
+    def __init__(self, path: Path, logs: list[UnifiedLog], config: CleanerConfig = SMALL) -> None:
+        self.logs = {log.topic_partition: log for log in logs}
+        self.directory = Directory(str(path))
+        profile, failures = Profile.SAFE, LogDirFailureChannel()
+        self.manager = LogCleanerManager({str(path): self.directory}, self.logs, profile, failures)
+        self.deleted: list[TopicPartition] = []
+        self.cleaner = LogCleaner(
+            config,
+            self.manager,
+            profile,
+            Throttler(math.inf, time.monotonic_ns),
+            failures,
+            lambda topic_partition, _: self.deleted.append(topic_partition),
+        )
+
+    def iterate(self, now_ms: int = 0) -> tuple[bool, list[CleanedLog], list[FailedTask]]:
+        cleaned: list[CleanedLog] = []
+        failed: list[FailedTask] = []
+        is_picked = self.cleaner.try_clean_filthiest_log(now_ms, cleaned, failed)
+        return is_picked, cleaned, failed
+
+
+def fill(log: UnifiedLog, count: int = 40, keys: int = 5) -> UnifiedLog:
+    for number in range(count):
+        log.append([(b"k%d" % (number % keys), b"value %d" % number)])
+    return log
+
+
+def damage(log: UnifiedLog, path: Path) -> Path:
+    """Flip a bit in a value of the first segment; its file is returned."""
+    file = path / log.segments()[0].name
+    data = bytearray(file.read_bytes())
+    data[70] ^= 1
+    file.write_bytes(data)
+    return file
+
+
+def test_the_filthiest_log_is_cleaned(new_log: NewLog, tmp_path: Path):
+    """[CLN-3, CLN-39, CLN-40, CLN-120] Then nothing is due, until more comes."""
+    log = fill(new_log(**COMPACT))
+    pool = Pool(tmp_path, [log])
+    is_picked, [cleaned], failed = pool.iterate()
+
+    assert (is_picked, failed) == (True, [])
+    assert cleaned.topic_partition == log.topic_partition
+    assert cleaned.stats.end_offset == log._clean_end() == log.segments()[-1].base_offset
+    checkpoint = (tmp_path / "cleaner-offset-checkpoint").read_text()
+    assert checkpoint == f"0\n1\ntopic 0 {cleaned.stats.end_offset}\n"
+    assert pool.deleted == [log.topic_partition]
+    assert pool.iterate()[:2] == (False, [])
+    fill(log)
+    assert pool.iterate()[0]
+
+
+def test_the_map_is_no_larger_than_it_has_to_be(new_log: NewLog, tmp_path: Path):
+    """[CLN-1] Half a GiB of keys for a few records is not taken."""
+    log = fill(new_log(**COMPACT))
+    pool = Pool(tmp_path, [log], CleanerConfig(dedupe_buffer_size=2**29, backoff_ms=1000))
+    to_clean = pool.manager.grab_filthiest_compacted_log(0)
+    assert to_clean is not None
+
+    assert pool.cleaner._map_bytes_for(to_clean) < 24 * 100
+    assert pool.cleaner.clean_log(to_clean).end_offset == log.segments()[-1].base_offset
+
+
+def test_a_config_with_no_room_for_keys_is_refused(tmp_path: Path):
+    """[CLN-2]"""
+    with pytest.raises(IllegalArgumentError, match="no room for a key"):
+        Pool(tmp_path, [], CleanerConfig(dedupe_buffer_size=40))
+    with pytest.raises(IllegalArgumentError, match="cannot have 0 threads"):
+        CleanerConfig(threads=0)
+
+
+def test_a_damaged_log_is_marked_and_tried_again(new_log: NewLog, tmp_path: Path):
+    """[CLN-4, CLN-6, DUR-125, DUR-131] Later and later; when it is whole again, it is cleaned."""
+    log = fill(new_log(**COMPACT))
+    log.flush(force_active_segment=True)
+    file = damage(log, tmp_path / "topic-0")
+    damaged = file.read_bytes()
+    pool = Pool(tmp_path, [log])
+    is_picked, cleaned, [failed] = pool.iterate(now_ms=0)
+
+    assert (is_picked, cleaned) == (False, [])
+    assert isinstance(failed.error, DAMAGED)
+    assert failed[:2] == ("cleaning", log.topic_partition)
+    assert (failed.attempts, failed.retry_ms) == (1, 1000)
+    assert pool.manager.uncleanable_partitions() == {str(tmp_path): {log.topic_partition}}
+    assert pool.manager.cleaning_states() == {}
+    assert file.read_bytes() == damaged
+    assert pool.iterate(now_ms=999) == (False, [], [])
+    [failed] = pool.iterate(now_ms=1000)[2]
+    assert (failed.attempts, failed.retry_ms) == (2, 3000)
+    assert pool.cleaner.failing == 1
+    damage(log, tmp_path / "topic-0")
+    assert pool.iterate(now_ms=3000)[0]
+    assert pool.cleaner.failing == 0
+    assert pool.manager.uncleanable_partitions() == {}
+
+
+def test_what_fails_with_one_log_keeps_no_other(new_log: NewLog, tmp_path: Path):
+    """[CLN-4, DUR-131]"""
+    first = fill(new_log(**COMPACT))
+    first.flush(force_active_segment=True)
+    second = fill(new_log(tmp_path / "other-0", **COMPACT))
+    damage(first, tmp_path / "topic-0")
+    pool = Pool(tmp_path, [first, second])
+    pool.iterate()
+    pool.iterate()
+
+    assert second._clean_end() == second.segments()[-1].base_offset
+
+
+def test_an_aborted_pass_leaves_what_was_clean(new_log: NewLog, tmp_path: Path):
+    """[CLN-19, CLN-20] Some groups are replaced, and the clean part is known all the same."""
+    log = fill(new_log(**COMPACT))
+    pool = Pool(tmp_path, [log])
+    pool.iterate()
+    end = log._clean_end()
+    fill(log, count=80, keys=50)
+    to_clean = pool.manager.grab_filthiest_compacted_log(0)
+    assert to_clean is not None
+    before = [one.size_bytes for one in log.segments()]
+    check_done = pool.cleaner._check_done
+
+    def abort_late(to_clean: LogToClean | None) -> None:
+        check_done(to_clean)
+        if [one.size_bytes for one in log.segments()] != before:
+            raise LogCleaningAbortedError
+
+    pool.cleaner._check_done = abort_late  # type: ignore[method-assign]
+    assert pool.cleaner.clean_log(to_clean) is None
+
+    assert [one.size_bytes for one in log.segments()] != before
+    assert log._clean_end() == end
+    assert pool.manager.cleaning_states() == {}
+
+
+def test_a_truncation_beside_a_pass_is_no_failure(new_log: NewLog, tmp_path: Path):
+    """[CLN-5, DUR-131] The log is not marked."""
+    log = fill(new_log(**COMPACT))
+    pool = Pool(tmp_path, [log])
+    to_clean = pool.manager.grab_filthiest_compacted_log(0)
+    assert to_clean is not None
+    log.truncate_to(3)
+
+    assert pool.cleaner.clean_log(to_clean) is None
+    assert pool.manager.uncleanable_partitions() == {}
+    assert log._clean_end() is None
+
+
+def test_a_closed_log_is_no_failure(new_log: NewLog, tmp_path: Path):
+    """[CLN-5]"""
+    log = fill(new_log(**COMPACT))
+    pool = Pool(tmp_path, [log])
+    to_clean = pool.manager.grab_filthiest_compacted_log(0)
+    assert to_clean is not None
+    log.close()
+
+    assert pool.cleaner.clean_log(to_clean) is None
+    assert pool.manager.cleaning_states() == {}
+
+
+def test_stop_ends_a_pass(new_log: NewLog, tmp_path: Path):
+    """[CLN-11]"""
+    log = fill(new_log(**COMPACT))
+    pool = Pool(tmp_path, [log])
+    pool.cleaner.stop()
+
+    assert pool.iterate() == (True, [], [])
+    assert log._clean_end() is None
+
+
+def test_who_pauses_a_log_waits_for_its_pass(new_log: NewLog, tmp_path: Path):
+    """[CLN-16, CLN-19, CLN-20]"""
+    log = fill(new_log(**COMPACT))
+    pool = Pool(tmp_path, [log])
+    one = log.topic_partition
+    has_begun, may_go_on = threading.Event(), threading.Event()
+    check_done = pool.cleaner._check_done
+
+    def wait(to_clean: LogToClean | None) -> None:
+        has_begun.set()
+        may_go_on.wait(10)
+        check_done(to_clean)
+
+    pool.cleaner._check_done = wait  # type: ignore[method-assign]
+    cleaning = threading.Thread(target=pool.iterate)
+    cleaning.start()
+    assert has_begun.wait(10)
+    pausing = threading.Thread(target=pool.manager.abort_and_pause_cleaning, args=(one,))
+    pausing.start()
+    while pool.manager.cleaning_state(one) != ABORTED:
+        time.sleep(0.001)
+    with pytest.raises(IllegalStateError):  # [CLN-16] somebody waits
+        pool.manager.abort_and_pause_cleaning(one)
+    may_go_on.set()
+    pausing.join(10)
+    cleaning.join(10)
+
+    assert pool.manager.cleaning_state(one) == paused(1)
+    assert pool.iterate()[0] is False
+    pool.manager.resume_cleaning([one])
+    assert pool.iterate()[0] is True
+
+
+def test_a_thread_does_not_wait_for_its_own_pass(new_log: NewLog, tmp_path: Path):
+    """[CLN-16] A signal handler in the middle of a pass gets an error, not a hang."""
+    log = fill(new_log(**COMPACT))
+    pool = Pool(tmp_path, [log])
+    assert pool.manager.grab_filthiest_compacted_log(0) is not None
+
+    with pytest.raises(RuntimeError, match="this thread cleans topic-0"):
+        pool.manager.abort_cleaning(log.topic_partition)
+
+
+def test_a_pass_begins_at_the_log_start_where_the_checkpoint_is_stale(
+    new_log: NewLog, tmp_path: Path
+):
+    """[DUR-120, DUR-126] A line that is left of another topic of the name hides nothing."""
+    log = fill(new_log(**COMPACT))
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\ntopic 0 30\n")
+    pool = Pool(tmp_path, [log])
+    to_clean = pool.manager.grab_filthiest_compacted_log(0)
+
+    assert to_clean is not None
+    assert to_clean.first_dirty_offset == 0
+
+
+def test_the_log_start_moves_above_what_was_clean(new_log: NewLog, tmp_path: Path):
+    """[CLN-31] It is written once, not in each iteration."""
+    log = fill(new_log(**{**COMPACT, "cleanup_policy": "compact,delete"}))
+    log._note_clean_end(1, log._generation())
+    log.delete_records(2)
+    pool = Pool(tmp_path, [log])
+    to_clean = pool.manager.grab_filthiest_compacted_log(0)
+
+    assert to_clean is not None
+    assert to_clean.first_dirty_offset == log._clean_end() == 2
+    assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n1\ntopic 0 2\n"
+
+
+def test_config_bounds_the_cleaner(new_log: NewLog, tmp_path: Path):
+    """[CLN-1] Each thread has its part of the memory."""
+    config = CleanerConfig(threads=4, dedupe_buffer_size=24 * 1000, io_buffer_size=4096)
+    pool = Pool(tmp_path, [fill(new_log(**COMPACT))], config)
+    cleaner: Cleaner = pool.cleaner._new_cleaner(None, pool.cleaner._map_bytes)
+
+    assert cleaner.offset_map.slots == 250
+    assert cleaner.io_buffer_bytes == 512

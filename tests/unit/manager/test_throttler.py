@@ -1,0 +1,69 @@
+"""The limit of bytes a second [CLN-9]; Kafka: ThrottlerTest."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from segstore.manager.throttler import Throttler
+
+NS_PER_MS = 1_000_000
+
+
+class Time:
+    """A clock that sleeps move."""
+
+    def __init__(self) -> None:
+        self.ns = 0
+        self.slept: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.ns += round(seconds * 1e9)
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+def test_too_many_bytes_in_a_window_wait(time: Time):
+    """[CLN-9] Kafka: testThrottleDesiredRate."""
+    throttler = Throttler(1000, lambda: time.ns, time.sleep)
+    throttler.maybe_throttle(500)
+    assert time.slept == []
+    time.ns += 301 * NS_PER_MS
+    throttler.maybe_throttle(500)
+
+    assert time.slept == [(1000 - 301) / 1000]
+    throttler.maybe_throttle(500)  # a new window
+    assert len(time.slept) == 1
+
+
+def test_a_slow_reader_does_not_wait(time: Time):
+    """[CLN-9]"""
+    throttler = Throttler(1000, lambda: time.ns, time.sleep)
+    for _ in range(10):
+        time.ns += 400 * NS_PER_MS
+        throttler.maybe_throttle(399)
+
+    assert time.slept == []
+
+
+def test_without_a_limit_nobody_waits(time: Time):
+    """[CLN-9]"""
+    throttler = Throttler(math.inf, lambda: time.ns, time.sleep)
+    for _ in range(3):
+        time.ns += 301 * NS_PER_MS
+        throttler.maybe_throttle(10**12)
+
+    assert time.slept == []
+
+
+def test_a_stop_ends_the_sleep():
+    """[CLN-11] Nobody waits for an hour when the directory is closed."""
+    moments = iter([0, 400 * NS_PER_MS, 400 * NS_PER_MS, 400 * NS_PER_MS])
+    throttler = Throttler(1, lambda: next(moments))
+    throttler.stop()
+    throttler.maybe_throttle(10**9)
