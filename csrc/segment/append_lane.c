@@ -114,7 +114,7 @@ sgs_status sgs_append_lane_own(sgs_append_lane *lane, sgs_log_segment *segment, 
                                uint8_t *data, size_t size, sgs_batch_header *row, int64_t now_ms,
                                sgs_lane_append *answer, sgs_error *err)
 {
-    sgs_batch_header stamped = *row; /* the layers get the row as it was, and bytes that they stamp again */
+    sgs_batch_header stamped = *row; /* the layers get the row and the offsets as they were */
     const sgs_slice piece = { .data = data, .size = size };
     sgs_error ignored;
     *answer = (sgs_lane_append){ .taken = false };
@@ -130,8 +130,10 @@ sgs_status sgs_append_lane_own(sgs_append_lane *lane, sgs_log_segment *segment, 
                    answer)) {
         return SGS_OK;
     }
-    if (!has_room(lane, segment, size, stamped.last_offset, answer->max_timestamp, now_ms))
+    if (!has_room(lane, segment, size, stamped.last_offset, answer->max_timestamp, now_ms)) {
+        sgs_batch_set_last_offset(data, row->last_offset); /* a codec's records have to count from 0 */
         return SGS_OK;
+    }
     return write_batches(lane, segment, &piece, 1, size, &stamped, 1, answer, err);
 }
 

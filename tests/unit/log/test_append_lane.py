@@ -221,6 +221,19 @@ def test_a_list_that_is_refused_leaves_nothing(new_log: Callable[..., UnifiedLog
     assert [record.value for record in log] == [b"first", b"kept", b"kept"]
 
 
+@pytest.mark.parametrize("codec", ["uncompressed", "gzip", "lz4", "zstd", "snappy"])
+def test_a_batch_that_the_lane_has_stamped_goes_into_a_new_segment(
+    codec: str, new_log: Callable[..., UnifiedLog]
+):
+    """A compacted log with a codec refused it: its offset should have been 0."""
+    log = new_log(cleanup_policy="compact", compression_type=codec, internal_segment_bytes=600)
+    for number in range(40):
+        assert log.append([(b"k", b"v" * 50)] * 3).base_offset == 3 * number
+
+    assert len(log.segments()) > 2
+    assert [record.offset for record in log.scan()] == [*range(120)]
+
+
 def test_a_list_that_others_wait_for(new_log: Callable[..., UnifiedLog]):
     """Who finds the append lock taken builds his batch meanwhile, and appends it after [CON-2]."""
     log = new_log()
