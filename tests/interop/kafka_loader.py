@@ -43,13 +43,16 @@ class KafkaLoader:
         recovery_point: int,
         config: dict[str, str],
         reads: list[int] | None = None,
+        cleaning: dict[str, int] | None = None,
     ) -> dict[str, Any]:
         """Have Kafka open and close a partition; a broker gives it what the checkpoints say.
 
         With *reads*, it tells the base offset of the first batch that a read at each returns, -1
-        for none, and makes no digest of all records.
+        for none, and makes no digest of all records. With *cleaning* (``first_dirty_offset``,
+        ``now``, ``offset_map_bytes``, ``io_buffer_bytes``), a pass of Kafka's ``Cleaner`` follows,
+        and ``cleaned`` is what it left.
         """
-        request = {
+        request: dict[str, Any] = {
             "directory": str(directory),
             "clean": clean,
             "log_start_offset": log_start_offset,
@@ -58,6 +61,8 @@ class KafkaLoader:
         }
         if reads is not None:
             request["reads"] = reads
+        if cleaning is not None:
+            request["cleaning"] = cleaning
         return self._ask(request)
 
     def load_directory(

@@ -36,6 +36,8 @@ KAFKA_KEYS: Final = {
     "message_timestamp_type": "message.timestamp.type",
     "compression_type": "compression.type",
     "preallocate": "preallocate",
+    "cleanup_policy": "cleanup.policy",
+    "delete_retention_ms": "delete.retention.ms",
 }
 
 

@@ -44,13 +44,17 @@ import org.apache.kafka.server.storage.log.FetchIsolation;
 import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache;
 import org.apache.kafka.storage.internals.log.BatchMetadata;
+import org.apache.kafka.storage.internals.log.Cleaner;
 import org.apache.kafka.storage.internals.log.EpochEntry;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
 import org.apache.kafka.storage.internals.log.LogSegment;
+import org.apache.kafka.storage.internals.log.LogToClean;
 import org.apache.kafka.storage.internals.log.ProducerStateEntry;
 import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
+import org.apache.kafka.storage.internals.log.SkimpyOffsetMap;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
+import org.apache.kafka.storage.internals.utils.Throttler;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 import scala.jdk.javaapi.CollectionConverters;
@@ -58,7 +62,8 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Opens partition directories with Kafka's own UnifiedLog, tells what it made of each, and closes it cleanly. A request
  * is a line of JSON (directory, clean, log_start_offset, recovery_point, config, offsets to read at), its answer another;
- * the process lives as long as its input. A request with log_dir, topics and config has Kafka's LogManager load a whole log
+ * the process lives as long as its input. With "cleaning", Kafka's Cleaner does a pass over the log afterwards, and it is told
+ * again. A request with log_dir, topics and config has Kafka's LogManager load a whole log
  * directory: the answer has each partition.
  */
 public class LoadWithKafka {
@@ -105,8 +110,27 @@ public class LoadWithKafka {
         } else {
             answer.put("records_sha256", digestOfRecords(log));
         }
+        if (request.has("cleaning"))
+            clean(log, request.get("cleaning"), answer.putObject("cleaned"));
         log.close();
         scheduler.runWhatIsDue();
+    }
+
+    /** Up to where no transaction is open, as the thread of a cleaner does; where nothing is dirty there is no pass. */
+    private static void clean(UnifiedLog log, JsonNode cleaning, ObjectNode answer) throws Exception {
+        int bufferBytes = cleaning.get("io_buffer_bytes").asInt();
+        Cleaner cleaner = new Cleaner(0, new SkimpyOffsetMap(cleaning.get("offset_map_bytes").asInt()), bufferBytes, 1 << 20, 0.9,
+                new Throttler(Double.MAX_VALUE, 300, "cleaner-io", "bytes", Time.SYSTEM), Time.SYSTEM, partition -> { });
+        log.updateHighWatermark(log.logEndOffset());
+        long firstDirty = cleaning.get("first_dirty_offset").asLong();
+        long firstUncleanable = Math.min(log.lastStableOffset(), log.activeSegment().baseOffset());
+        long limit = log.logSegments(firstUncleanable, firstUncleanable + 1).get(0).baseOffset();
+        if (firstDirty < limit) {
+            LogToClean chosen = new LogToClean(log, firstDirty, firstUncleanable, false);
+            answer.put("end_offset", cleaner.doClean(chosen, cleaning.get("now").asLong()).getKey());
+        }
+        tellLog(log, answer);
+        answer.put("records_sha256", digestOfRecords(log));
     }
 
     /** The retention of the default configuration never runs: nothing waits for a task. */
