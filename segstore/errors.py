@@ -222,7 +222,7 @@ class LimitExceededError(SegstoreError, ValueError):
 
 
 class RecordLimitExceededError(LimitExceededError, InvalidRecordError):
-    """Records to append exceed a limit when decompressed [APP-36, DUR-92].
+    """Records to append or to clean exceed a limit when decompressed [APP-36, CLN-105, DUR-92].
 
     Kafka ``InvalidRecordException``.
     """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import size_of_segments
 from segstore.errors import FsyncFailedError, IllegalArgumentError, LogCleaningAbortedError
+from segstore.log.codec_limits import codecs_of
 from segstore.log.files.profile import Profile
 from segstore.log.local.batch_transactions import aborts_by_segment
 from segstore.log.producers.active_producers import last_records_of_active_producers
@@ -69,8 +70,9 @@ class Compaction:
 
     @property
     def codecs(self) -> CodecTable:
-        """To read compressed batches."""
-        return self._writer.codecs
+        """To read compressed batches, with records as large as the log takes now [CLN-105]."""
+        config = self.local_log.config
+        return codecs_of(config, self._writer.profile, config.max_decompressed_message_bytes)
 
     # ---- the range -------------------------------------------------------------------------------
 

@@ -1326,6 +1326,8 @@ class UnifiedLog(Log):
         ------
         CorruptLogError, CorruptRecordError
             A batch is damaged: with file and position. Its segment stays as it is [DUR-125].
+        RecordLimitExceededError
+            A record of a compressed batch is larger than ``max_decompressed_message_bytes``.
         IllegalArgumentError
             The range is reversed, or begins outside of the log.
         LogTruncatedError, LogCleaningAbortedError
@@ -1373,6 +1375,8 @@ class UnifiedLog(Log):
             or the log is in remote storage.
         CorruptLogError, CorruptRecordError
             A batch is damaged: with file and position. Its segment stays as it is [DUR-125].
+        RecordLimitExceededError
+            A record of a compressed batch is larger than ``max_decompressed_message_bytes``.
 
         Source: Kafka ``LogCleaner``.
         """

@@ -15,11 +15,17 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 from segstore._core import OffsetMap, SegmentCleaner
 from segstore.arguments import integer_within
-from segstore.errors import IllegalArgumentError, LogCleaningAbortedError, SegstoreError
+from segstore.errors import (
+    IllegalArgumentError,
+    LimitExceededError,
+    LogCleaningAbortedError,
+    RecordLimitExceededError,
+    SegstoreError,
+)
 from segstore.log.cleaning.cleaner_stats import CleanerStats
 from segstore.log.cleaning.segment_groups import group_segments_by_size
 from segstore.log.files.profile import Profile
@@ -224,6 +230,14 @@ class _Pass:
         self._cleaner.note_bytes(total - self._noted_bytes)
         self._noted_bytes = total
 
+    def _fail(self, error: SegstoreError, sources: Iterable[Segment]) -> NoReturn:
+        """Raise *error*, or that the log was changed beside the pass, which is why."""
+        if not isinstance(error, LogCleaningAbortedError):
+            self._log.check_not_changed(sources)
+        if isinstance(error, LimitExceededError):  # [CLN-105] Kafka InvalidRecordException
+            raise RecordLimitExceededError(*error.args).like(error) from None
+        raise error
+
     # ---- the map ---------------------------------------------------------------------------------
 
     def _build_offset_map(self) -> int:
@@ -243,9 +257,8 @@ class _Pass:
                 self._cleaner.check_done()
                 try:
                     is_full = self._core.map_piece(segment)
-                except SegstoreError:
-                    self._log.check_not_changed([segment])
-                    raise
+                except SegstoreError as error:
+                    self._fail(error, [segment])
                 self._note_bytes()
                 if is_full:
                     return max(offset_map.latest_offset + 1, first_dirty)
@@ -292,10 +305,9 @@ class _Pass:
             for source, bound in zip(group, bounds, strict=True):
                 self._clean_into(output, source, bound, is_last=source is group[-1])
             output.finish(group[-1].modified_ms())
-        except SegstoreError:
+        except SegstoreError as error:
             output.delete()
-            self._log.check_not_changed(group)
-            raise
+            self._fail(error, group)
         except BaseException:
             output.delete()
             raise

@@ -13,18 +13,22 @@ from segstore.errors import (
     CorruptRecordError,
     DiskFullError,
     IllegalArgumentError,
+    InvalidRecordError,
     LogCleaningAbortedError,
     LogTruncatedError,
 )
 from segstore.log.cleaning import cleaner as cleaner_module
 from segstore.log.cleaning.cleaner import Cleaner
+from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
 from segstore.log.files.partition_directory import file_name
 from segstore.log.files.profile import Profile
 from segstore.log.local.local_log import LocalLog
 from segstore.log.local.segment_replacement import SegmentReplacement
+from segstore.types import Codec
 from tests.kits.cleaner_kit import SmallDestinations
 from tests.kits.interrupted_at import InterruptedAt
-from tests.kits.log_kit import at, bases, message_of_magic_1, offsets
+from tests.kits.log_kit import at, bases, batch, message_of_magic_1, offsets
+from tests.kits.overflow_kit import BASES, SPLIT_BASE, write_overflowed_log
 from tests.kits.transactions_kit import ABORT, COMMIT, Producer
 
 if TYPE_CHECKING:
@@ -665,6 +669,59 @@ def test_output_that_would_overflow_begins_another_segment(new_log: NewLog, monk
     log.close()
     log = new_log(**COMPACT)
     assert live(log) == last
+
+
+def test_a_segment_that_outgrew_its_base_offset_is_split(new_log: NewLog, tmp_path: Path):
+    """[CLN-75] LogCleanerTest.testSegmentWithOffsetOverflow: the next pass cleans what it became.
+
+    In the safe profile an open has split it.
+    """
+    folder = tmp_path / "topic-0"
+    keys = write_overflowed_log(folder)
+    (tmp_path / CLEAN_SHUTDOWN_MARKER).touch()
+    log = new_log(recovery="kafka")
+    assert bases(log) == BASES
+    log.update_high_watermark(log.log_end_offset)
+    with pytest.raises(LogCleaningAbortedError, match="was split: the next pass"):
+        log.clean(Cleaner(profile=Profile.KAFKA), 0)
+
+    assert bases(log) == [*BASES[:2], SPLIT_BASE, BASES[2]]
+    assert [record.key for record in log.scan()] == keys
+    log.append_as_leader(batch([(key, b"new") for key in keys[::2]]), 0)
+    log.roll()
+    log.update_high_watermark(log.log_end_offset)
+    log.clean(Cleaner(profile=Profile.KAFKA), 0)
+    assert [record.key for record in log.scan()] == [*keys[1::2], *keys[::2]]
+    assert not [*folder.glob("*.cleaned"), *folder.glob("*.swap")]
+    log.close()
+    with new_log(recovery="kafka") as again:
+        assert [record.key for record in again.scan()] == [*keys[1::2], *keys[::2]]
+
+
+@pytest.mark.parametrize("first_dirty_offset", [0, 1])
+def test_a_record_that_became_too_large_ends_the_pass(new_log: NewLog, first_dirty_offset: int):
+    """[CLN-105, CFG-82m] Of a compressed batch, in the dirty part or in the clean one.
+
+    It is cleaned again when the setting is raised; a batch without a codec is not checked.
+    """
+    log = new_log(**COMPACT | {"internal_segment_bytes": 4000, "compression_type": "producer"})
+    large = [(b"k", bytes(2000))]
+    log.append_as_leader(batch(large, codec=Codec.LZ4), 0)
+    log.append_as_leader(batch(large), 0)
+    log.roll()
+    log.append([(b"k", b"v")])
+    log.roll()
+    log.update_config(log.config.with_changes(max_decompressed_message_bytes=1000))
+    before = bases(log)
+    with pytest.raises(InvalidRecordError, match=r"max\.decompressed\.message\.bytes"):
+        log.clean(Cleaner(), first_dirty_offset)
+
+    assert bases(log) == before
+    assert [record.offset for record in log.scan()] == [0, 1, 2]
+    log.update_config(log.config.with_changes(max_decompressed_message_bytes=3000))
+    log.clean(Cleaner(), first_dirty_offset)
+    assert live(log) == {b"k": b"v"}
+    assert offsets(log) == [2]
 
 
 def test_a_pass_that_has_nothing_to_do_ends_where_it_begins(new_log: NewLog):
