@@ -13,6 +13,7 @@ import pytest
 from segstore._core import BARRIERS, Barrier, DataFile, Directory, FileBarrier, SimulatedDisk
 from segstore.errors import ArgumentTypeError
 from tests.crash.barrier_scenes import SCENES
+from tests.crash.barrier_scenes_of_cleaner import compacted
 from tests.crash.barrier_scenes_of_directories import deleted_topic, moved_partition
 from tests.crash.crash_check import Crash, distinct
 
@@ -76,6 +77,17 @@ def test_a_move_leaves_one_live_directory(one_in: Callable[[int], int]):
     scene = moved_partition()
     check_every_crash(scene, one_in(5), "lost", "kept", "killed")
     for barrier in ("RENAMED_DIRECTORY", "DOOMED_DIRECTORY", "TOPICS_NAME"):
+        assert scene.is_missed(barrier)
+
+
+def test_a_compaction_leaves_a_value_of_each_key(one_in: Callable[[int], int]):
+    """[DUR-110, DUR-126, CLN-110] And no deleted key comes back, unless a barrier is taken out.
+
+    What a pass goes by is on stable storage before what it takes away is gone.
+    """
+    scene = compacted()
+    check_every_crash(scene, one_in(12), "lost", "kept", "killed")
+    for barrier in ("APPENDED_RECORDS", "REPLACING_RECORDS", "REPLACING_COMMIT"):
         assert scene.is_missed(barrier)
 
 
