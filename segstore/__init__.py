@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from segstore.log.remote_tier import RemoteOffsetReader
     from segstore.log.scan import LogScan
     from segstore.log.unified_log import Log, UnifiedLog
+    from segstore.manager.log_cleaner import CleanerConfig
     from segstore.manager.log_manager import LogManager, open_dir
     from segstore.records.error_mapping import ErrorCode
     from segstore.records.fetch_data_info import FetchDataInfo
@@ -73,6 +74,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AppendOrigin": "segstore.types",
+    "CleanerConfig": "segstore.manager.log_cleaner",
     "Codec": "segstore.types",
     "EpochEntry": "segstore.types",
     "ErrorCode": "segstore.records.error_mapping",
@@ -122,6 +124,7 @@ _HOMES = {
 
 __all__ = [
     "AppendOrigin",
+    "CleanerConfig",
     "Codec",
     "EpochEntry",
     "ErrorCode",

@@ -42,8 +42,9 @@ _LIMITS: Final = {
 def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
-        "Delete what the retention settings of topics no longer keep, write checkpoints, sync and "
-        "remove files on time, until Ctrl-C or SIGTERM. Each deleted segment is a line on "
+        "Delete what the retention settings of topics no longer keep, compact topics with "
+        "cleanup.policy=compact, write checkpoints, sync and remove files on time, until Ctrl-C or "
+        "SIGTERM. Each deleted segment, and each pass of compaction, is a line on "
         "stdout. A topic without retention.ms or retention.bytes keeps all records. The command "
         "locks the directory: a program that has it open calls LogManager.maintain instead."
     )
@@ -135,6 +136,8 @@ def _say_what_deletes(logs: LogManager) -> None:
 def _show(report: MaintenanceReport) -> None:
     for deletion in report.deleted:
         write_line(deletion_text(deletion))
+    for cleaned in report.cleaned:
+        write_line(str(cleaned))
     for failed in report.failed:
         say(f"segstore: {failed}")
     sys.stdout.flush()

@@ -7,7 +7,11 @@ off. Source: DESIGN D18.
 
 from __future__ import annotations
 
-from typing import Protocol
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 
 class LogWatcher(Protocol):
@@ -22,6 +26,12 @@ class LogWatcher(Protocol):
     def note_checkpoint(self) -> None:
         """The recovery point or the log start is another one."""
 
+    def truncating(self, offset: int | None) -> AbstractContextManager[None]:
+        """Return what is around a truncation to *offset*, None = of all records [MGR-85, MGR-87].
+
+        Not under the append lock: a pass of the cleaner ends before.
+        """
+
 
 class Unwatched:
     """Of a log that has no owner."""
@@ -31,6 +41,11 @@ class Unwatched:
 
     def note_checkpoint(self) -> None:
         """Do nothing."""
+
+    def truncating(self, offset: int | None) -> AbstractContextManager[None]:
+        """Do nothing."""
+        del offset
+        return nullcontext()
 
 
 UNWATCHED = Unwatched()

@@ -1205,8 +1205,8 @@ class UnifiedLog(Log):
 
         Source: [TRU-1..TRU-3].
         """
-        with self._changing:
-            offset = natural("offset", offset)
+        offset = natural("offset", offset)
+        with self._writer.watcher.truncating(offset), self._changing:
             return self._truncation.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
@@ -1220,8 +1220,8 @@ class UnifiedLog(Log):
             the next open would move the log start there [UNI-2, LDR-9]. A handle in Kafka's profile
             keeps the lower log start until then.
         """
-        with self._changing:
-            offset = natural("offset", offset)
+        offset = natural("offset", offset)
+        with self._writer.watcher.truncating(None), self._changing:
             log_start = offset if log_start_offset is None else natural("offset", log_start_offset)
             if log_start > offset and self.profile is Profile.SAFE:
                 raise IllegalArgumentError(

@@ -169,7 +169,9 @@ class CurrentLogs:
         if self._options.state_dir is not None:
             self.close_all_quietly(gone)
         owned = cast("OwnedLogDirectory", self._owned)  # who only reads deletes nothing
-        with owned.checkpoints.forgetting(gone):
+        cleaner_manager = cast("Maintenance", self._maintenance).cleaner_manager
+        with cleaner_manager.paused_cleaning(gone), owned.checkpoints.forgetting(gone):
+            cleaner_manager.forget(self._directory.path, gone)
             for topic_partition in gone:
                 state_dir = self._state_dir_of(topic_partition)
                 if state_dir is not None:

@@ -48,10 +48,12 @@ if TYPE_CHECKING:
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.log_cleaner_manager import LogCleanerManager
     from segstore.manager.log_to_clean import LogToClean
+    from segstore.manager.maintenance_report import Findings
     from segstore.manager.throttler import Throttler
     from segstore.types import TopicPartition
 
 _BYTES_PER_KEY: Final = 24
+_FIRST_RETRY_MS: Final = 1000
 _ENDED: Final = (LogCleaningAbortedError, LogTruncatedError)
 """The log was changed beside the pass, or it was to end."""
 _STORAGE: Final = (ClosedError, LogDirectoryOfflineError, LogReadOnlyError)
@@ -138,7 +140,9 @@ class LogCleaner:
     failures : LogDirFailureChannel
         Hears of disks that fail.
     delete : callable
-        Deletes old segments of a log.
+        Deletes old segments of a log: takes the partition, the log, the time and the findings.
+    wall_clock_ms, timer_ms : callable
+        The clock of records, and that of waits.
     """
 
     def __init__(  # noqa: PLR0913 - what it works with
@@ -148,7 +152,9 @@ class LogCleaner:
         profile: Profile,
         throttler: Throttler,
         failures: LogDirFailureChannel,
-        delete: Callable[[TopicPartition, UnifiedLog], object],
+        delete: Callable[[TopicPartition, UnifiedLog, int | None, Findings], object],
+        wall_clock_ms: Callable[[], int],
+        timer_ms: Callable[[], int],
     ) -> None:
         self.config = config
         self.cleaner_manager = cleaner_manager
@@ -157,6 +163,8 @@ class LogCleaner:
         self._throttler = throttler
         self._failures = failures
         self._delete = delete
+        self._wall_clock_ms = wall_clock_ms
+        self._timer_ms = timer_ms
         self._is_over = False
         self._retries: dict[TopicPartition, _Retry] = {}
         self._map_bytes = min(config.dedupe_buffer_size // config.threads, MAX_INT)
@@ -176,49 +184,52 @@ class LogCleaner:
 
     # ---- an iteration ----------------------------------------------------------------------------
 
-    def try_clean_filthiest_log(
-        self, now_ms: int, cleaned: list[CleanedLog], failed: list[FailedTask]
-    ) -> bool:
+    def try_clean_filthiest_log(self, now_ms: int | None, findings: Findings) -> bool:
         """Clean the filthiest log and delete of all; return whether one was picked [CLN-3].
 
         Parameters
         ----------
-        now_ms : int
-            The time, in ms since 1970.
-        cleaned : list of CleanedLog
-            Gets what was cleaned.
-        failed : list of FailedTask
-            Gets what failed. The log is marked, and the others are cleaned [CLN-4, DUR-131].
+        now_ms : int or None
+            The time by which records are young or old, in ms since 1970; None = the wall clock.
+        findings : Findings
+            Gets what was cleaned, deleted, and what failed. A log that failed is marked, and the
+            others are cleaned [CLN-4, DUR-131].
         """
-        self._let_try_again(now_ms)
+        self.cleaner_manager.release_interrupted()
+        self._let_try_again()
         try:
-            is_picked = self._clean_filthiest_log(now_ms, cleaned)
+            is_picked = self._clean_filthiest_log(now_ms, findings)
         except LogCleaningError as error:
-            failed.append(self._mark(error, now_ms))
+            findings.failed.append(self._mark(error))
             is_picked = False
+        finally:
+            self.cleaner_manager.release_interrupted()
         self.cleaner_manager.maintain_uncleanable_partitions()
         return is_picked
 
-    def _clean_filthiest_log(self, now_ms: int, cleaned: list[CleanedLog]) -> bool:
-        to_clean = self.cleaner_manager.grab_filthiest_compacted_log(now_ms)
+    def _clean_filthiest_log(self, now_ms: int | None, findings: Findings) -> bool:
+        now = self._wall_clock_ms() if now_ms is None else now_ms
+        to_clean = self.cleaner_manager.grab_filthiest_compacted_log(now)
         if to_clean is not None:
             try:
-                stats = self.clean_log(to_clean, now_ms)
+                stats = self.clean_log(to_clean, now)
             except Exception as error:
                 raise _failure_of(to_clean.log, "be cleaned") from error
             if stats is not None:
                 self._retries.pop(to_clean.topic_partition, None)
-                cleaned.append(CleanedLog(to_clean.topic_partition, stats))
-        self._delete_old_segments()
+                cleaned = CleanedLog(to_clean.topic_partition, stats)
+                findings.cleaned.append(cleaned)
+                _log.info("cleaned %s", cleaned)
+        self._delete_old_segments(now_ms, findings)
         return to_clean is not None
 
-    def _delete_old_segments(self) -> None:
+    def _delete_old_segments(self, now_ms: int | None, findings: Findings) -> None:
         """Delete of all compacted logs; they are released together [CLN-7]."""
         deletable = self.cleaner_manager.deletable_logs()
         try:
             for topic_partition, log in deletable:
                 try:
-                    self._delete(topic_partition, log)
+                    self._delete(topic_partition, log, now_ms, findings)
                 except _STORAGE as error:
                     _log.info("nothing of %s is deleted: %s", topic_partition, error)
                 except Exception as error:
@@ -297,7 +308,7 @@ class LogCleaner:
 
     # ---- logs that cannot be cleaned -------------------------------------------------------------
 
-    def _mark(self, error: LogCleaningError, now_ms: int) -> FailedTask:
+    def _mark(self, error: LogCleaningError) -> FailedTask:
         log: UnifiedLog = error.log
         topic_partition, cause = log.topic_partition, error.__cause__
         self.cleaner_manager.mark_partition_uncleanable(parent_dir(log), topic_partition)
@@ -305,16 +316,19 @@ class LogCleaner:
         attempts = 1 if before is None else before.attempts + 1
         retry_ms = None
         if self._is_safe:
-            delay_ms = retry_delay_ms(self.config.backoff_ms, attempts, LONGEST_RETRY_MS)
-            retry_ms = now_ms + delay_ms
+            delay_ms = retry_delay_ms(
+                max(self.config.backoff_ms, _FIRST_RETRY_MS), attempts, LONGEST_RETRY_MS
+            )
+            retry_ms = self._timer_ms() + delay_ms
             self._retries[topic_partition] = _Retry(attempts, retry_ms)
         reason = cause if isinstance(cause, Exception) else error
         failed = FailedTask("cleaning", topic_partition, reason, attempts, retry_ms)
         _log.warning("%s: %s", log.path, failed)
         return failed
 
-    def _let_try_again(self, now_ms: int) -> None:
+    def _let_try_again(self) -> None:
         """Take back the marks whose time has come [DUR-131]."""
+        now_ms = self._timer_ms()
         due = [one for one, retry in [*self._retries.items()] if retry.due_ms <= now_ms]
         if due:
             self.cleaner_manager.unmark(due)

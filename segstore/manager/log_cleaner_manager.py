@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from segstore._core import FileBarrier
+from segstore._core import AppendLock, FileBarrier
 from segstore.errors import (
     CorruptCheckpointError,
     IllegalStateError,
@@ -41,14 +43,14 @@ from segstore.log.log_dir_failure_channel import IO_ERRORS
 from segstore.manager.log_to_clean import LogToClean, PreCleanStats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from segstore._core import Directory
     from segstore.log.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.unified_log import UnifiedLog
     from segstore.types import TopicPartition
 
-_POLL_SECONDS: Final = 0.1
+_POLL_SECONDS: Final = 0.01
 _log = logging.getLogger(__name__)
 
 
@@ -122,7 +124,7 @@ class LogCleanerManager:
         self._owners: dict[TopicPartition, int] = {}
         """The thread that cleans a log: one that waits for itself would wait for ever."""
         self._uncleanable_partitions: dict[str, set[TopicPartition]] = {}
-        self._changed = threading.Condition()
+        self._lock = AppendLock()  # a handler that comes here in its midst is told
         self.pre_clean_stats = PreCleanStats()
         if not self._is_safe:
             for directory in log_dirs.values():  # [CKP-3]
@@ -135,19 +137,18 @@ class LogCleanerManager:
 
     def cleaning_state(self, topic_partition: TopicPartition) -> LogCleaningState | None:
         """Return the state of a log, None without one."""
-        with self._changed:
+        with self._lock:
             return self._in_progress.get(topic_partition)
 
     def cleaning_states(self) -> dict[TopicPartition, LogCleaningState]:
         """Return the states of all logs that have one."""
-        with self._changed:
+        with self._lock:
             return dict(self._in_progress)
 
     def abort_cleaning(self, topic_partition: TopicPartition) -> None:
         """Let the cleaning of a log end, and wait for that; it may begin again [CLN-18]."""
-        with self._changed:
-            self.abort_and_pause_cleaning(topic_partition)
-            self.resume_cleaning([topic_partition])
+        self._abort(topic_partition)
+        self._wait_until_paused(topic_partition, resumes=True)
 
     def abort_and_pause_cleaning(self, topic_partition: TopicPartition) -> None:
         """Let the cleaning of a log end, wait for that, and begin none before a resume [CLN-16].
@@ -159,23 +160,31 @@ class LogCleanerManager:
         RuntimeError
             The cleaning is that of this thread: a signal handler calls in the middle of it.
         """
-        with self._changed:
+        self._abort(topic_partition)
+        self._wait_until_paused(topic_partition)
+
+    def _abort(self, topic_partition: TopicPartition) -> None:
+        with self._lock:
             state = self._in_progress.get(topic_partition)
+            if state == ABORTED:
+                raise _illegal(topic_partition, state, "aborted and paused")
             if state == IN_PROGRESS:
                 if self._owners.get(topic_partition) == threading.get_ident():
                     raise RuntimeError(f"this thread cleans {topic_partition}: call after that")
                 self._in_progress[topic_partition] = ABORTED
-            elif state == ABORTED:
-                raise _illegal(topic_partition, state, "aborted and paused")
             else:
                 count = 1 if state is None else state.paused_count + 1
                 self._in_progress[topic_partition] = paused(count)
-            while not self._is_paused(topic_partition):
-                self._changed.wait(_POLL_SECONDS)
 
-    def _is_paused(self, topic_partition: TopicPartition) -> bool:
-        state = self._in_progress.get(topic_partition)
-        return state is not None and state.paused_count > 0
+    def _wait_until_paused(self, topic_partition: TopicPartition, *, resumes: bool = False) -> None:
+        while True:
+            with self._lock:
+                state = self._in_progress.get(topic_partition)
+                if state is not None and state.paused_count:
+                    if resumes:
+                        self._resume(topic_partition)
+                    return
+            time.sleep(_POLL_SECONDS)
 
     def resume_cleaning(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Take back one pause of each of these logs [CLN-17].
@@ -185,15 +194,35 @@ class LogCleanerManager:
         IllegalStateError
             One is not paused; those before it are resumed.
         """
-        with self._changed:
+        with self._lock:
             for topic_partition in topic_partitions:
-                state = self._in_progress.get(topic_partition)
-                if state is None or not state.paused_count:
-                    raise _illegal(topic_partition, state, "resumed")
-                if state.paused_count == 1:
-                    del self._in_progress[topic_partition]
-                else:
-                    self._in_progress[topic_partition] = paused(state.paused_count - 1)
+                self._resume(topic_partition)
+
+    def _resume(self, topic_partition: TopicPartition) -> None:
+        state = self._in_progress.get(topic_partition)
+        if state is None or not state.paused_count:
+            raise _illegal(topic_partition, state, "resumed")
+        if state.paused_count == 1:
+            del self._in_progress[topic_partition]
+        else:
+            self._in_progress[topic_partition] = paused(state.paused_count - 1)
+
+    @contextmanager
+    def paused_cleaning(self, topic_partitions: Iterable[TopicPartition]) -> Iterator[None]:
+        """Clean none of these logs until the block ends; wait for passes that run [MGR-85].
+
+        Who comes while another one waits for the same pass waits too.
+        """
+        done: list[TopicPartition] = []
+        try:
+            for topic_partition in topic_partitions:
+                while self.cleaning_state(topic_partition) == ABORTED:
+                    time.sleep(_POLL_SECONDS)
+                self.abort_and_pause_cleaning(topic_partition)
+                done.append(topic_partition)
+            yield
+        finally:
+            self.resume_cleaning(done)
 
     def check_cleaning_aborted(self, topic_partition: TopicPartition) -> None:
         """Raise when the cleaning of a log is to end [CLN-19].
@@ -203,7 +232,7 @@ class LogCleanerManager:
         LogCleaningAbortedError
             It was aborted.
         """
-        with self._changed:
+        with self._lock:
             if self._in_progress.get(topic_partition) == ABORTED:
                 raise LogCleaningAbortedError(f"the cleaning of {topic_partition} was aborted")
 
@@ -211,7 +240,7 @@ class LogCleanerManager:
         self,
     ) -> list[tuple[TopicPartition, UnifiedLog]]:
         """Pause the logs that are not compacted and have no state; return them [CLN-22]."""
-        with self._changed:
+        with self._lock:
             found = [
                 (one, log)
                 for one, log in self._logs.items()
@@ -226,7 +255,7 @@ class LogCleanerManager:
 
         Compacted logs without a state. Kafka leaves those out that are marked uncleanable.
         """
-        with self._changed:
+        with self._lock:
             found = [
                 (one, log)
                 for one, log in self._logs.items()
@@ -259,11 +288,11 @@ class LogCleanerManager:
         IllegalStateError
             The log is not being cleaned.
         """
-        with self._changed:
+        with self._lock:
             state = self._require_under_way(topic_partition)
             try:
                 if state == IN_PROGRESS:
-                    self.update_checkpoints(log_dir, update=(topic_partition, end_offset))
+                    self._update_checkpoints(log_dir, update=(topic_partition, end_offset))
             finally:
                 self._end(topic_partition)
 
@@ -275,10 +304,17 @@ class LogCleanerManager:
         IllegalStateError
             One is neither in progress nor aborted; those before it are released.
         """
-        with self._changed:
+        with self._lock:
             for topic_partition in topic_partitions:
                 self._require_under_way(topic_partition)
                 self._end(topic_partition)
+
+    def release_interrupted(self) -> None:
+        """Release what this thread has in progress yet: an interrupt has ended its iteration."""
+        with self._lock:
+            for topic_partition, owner in [*self._owners.items()]:
+                if owner == threading.get_ident():
+                    self._end(topic_partition)
 
     def _require_under_way(self, topic_partition: TopicPartition) -> LogCleaningState:
         state = self._in_progress.get(topic_partition)
@@ -292,7 +328,6 @@ class LogCleanerManager:
         self._owners.pop(topic_partition, None)
         if self._in_progress[topic_partition] == ABORTED:
             self._in_progress[topic_partition] = paused(1)
-            self._changed.notify_all()
         else:
             del self._in_progress[topic_partition]
 
@@ -314,8 +349,8 @@ class LogCleanerManager:
             In Kafka's profile: an offset in a checkpoint is no number, or two directories have the
             same partition [CLN-26].
         """
-        with self._changed:
-            last_clean = {} if self._is_safe else self.all_cleaner_checkpoints()
+        with self._lock:
+            last_clean = {} if self._is_safe else self._all_cleaner_checkpoints()
             found = [
                 self._look_at(one, log, last_clean.get(one), now_ms)
                 for one, log in self._logs.items()
@@ -344,7 +379,7 @@ class LogCleanerManager:
             if offsets.force_update_checkpoint:
                 if self._is_safe:
                     log._note_clean_end(first_dirty, generation)  # noqa: SLF001 - as above
-                self.update_checkpoints(parent_dir(log), update=(topic_partition, first_dirty))
+                self._update_checkpoints(parent_dir(log), update=(topic_partition, first_dirty))
             return LogToClean(
                 log,
                 first_dirty,
@@ -373,18 +408,21 @@ class LogCleanerManager:
         CorruptCheckpointError
             An offset is no number.
         """
-        with self._changed:
-            found: dict[TopicPartition, int] = {}
-            for log_dir in self._checkpoints:
-                for topic_partition, offset in (self._read_or_report(log_dir) or {}).items():
-                    if topic_partition in found:
-                        raise IllegalStateError(
-                            f"two log directories have {topic_partition}",
-                            file=f"{log_dir}/{CLEANER_OFFSET_CHECKPOINT}",
-                            found=f"{found[topic_partition]} and {offset}",
-                        )
-                    found[topic_partition] = offset
-            return found
+        with self._lock:
+            return self._all_cleaner_checkpoints()
+
+    def _all_cleaner_checkpoints(self) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        for log_dir in self._checkpoints:
+            for topic_partition, offset in (self._read_or_report(log_dir) or {}).items():
+                if topic_partition in found:
+                    raise IllegalStateError(
+                        f"two log directories have {topic_partition}",
+                        file=f"{log_dir}/{CLEANER_OFFSET_CHECKPOINT}",
+                        found=f"{found[topic_partition]} and {offset}",
+                    )
+                found[topic_partition] = offset
+        return found
 
     def update_checkpoints(
         self,
@@ -397,16 +435,54 @@ class LogCleanerManager:
 
         What the disk refuses is logged, and reported to the failure channel.
         """
-        with self._changed:
-            known = self._read_or_report(log_dir)
-            if known is None:
-                return
-            lines = {one: offset for one, offset in known.items() if one in self._logs}
-            if remove is not None:
-                lines.pop(remove, None)
-            if update is not None:
-                lines[update[0]] = update[1]
+        with self._lock:
+            self._update_checkpoints(log_dir, update=update, remove=remove)
+
+    def _update_checkpoints(
+        self,
+        log_dir: str,
+        *,
+        update: tuple[TopicPartition, int] | None = None,
+        remove: TopicPartition | None = None,
+    ) -> None:
+        known = self._read_or_report(log_dir)
+        if known is None:
+            return
+        lines = {one: offset for one, offset in known.items() if one in self._logs}
+        if remove is not None:
+            lines.pop(remove, None)
+        if update is not None:
+            lines[update[0]] = update[1]
+        if lines != known or not self._is_safe:
             self._write(log_dir, lines)
+
+    def forget(self, log_dir: str, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Remove the lines and marks of partitions that are deleted, durably [MGR-63, DUR-121]."""
+        with self._lock:
+            gone = set(topic_partitions)
+            self._uncleanable_partitions.get(log_dir, set()).difference_update(gone)
+            known = self._read_or_report(log_dir)
+            if known is not None and not gone.isdisjoint(known):
+                self._put(log_dir, {one: at for one, at in known.items() if one not in gone})
+
+    def hand_over(
+        self,
+        topic_partition: TopicPartition,
+        log_dir: str,
+        other: LogCleanerManager,
+        other_log_dir: str,
+    ) -> None:
+        """Give line and mark of a log to the manager of the directory where it is now [CLN-28].
+
+        `forget` follows, with the old directory of the log.
+        """
+        with self._lock:
+            offset = (self._read_or_report(log_dir) or {}).get(topic_partition)
+            is_marked = topic_partition in self._uncleanable_partitions.get(log_dir, ())
+        if offset is not None:
+            other.update_checkpoints(other_log_dir, update=(topic_partition, offset))
+        if is_marked:
+            other.mark_partition_uncleanable(other_log_dir, topic_partition)
 
     def maybe_truncate_checkpoint(
         self, log_dir: str, topic_partition: TopicPartition, offset: int
@@ -420,34 +496,34 @@ class LogCleanerManager:
         SegstoreError
             The checkpoint cannot be read or written.
         """
-        with self._changed:
+        with self._lock:
             log = self._logs.get(topic_partition)
             if log is None:
                 raise UnknownTopicOrPartitionError(f"no partition {topic_partition} here")
             if _is_compacted(log) and log_dir in self._checkpoints:
-                lines = self._read(log_dir)
-                if lines.get(topic_partition, 0) > offset:
+                lines = self._read_or_report(log_dir) if self._is_safe else self._read(log_dir)
+                if lines is not None and lines.get(topic_partition, 0) > offset:
                     self._put(log_dir, {**lines, topic_partition: offset})
 
     def alter_checkpoint_dir(
         self, topic_partition: TopicPartition, source_log_dir: str, dest_log_dir: str
     ) -> None:
         """A log has moved to another log directory: its line and its mark go with it [CLN-28]."""
-        with self._changed:
+        with self._lock:
             lines = self._read_or_report(source_log_dir) or {}
             if topic_partition in lines:
-                self.update_checkpoints(source_log_dir, remove=topic_partition)
-                self.update_checkpoints(
+                self._update_checkpoints(source_log_dir, remove=topic_partition)
+                self._update_checkpoints(
                     dest_log_dir, update=(topic_partition, lines[topic_partition])
                 )
             marked = self._uncleanable_partitions.get(source_log_dir, set())
             if topic_partition in marked:
                 marked.discard(topic_partition)
-                self.mark_partition_uncleanable(dest_log_dir, topic_partition)
+                self._mark(dest_log_dir, topic_partition)
 
     def handle_log_dir_failure(self, log_dir: str) -> None:
         """Forget the checkpoint of a log directory that has failed [CLN-29]."""
-        with self._changed:
+        with self._lock:
             self._checkpoints.pop(log_dir, None)
 
     def _read(self, log_dir: str) -> dict[TopicPartition, int]:
@@ -495,7 +571,7 @@ class LogCleanerManager:
 
     def uncleanable_partitions(self) -> dict[str, set[TopicPartition]]:
         """Return the logs whose cleaning has failed, by log directory [CLN-6]."""
-        with self._changed:
+        with self._lock:
             return {log_dir: {*ones} for log_dir, ones in self._uncleanable_partitions.items()}
 
     def _is_uncleanable(self, topic_partition: TopicPartition, log: UnifiedLog) -> bool:
@@ -503,18 +579,21 @@ class LogCleanerManager:
 
     def mark_partition_uncleanable(self, log_dir: str, topic_partition: TopicPartition) -> None:
         """Clean a log no more, while it is in this log directory [CLN-4]."""
-        with self._changed:
-            self._uncleanable_partitions.setdefault(log_dir, set()).add(topic_partition)
+        with self._lock:
+            self._mark(log_dir, topic_partition)
+
+    def _mark(self, log_dir: str, topic_partition: TopicPartition) -> None:
+        self._uncleanable_partitions.setdefault(log_dir, set()).add(topic_partition)
 
     def unmark(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """Let logs be tried again; only the safe profile does that [DUR-131]."""
-        with self._changed:
+        with self._lock:
             for marked in self._uncleanable_partitions.values():
                 marked.difference_update(topic_partitions)
 
     def maintain_uncleanable_partitions(self) -> None:
         """Forget the marks of logs that are gone [CLN-6]."""
-        with self._changed:
+        with self._lock:
             for log_dir, marked in [*self._uncleanable_partitions.items()]:
                 marked.difference_update([one for one in marked if one not in self._logs])
                 if not marked:

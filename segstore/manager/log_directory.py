@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     from segstore.log.open_options import OpenOptions
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.directory_metadata import DirectoryMetadata
+    from segstore.manager.log_cleaner import CleanerConfig
     from segstore.manager.maintenance_report import MaintenanceReport
     from segstore.manager.partition_listing import Listed
+    from segstore.manager.throttler import Throttler
     from segstore.types import TopicPartition
 
     PathOrPaths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -72,6 +74,10 @@ class LogDirectory:
         Raises where the manager is closed.
     metadata_of : callable
         Takes the directory, returns what its broker's metadata log says of topics.
+    cleaner_config : CleanerConfig
+        How compaction runs in this directory.
+    throttler : Throttler
+        What limits it in all directories together.
 
     Attributes
     ----------
@@ -98,6 +104,8 @@ class LogDirectory:
         open_log: Callable[[str, int], UnifiedLog],
         check_usable: Callable[[], None],
         metadata_of: Callable[[Directory], DirectoryMetadata],
+        cleaner_config: CleanerConfig,
+        throttler: Throttler,
     ) -> None:
         self.path = path
         self._options = options
@@ -131,6 +139,9 @@ class LogDirectory:
                 lambda: self.logs.all_open(),  # noqa: PLW0108 - made below
                 self._maintaining,
                 self._remove_deleted,
+                cleaner_config,
+                throttler,
+                failures,
             )
         self.logs = CurrentLogs(
             self.directory,
@@ -258,6 +269,22 @@ class LogDirectory:
             return self.deleted.delete_due(now_ms)
 
     # ---- background work -------------------------------------------------------------------------
+
+    def pausing_cleaning(self, topic_partition: TopicPartition) -> AbstractContextManager[None]:
+        """Clean the log not until the block ends; a pass that runs ends before."""
+        manager = cast("Maintenance", self.maintenance).cleaner_manager
+        return manager.paused_cleaning([topic_partition])
+
+    def end_cleaning(self, topic_partition: TopicPartition) -> None:
+        """End a pass that runs over a log."""
+        with self.pausing_cleaning(topic_partition):
+            pass
+
+    def hand_over_cleaning(self, topic_partition: TopicPartition, target: LogDirectory) -> None:
+        """Let the directory where a partition has moved know how far it is clean [CLN-28]."""
+        if self.maintenance is not None and target.maintenance is not None:
+            manager, other = self.maintenance.cleaner_manager, target.maintenance.cleaner_manager
+            manager.hand_over(topic_partition, self.path, other, target.path)
 
     def start(self) -> None:
         """Let threads do what is due."""

@@ -2,21 +2,22 @@
 
 The directories are like a broker's ``log.dirs``. An open for writing locks the ``.lock`` of each,
 as a broker does [DUR-65]. A clean close leaves the checkpoints and the marker that a broker looks
-for. What belongs to one directory is in `LogDirectory`; what runs later is in `maintenance`, and
-there is no compaction.
+for. What belongs to one directory is in `LogDirectory`; what runs later is in `maintenance`.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator as IteratorType
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from operator import is_
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import segstore._core as _core
 from segstore._core import AppendLock
-from segstore.arguments import integer, path_text, refuse_pickle, timestamp
+from segstore.arguments import instance, integer, path_text, refuse_pickle, timestamp
 from segstore.errors import (
     ClosedError,
     ForkedHandleError,
@@ -36,6 +37,7 @@ from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.open_options import OpenKeywords, open_options, with_settings
 from segstore.log.shutdown import Shutdown, suppress_repeated_error
 from segstore.manager.directory_metadata import DirectoryMetadata, metadata_log_of
+from segstore.manager.log_cleaner import CleanerConfig
 from segstore.manager.log_directory import (
     LogDirectory,
     absolute,
@@ -65,6 +67,7 @@ from segstore.manager.partition_records import (
 from segstore.manager.pending_closes import raise_of_several
 from segstore.manager.placement import Placement
 from segstore.manager.shared_topics import SharedTopics
+from segstore.manager.throttler import Throttler
 from segstore.manager.topic_changes import TopicChanges
 from segstore.manager.topic_directories import make_log_directory
 from segstore.record_rows import refuse_counted_rows
@@ -99,6 +102,7 @@ def open_dir(
     read_only: bool = False,
     background: bool = False,
     metadata_log: str | os.PathLike[str] | None = None,
+    cleaner: CleanerConfig | None = None,
     **settings: Unpack[OpenKeywords],
 ) -> LogManager:
     """Open a log directory, which holds ``<topic>-<partition>`` directories; or several.
@@ -120,6 +124,9 @@ def open_dir(
         ``__cluster_metadata-0`` of the directory's broker, or the directory that holds it: that of
         ``metadata.log.dir``, else the first of ``log.dirs``. Topics that it has go by its settings,
         and then by Kafka's defaults. None = the one in *path*, if there is one.
+    cleaner : CleanerConfig or None
+        How topics with ``cleanup.policy=compact`` are compacted by `LogManager.maintain` and in the
+        background: threads, memory, a limit of bytes a second. None = Kafka's defaults.
     **settings
         As for ``segstore.open``, for every log. ``progress`` must not use the manager.
 
@@ -146,6 +153,7 @@ def open_dir(
         read_only=read_only,
         background=background,
         metadata_log=metadata_log,
+        cleaner=cleaner,
         **settings,
     )
 
@@ -165,6 +173,7 @@ class LogManager:
         read_only: bool = False,
         background: bool = False,
         metadata_log: str | os.PathLike[str] | None = None,
+        cleaner: CleanerConfig | None = None,
         **settings: Unpack[OpenKeywords],
     ) -> None:
         if read_only and background:
@@ -186,6 +195,8 @@ class LogManager:
             metadata_log = path_text("metadata_log", metadata_log)
         self._metadata_log = metadata_log
         paths = distinct_paths(path)
+        self._cleaner_config = _cleaner_config(cleaner, len(paths))
+        self._throttler = Throttler(self._cleaner_config.max_io_bytes_per_second, time.monotonic_ns)
         if self._options.state_dir is not None:  # one that cannot be made leaves nothing behind
             make_log_directory(self._options.state_dir).close()
         self._paths = paths
@@ -224,6 +235,8 @@ class LogManager:
                 self.log,
                 self._check_usable,
                 self._metadata_of,
+                self._cleaner_config,
+                self._throttler,
             )
         except LogLockedError:  # another process uses it: the disk has no fault [MGR-6]
             raise
@@ -861,10 +874,14 @@ class LogManager:
     def maintain(self, now: int | datetime | None = None) -> MaintenanceReport:
         """Do everything that is due, in this thread; return what was done [MGR-30, RTN-1].
 
-        Retention deletes what the settings of topics say, and the checkpoints of the log directory
-        are written. Directories of deleted partitions are removed, and logs do what they have to do
-        later: timed syncs, unlinking, the look for silent producers. Call it as often as you like:
-        retention is due every five minutes, the rest every minute, or as each log says.
+        Retention deletes what the settings of topics say. Topics with ``cleanup.policy=compact``
+        keep the last record of each key, as far as their settings say so: a log is compacted when
+        more than ``min.cleanable.dirty.ratio`` of it is new, or ``max.compaction.lag.ms`` are over.
+        The checkpoints of the log directory are written. Directories of deleted partitions are
+        removed, and logs do what they have to do later: timed syncs, unlinking, the look for silent
+        producers. Call it as often as you like:
+        retention is due every five minutes, compaction every 15 seconds, the rest every minute, or
+        as each log says.
         ``open_dir(..., background=True)`` needs no call.
 
         In the safe profile, a topic without limits loses nothing. What fails is in the report, and
@@ -1111,3 +1128,10 @@ class LogManager:
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self._read_only else "open"
         return f"<LogManager {', '.join(self._paths)} {state}>"
+
+
+def _cleaner_config(given: CleanerConfig | None, directories: int) -> CleanerConfig:
+    """Return how each of so many directories is compacted: they share the memory for keys."""
+    config = CleanerConfig() if given is None else given
+    instance("cleaner", config, CleanerConfig, "a CleanerConfig")
+    return replace(config, dedupe_buffer_size=config.dedupe_buffer_size // directories)

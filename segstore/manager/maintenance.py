@@ -1,4 +1,4 @@
-"""What a log directory does for itself: retention, checkpoints, and what its logs do later.
+"""What a log directory does for itself: retention, compaction, checkpoints, tasks of its logs.
 
 A pass does what is due: `Maintenance.run_due` in the thread of a caller, or threads do it, where
 the embedder has asked for them. Each log decides what it deletes, syncs and unlinks; here is when.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -26,23 +27,29 @@ from segstore.log.files.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
 )
 from segstore.log.files.profile import Profile
+from segstore.manager.compacted_logs import CompactedLogs
+from segstore.manager.log_cleaner import LogCleaner
+from segstore.manager.log_cleaner_manager import LogCleanerManager
 from segstore.manager.maintenance_report import FailedTask, Findings
 from segstore.manager.retention_schedule import RetentionSchedule, retry_delay_ms
 from segstore.manager.task_pool import THREADS, Clock, TaskPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from segstore._core import Directory
     from segstore.config.broker_config import BrokerConfig
     from segstore.config.log_config import LogConfig
     from segstore.log.files.log_directory_checkpoints import OwnedCheckpoints
+    from segstore.log.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.open_options import OpenOptions
     from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.log_cleaner import CleanerConfig
     from segstore.manager.maintenance_report import DeletionCounts, MaintenanceReport
     from segstore.manager.partition_listing import PartitionListing
     from segstore.manager.task_pool import PooledTasks
+    from segstore.manager.throttler import Throttler
     from segstore.types import TopicPartition
 
 FIRST_RETRY_MS: Final = 1000
@@ -110,8 +117,10 @@ class WatchedLog:
         topic_partition: TopicPartition,
         changed: set[TopicPartition],
         noted: dict[TopicPartition, WatchedLog],
+        truncating: Callable[[UnifiedLog, int | None], AbstractContextManager[None]],
     ) -> None:
         self.background = pool.tasks
+        self._truncating = truncating
         self._topic_partition = topic_partition
         self._changed = changed
         self._noted = noted
@@ -134,6 +143,11 @@ class WatchedLog:
     def note_checkpoint(self) -> None:
         """See `LogWatcher`."""
         self._noted[self._name()] = self
+
+    def truncating(self, offset: int | None) -> AbstractContextManager[None]:
+        """See `LogWatcher`."""
+        log = self.log
+        return nullcontext() if log is None else self._truncating(log, offset)
 
     def _name(self) -> TopicPartition:
         log = self.log
@@ -184,10 +198,21 @@ class Maintenance:
     remove_deleted : callable
         Takes the time in ms, removes the directories of deleted partitions that are due then, and
         returns their names.
+    cleaner_config : CleanerConfig
+        How compaction runs.
+    throttler : Throttler
+        What limits it, with that of other directories.
+    failures : LogDirFailureChannel
+        Hears of disks that fail.
     intervals : MaintenanceIntervals
         How often what is done.
     thread_count : int
         How many threads do what logs do later; 0 = it is done in passes alone.
+
+    Attributes
+    ----------
+    cleaner_manager : LogCleanerManager
+        Who changes a log pauses its cleaning there.
     """
 
     def __init__(  # noqa: PLR0913 - what it works with
@@ -201,12 +226,16 @@ class Maintenance:
         open_logs: Callable[[], list[UnifiedLog]],
         changing: Callable[[], AbstractContextManager[None]],
         remove_deleted: Callable[[int], list[str]],
+        cleaner_config: CleanerConfig,
+        throttler: Throttler,
+        failures: LogDirFailureChannel,
         *,
         intervals: MaintenanceIntervals = MaintenanceIntervals(),  # noqa: B008 - a value
         thread_count: int = THREADS,
     ) -> None:
         self._clock = Clock(directory.environment)
-        self._pool = TaskPool(self._clock, thread_count)
+        extra = cleaner_config.threads - 1 if thread_count else 0
+        self._pool = TaskPool(self._clock, thread_count + extra)
         self._path = directory.path
         self._checkpoints = checkpoints
         self._changing = changing
@@ -216,7 +245,35 @@ class Maintenance:
         self._passing = AppendLock()  # a handler that comes here in its midst is told
         self._noted: dict[TopicPartition, WatchedLog] = {}
         self._schedule = RetentionSchedule(
-            directory, listing, options, configs_of, open_log, intervals.retention_ms
+            directory,
+            listing,
+            options,
+            configs_of,
+            open_log,
+            intervals.retention_ms,
+            cleans=cleaner_config.enable,
+        )
+        self._compacted = CompactedLogs(
+            directory,
+            listing,
+            options,
+            configs_of,
+            open_log,
+            self.now_ms,
+            cleaner_config.backoff_ms,
+        )
+        self.cleaner_manager = LogCleanerManager(
+            {directory.path: directory}, self._compacted, options.profile, failures
+        )
+        self._cleaner = LogCleaner(
+            cleaner_config,
+            self.cleaner_manager,
+            options.profile,
+            throttler,
+            failures,
+            self._schedule.delete_of_compacted,
+            directory.wall_clock_ms,
+            self.now_ms,
         )
         now_ms = self._clock.now_ms()
         self._open_logs = open_logs
@@ -233,15 +290,38 @@ class Maintenance:
             runs.append(
                 ("high watermarks", intervals.high_watermarks_ms, self._write_high_watermarks)
             )
+        if cleaner_config.enable:
+            cleaning = ("cleaning", max(1, cleaner_config.backoff_ms), self._run_cleaning)
+            runs += [cleaning] * cleaner_config.threads
         self._jobs = tuple(_Job(name, interval, now_ms, run) for name, interval, run in runs)
 
     def use_options(self, options: OpenOptions) -> None:
         """Go by these settings, where a topic was given none, from the next run on [MGR-97]."""
-        self._schedule.options = options
+        self._schedule.options = self._compacted.options = options
 
     def watched(self, topic_partition: TopicPartition) -> WatchedLog:
         """Return what a log gets that is about to be opened."""
-        return WatchedLog(self._pool, topic_partition, self._schedule.changed, self._noted)
+        return WatchedLog(
+            self._pool,
+            topic_partition,
+            self._schedule.changed,
+            self._noted,
+            self._truncating,
+        )
+
+    @contextmanager
+    def _truncating(self, log: UnifiedLog, offset: int | None) -> Iterator[None]:
+        """Let a pass over the log end; afterwards, know less of it as clean [MGR-85, MGR-87]."""
+        if offset is not None and offset >= log.segments()[-1].base_offset:
+            yield
+            return
+        one = log.topic_partition
+        with self.cleaner_manager.paused_cleaning([one]):
+            yield
+            if "compact" in log.config.cleanup_policies:
+                self._compacted.add(log)
+                log_dir, active = log.path.rpartition("/")[0], log.segments()[-1].base_offset
+                self.cleaner_manager.maybe_truncate_checkpoint(log_dir, one, active)
 
     @property
     def deletions(self) -> DeletionCounts:
@@ -251,7 +331,8 @@ class Maintenance:
     @property
     def failing(self) -> int:
         """How many tasks failed when they ran last, and are tried again."""
-        return self._schedule.failing + sum(job.attempts > 0 for job in self._jobs)
+        jobs = sum(job.attempts > 0 for job in self._jobs)
+        return jobs + self._schedule.failing + self._compacted.failing + self._cleaner.failing
 
     def now_ms(self) -> int:
         """Return the time in ms by the clock of the directory."""
@@ -310,6 +391,14 @@ class Maintenance:
 
     def _run_retention(self, now_ms: int | None, findings: Findings) -> None:
         self._schedule.run(now_ms, findings, self._has_ended)
+
+    def _run_cleaning(self, now_ms: int | None, findings: Findings) -> None:
+        """Clean one log after another, until none is due [CLN-3]."""
+        count = -1
+        while not self._is_over and count < len(findings.cleaned) + len(findings.failed):
+            self._compacted.look(findings)
+            count = len(findings.cleaned) + len(findings.failed)
+            self._cleaner.try_clean_filthiest_log(now_ms, findings)
 
     def _flush_late(self, now_ms: int | None, findings: Findings) -> None:
         """Flush logs whose ``flush.ms`` have passed; one that fails stops no other [MGR-40]."""
@@ -408,6 +497,7 @@ class Maintenance:
         The logs go on to do later what they have to, until each is closed.
         """
         self._is_over = True
+        self._cleaner.stop()
         for job in self._jobs:
             if job.tasks is not None:
                 job.tasks.close()

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from segstore._core import AppendLock
 from segstore.log.retention_plan import RetentionLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from segstore.log.retention_plan import DeletedSegment
+    from segstore.manager.log_cleaner import CleanedLog
     from segstore.types import TopicPartition
 
 
@@ -38,8 +40,8 @@ class FailedTask(NamedTuple):
     Attributes
     ----------
     task : str
-        ``retention``, ``flushes``, ``recovery points``, ``log starts``, ``high watermarks``,
-        ``deleted partitions``, or the name of a log's own task.
+        ``retention``, ``cleaning``, ``flushes``, ``recovery points``, ``log starts``,
+        ``high watermarks``, ``deleted partitions``, or the name of a log's own task.
     topic_partition : TopicPartition or None
         The log that it was for; None = the whole directory.
     error : Exception
@@ -69,6 +71,8 @@ class MaintenanceReport(NamedTuple):
     ----------
     deleted : tuple of SegmentDeletion
         The segments that retention deleted, of each log oldest first.
+    cleaned : tuple of CleanedLog
+        The passes of compaction, each with the log and its numbers.
     checkpoints : tuple of str
         The checkpoint files of the log directory that were written.
     removed : tuple of str
@@ -83,6 +87,7 @@ class MaintenanceReport(NamedTuple):
     """
 
     deleted: tuple[SegmentDeletion, ...]
+    cleaned: tuple[CleanedLog, ...]
     checkpoints: tuple[str, ...]
     removed: tuple[str, ...]
     tasks: int
@@ -91,7 +96,7 @@ class MaintenanceReport(NamedTuple):
 
 
 class DeletionCounts:
-    """What retention has deleted since the open, by limit; one thread at a time adds to it.
+    """What retention has deleted since the open, by limit.
 
     Attributes
     ----------
@@ -102,12 +107,14 @@ class DeletionCounts:
     def __init__(self) -> None:
         self.segments = Counter({_name_of(limit): 0 for limit in RetentionLimit})
         self.bytes = Counter(self.segments)
+        self._lock = AppendLock()  # the cleaner deletes too
 
     def add(self, deletion: SegmentDeletion) -> None:
         """Count a segment."""
         name = _name_of(deletion.segment.limit)
-        self.segments[name] += 1
-        self.bytes[name] += deletion.segment.size_bytes
+        with self._lock:
+            self.segments[name] += 1
+            self.bytes[name] += deletion.segment.size_bytes
 
 
 def combined_counts(counts: Iterable[DeletionCounts]) -> DeletionCounts:
@@ -129,6 +136,7 @@ def combined_report(reports: Sequence[MaintenanceReport]) -> MaintenanceReport:
         return reports[0]
     return MaintenanceReport(
         tuple(one for report in reports for one in report.deleted),
+        tuple(one for report in reports for one in report.cleaned),
         tuple(one for report in reports for one in report.checkpoints),
         tuple(one for report in reports for one in report.removed),
         sum(report.tasks for report in reports),
@@ -142,12 +150,13 @@ class Findings:
 
     Attributes
     ----------
-    deleted, checkpoints, removed, failed : list
+    deleted, cleaned, checkpoints, removed, failed : list
         See `MaintenanceReport`.
     """
 
     def __init__(self) -> None:
         self.deleted: list[SegmentDeletion] = []
+        self.cleaned: list[CleanedLog] = []
         self.checkpoints: list[str] = []
         self.removed: list[str] = []
         self.failed: list[FailedTask] = []
@@ -156,6 +165,7 @@ class Findings:
         """Return them as a value."""
         return MaintenanceReport(
             tuple(self.deleted),
+            tuple(self.cleaned),
             tuple(self.checkpoints),
             tuple(self.removed),
             tasks,

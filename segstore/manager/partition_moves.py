@@ -443,6 +443,12 @@ class _Move:
                 f"{self.topic_partition} was closed or deleted while it was moved",
                 file=f"{source.path}/{self._name}",
             )
+        with source.pausing_cleaning(self.topic_partition):
+            self._finish_copy(entry)
+        _hand_over(self.topic_partition, source, target)
+
+    def _finish_copy(self, entry: TopicEntry | None) -> None:
+        source, target, log = self._source, self._target, self._log
         segments = log.segments()
         with source.guard():
             log._note_high_watermark(_owned(source).checkpoints)  # noqa: SLF001 - asked by its manager
@@ -457,7 +463,6 @@ class _Move:
             target.registry.expect(self.topic_partition, arrival, entry)
             _owned(target).note_arrived(self.topic_partition)  # `undo` may have to hand over
             _name_copy(target, arrival.directory, self._name)
-        _hand_over(self.topic_partition, source, target)
 
     def undo(self) -> None:
         """Remove the copy; where it has the partition's name, end the move.
@@ -522,6 +527,7 @@ def _hand_over(topic_partition: TopicPartition, source: LogDirectory, target: Lo
         with target.guard():
             lines, old_lines = _owned(target).checkpoints, _owned(source).checkpoints
             lines.take_over(topic_partition, old_lines, keep=True)
+            source.hand_over_cleaning(topic_partition, target)
         with source.guard():
             source.registry.doom([topic_partition])
     with target.guard():

@@ -59,6 +59,8 @@ class RetentionSchedule:
         Takes names of topics, returns what the logs of each go by.
     open_log : callable
         Returns the log of a topic and a partition's number.
+    cleans : bool
+        Whether a cleaner deletes of compacted logs [CLN-7].
     interval_ms : int
         A log that fails is looked at again after that, then after twice as long, and so on.
 
@@ -80,6 +82,8 @@ class RetentionSchedule:
         configs_of: Callable[[Iterable[str]], Mapping[str, LogConfig]],
         open_log: Callable[[str, int], UnifiedLog],
         interval_ms: int,
+        *,
+        cleans: bool,
     ) -> None:
         self.changed: set[TopicPartition] = set()
         self.deletions = DeletionCounts()
@@ -89,6 +93,7 @@ class RetentionSchedule:
         self._configs_of = configs_of
         self._open_log = open_log
         self._interval_ms = interval_ms
+        self._cleans = cleans
         self._due: dict[TopicPartition, int] = {}
         """When each is looked at again. It changes after the look: an interrupt loses none."""
         self._heap: list[tuple[int, TopicPartition]] = []
@@ -160,7 +165,7 @@ class RetentionSchedule:
         deleted: list[DeletedSegment] = []
         try:
             log = self._open_log(*topic_partition)
-            if is_left_to_compaction(log.config, log.profile):
+            if is_left_to_compaction(log.config, log.profile, cleans=self._cleans):
                 next_ms = None
             else:
                 next_ms = log._run_retention(deleted, now_ms)  # noqa: SLF001 - asked by its manager
@@ -177,12 +182,31 @@ class RetentionSchedule:
         else:
             self._attempts.pop(topic_partition, None)
         finally:
-            for segment in deleted:
-                deletion = SegmentDeletion(topic_partition, segment)
-                findings.deleted.append(deletion)
-                self.deletions.add(deletion)
-                _log.info("%s: %s", self._directory.path, deletion)
+            self._report(topic_partition, deleted, findings)
         return next_ms
+
+    def delete_of_compacted(
+        self,
+        topic_partition: TopicPartition,
+        log: UnifiedLog,
+        now_ms: int | None,
+        findings: Findings,
+    ) -> None:
+        """Let a log delete that is left to the cleaner, for that [CLN-7]."""
+        deleted: list[DeletedSegment] = []
+        try:
+            log._run_retention(deleted, now_ms)  # noqa: SLF001 - asked by its manager
+        finally:
+            self._report(topic_partition, deleted, findings)
+
+    def _report(
+        self, topic_partition: TopicPartition, deleted: list[DeletedSegment], findings: Findings
+    ) -> None:
+        for segment in deleted:
+            deletion = SegmentDeletion(topic_partition, segment)
+            findings.deleted.append(deletion)
+            self.deletions.add(deletion)
+            _log.info("%s: %s", self._directory.path, deletion)
 
     # ---- partitions that are not open ------------------------------------------------------------
 
@@ -191,7 +215,11 @@ class RetentionSchedule:
 
         A file that cannot be read fails the run before anything goes by older settings [DUR-128].
         """
-        seen = listed, options, signature = self._listing.current(), self.options, self._signature()
+        seen = listed, options, signature = (
+            self._listing.current(),
+            self.options,
+            signature_of_settings(self._directory),
+        )
         if self._seen is not None:
             before = self._seen
             if before[0] is listed and before[1] is options and before[2] == signature:
@@ -204,7 +232,8 @@ class RetentionSchedule:
             for number in numbers:
                 topic_partition = TopicPartition(topic, number)
                 known.add(topic_partition)
-                is_due = is_limited(config) and not is_left_to_compaction(config, options.profile)
+                is_left = is_left_to_compaction(config, options.profile, cleans=self._cleans)
+                is_due = is_limited(config) and not is_left
                 if is_due and (is_new or topic_partition not in self._known):
                     self._put(topic_partition, 0)
         for gone in self._known - known:
@@ -212,10 +241,11 @@ class RetentionSchedule:
             self._attempts.pop(gone, None)
         self._known, self._configs, self._seen = known, configs, seen
 
-    def _signature(self) -> tuple[int, ...] | None:
-        """Return what tells one ``topics.json`` from the next; None where there is none."""
-        try:
-            info = self._directory.info(TOPICS_FILE)
-        except LogNotFoundError:
-            return None
-        return info.inode, info.size, info.changed_ns
+
+def signature_of_settings(directory: Directory) -> tuple[int, ...] | None:
+    """Return what tells one ``topics.json`` from the next; None where there is none."""
+    try:
+        info = directory.info(TOPICS_FILE)
+    except LogNotFoundError:
+        return None
+    return info.inode, info.size, info.changed_ns

@@ -128,6 +128,7 @@ class TopicChanges:
                 log = one.logs.find_in_place(topic_partition)
                 if log is None or one.error is not None:  # where the disk failed, none changes
                     continue
+                was_compacted = "compact" in log.config.cleanup_policies
                 try:
                     log.update_config(one.settings.config_of(topic_partition))
                 except ClosedError:  # meanwhile: its next open reads them
@@ -138,6 +139,8 @@ class TopicChanges:
                         " its next open"
                     )
                     errors.append(error)
+                if was_compacted and "compact" not in log.config.cleanup_policies:  # [MGR-96]
+                    one.end_cleaning(topic_partition)
         if errors:
             raise errors[0]
 

@@ -66,9 +66,12 @@ def config_of_topic(options: OpenOptions, given: GivenSettings | None) -> LogCon
     )
 
 
-def is_left_to_compaction(config: LogConfig, profile: Profile) -> bool:
-    """Whether retention leaves a log to the cleaner: a broker's cleaner deletes there [RTN-1]."""
-    return profile is Profile.KAFKA and "compact" in config.cleanup_policies
+def is_left_to_compaction(config: LogConfig, profile: Profile, *, cleans: bool) -> bool:
+    """Whether retention leaves a log to the cleaner, which deletes there [RTN-1, CLN-7].
+
+    With *cleans* there is one; a broker leaves it such logs also where there is none.
+    """
+    return "compact" in config.cleanup_policies and (cleans or profile is Profile.KAFKA)
 
 
 def is_limited(config: LogConfig) -> bool:

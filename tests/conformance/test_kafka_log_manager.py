@@ -140,7 +140,8 @@ def test_does_not_clean_compacted_logs(tmp_path, policy):
 
     LogManagerTest.testDoesntCleanLogsWithCompactDeletePolicy too: it is left to the cleaner.
     """
-    with kafkas(tmp_path, retention_ms=600_000) as manager:
+    cleaner = segstore.CleanerConfig(enable=False)
+    with kafkas(tmp_path, retention_ms=600_000, cleaner=cleaner) as manager:
         manager.create_topic("kafka", config={"cleanup.policy": policy})
         log = manager.log("kafka", 0)
         for _ in range(200):

@@ -16,6 +16,7 @@ from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.manager.log_cleaner import CleanerConfig, LogCleaner
 from segstore.manager.log_cleaner_manager import ABORTED, LogCleanerManager
 from segstore.manager.log_to_clean import LogToClean
+from segstore.manager.maintenance_report import Findings
 from segstore.manager.throttler import Throttler
 from tests.kits.mock_time import MockTime
 from tests.vectors.log_script import LogScript
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from segstore import UnifiedLog
     from segstore.log.cleaning.cleaner_stats import CleanerStats
     from segstore.log.files.profile import Profile
-    from segstore.manager.log_cleaner import CleanedLog
-    from segstore.manager.maintenance_report import FailedTask
     from segstore.types import TopicPartition
     from tests.vectors.vector_files import Case
 
@@ -87,7 +86,9 @@ class CleanerManagerScript:
             profile,
             Throttler(math.inf, time.monotonic_ns),
             self.failures,
-            lambda _, log: log.delete_old_segments(),
+            lambda _, log, *__: log.delete_old_segments(),
+            lambda: self.time.now_ms,
+            lambda: self.time.now_ms,
         )
 
     def _open_log(self, described: Case) -> None:
@@ -216,10 +217,9 @@ class CleanerManagerScript:
         return {"stats": describe_stats(stats)}
 
     def do_cleaner_iteration(self, _: Case) -> Case:
-        cleaned: list[CleanedLog] = []
-        failed: list[FailedTask] = []
-        is_picked = self.cleaner.try_clean_filthiest_log(self.time.now_ms, cleaned, failed)
-        stats = describe_stats(cleaned[0].stats) if cleaned else None
+        findings = Findings()
+        is_picked = self.cleaner.try_clean_filthiest_log(self.time.now_ms, findings)
+        stats = describe_stats(findings.cleaned[0].stats) if findings.cleaned else None
         return {"cleaned": is_picked, "stats": stats, **self._describe_choice()}
 
     def do_cleanable_offsets(self, operation: Case) -> Case:

@@ -21,6 +21,7 @@ from segstore.log.files.profile import Profile
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.manager.log_cleaner import CleanedLog, CleanerConfig, LogCleaner
 from segstore.manager.log_cleaner_manager import ABORTED, LogCleanerManager, paused
+from segstore.manager.maintenance_report import Findings
 from segstore.manager.throttler import Throttler
 
 if TYPE_CHECKING:
@@ -55,14 +56,17 @@ class Pool:
             profile,
             Throttler(math.inf, time.monotonic_ns),
             failures,
-            lambda topic_partition, _: self.deleted.append(topic_partition),
+            lambda topic_partition, *_: self.deleted.append(topic_partition),
+            lambda: 0,
+            lambda: self.now_ms,
         )
+        self.now_ms = 0
 
     def iterate(self, now_ms: int = 0) -> tuple[bool, list[CleanedLog], list[FailedTask]]:
-        cleaned: list[CleanedLog] = []
-        failed: list[FailedTask] = []
-        is_picked = self.cleaner.try_clean_filthiest_log(now_ms, cleaned, failed)
-        return is_picked, cleaned, failed
+        self.now_ms = now_ms
+        findings = Findings()
+        is_picked = self.cleaner.try_clean_filthiest_log(now_ms, findings)
+        return is_picked, findings.cleaned, findings.failed
 
 
 def fill(log: UnifiedLog, count: int = 40, keys: int = 5) -> UnifiedLog:

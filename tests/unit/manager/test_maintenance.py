@@ -246,7 +246,7 @@ def test_nothing_is_deleted_while_settings_cannot_be_read(tmp_path: Path, begin:
         logs.log("a", 0)
         report = logs.maintain(begin + HOUR)
         assert report.deleted == ()
-        assert [type(one.error) for one in report.failed] == [CorruptCheckpointError]
+        assert [type(one.error) for one in report.failed] == [CorruptCheckpointError] * 2
     file.write_bytes(content)
     with open_small(tmp_path) as logs:
         assert len(logs.maintain(begin + HOUR).deleted) == 2
@@ -263,7 +263,7 @@ def test_settings_that_are_damaged_meanwhile_delete_nothing(tmp_path: Path, begi
         file.write_bytes(content[:-9])
         report = logs.maintain(begin + 2 * DAY)
         assert report.deleted == ()
-        assert [type(one.error) for one in report.failed] == [CorruptCheckpointError]
+        assert [type(one.error) for one in report.failed] == [CorruptCheckpointError] * 2
         file.write_bytes(content)
         assert len(logs.maintain(begin + 3 * DAY).deleted) == 2
 
@@ -289,12 +289,16 @@ def test_a_setting_that_this_version_refuses_keeps_one_topic(tmp_path: Path, beg
         assert log.config.retention_ms is None
 
 
-@pytest.mark.parametrize(("profile", "log_start"), [("safe", 4), ("kafka", 0)])
+@pytest.mark.parametrize(
+    ("profile", "cleans", "log_start"),
+    [("safe", True, 4), ("safe", False, 4), ("kafka", True, 4), ("kafka", False, 0)],
+)
 def test_a_log_that_is_compacted_too_is_deleted_by_age(
-    tmp_path: Path, begin: int, profile: str, log_start: int
+    tmp_path: Path, begin: int, profile: str, log_start: int, *, cleans: bool
 ):
-    """[RTN-1, RTN-2, RTN-28] In Kafka's profile the cleaner does it, and there is none."""
-    with open_small(tmp_path, recovery=profile) as logs:
+    """[RTN-1, RTN-2, RTN-28, CLN-7] The cleaner does it; without one, only the safe profile."""
+    cleaner = segstore.CleanerConfig(enable=cleans)
+    with open_small(tmp_path, recovery=profile, cleaner=cleaner) as logs:
         logs.create_topic("a", config={"cleanup.policy": "compact,delete", "retention.ms": HOUR})
         logs.log("a", 0).append([(begin, b"k", b"x" * 30)])
         for _ in range(3):
@@ -302,8 +306,10 @@ def test_a_log_that_is_compacted_too_is_deleted_by_age(
             logs.log("a", 0).append([(begin, b"k", b"x" * 30)])
         if profile == "kafka":
             logs.log("a", 0).update_high_watermark(4)
-        assert logs.maintain(begin + 2 * HOUR).failed == ()
+        report = logs.maintain(begin + 2 * HOUR)
+        assert report.failed == ()
         assert logs.log("a", 0).log_start_offset == log_start
+        assert bool(report.deleted) == bool(log_start)
 
 
 # ---- checkpoints, what logs do later -------------------------------------------------------------

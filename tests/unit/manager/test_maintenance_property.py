@@ -57,6 +57,7 @@ class Maintained(RuleBasedStateMachine):
         return segstore.open_dir(
             self.folder / name,
             durability="none",
+            cleaner=segstore.CleanerConfig(enable=False),  # retention alone is compared
             internal_segment_bytes=300,
             message_timestamp_after_max_ms=10**15,
         )

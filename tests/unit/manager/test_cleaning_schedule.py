@@ -1,0 +1,402 @@
+"""Compaction in the schedule of a manager, and what ends or pauses it [CLN-3, MGR-85, MGR-96]."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import segstore
+from segstore.errors import ArgumentTypeError, CorruptLogError, CorruptRecordError
+from segstore.log.files.checkpoints import parse_offset_checkpoint
+from segstore.manager.log_cleaner_manager import ABORTED
+from segstore.manager.maintenance import MaintenanceIntervals
+from segstore.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from segstore import LogManager, UnifiedLog
+    from segstore.manager.log_cleaner import LogCleaner
+    from segstore.manager.log_cleaner_manager import LogCleanerManager
+    from segstore.manager.maintenance import Maintenance
+
+HOUR = 3_600_000
+COMPACT = {"cleanup.policy": "compact"}
+USERS = TopicPartition("users", 0)
+CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
+
+
+def open_small(path: Path | list[Path], **settings: object) -> LogManager:
+    return segstore.open_dir(path, durability="none", internal_segment_bytes=300, **settings)
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Iterator[LogManager]:
+    with open_small(tmp_path) as opened:
+        yield opened
+
+
+def fill(log: UnifiedLog, count: int = 40, keys: int = 5) -> dict[bytes, bytes]:
+    """Append records one by one; return the last value of each key."""
+    last = {}
+    for number in range(count):
+        key, value = b"k%d" % (number % keys), b"value %d" % number
+        log.append([(key, value)])
+        last[key] = value
+    return last
+
+
+def live(log: UnifiedLog) -> dict[bytes, bytes]:
+    return {record.key: record.value for record in log}  # type: ignore[misc]
+
+
+def sealed_offsets(log: UnifiedLog) -> list[int]:
+    active = log.segments()[-1].base_offset
+    return [record.offset for record in log if record.offset < active]
+
+
+def maintenance_of(logs: LogManager, number: int = 0) -> Maintenance:
+    maintenance = logs._directories[number].maintenance
+    assert maintenance is not None
+    return maintenance
+
+
+def manager_of(logs: LogManager, number: int = 0) -> LogCleanerManager:
+    return maintenance_of(logs, number).cleaner_manager
+
+
+def lines(path: Path) -> dict[TopicPartition, int]:
+    return dict(parse_offset_checkpoint((path / CLEANER_CHECKPOINT).read_bytes()))
+
+
+class Held:
+    """Holds a pass at its first piece, in a thread, until it may go on."""
+
+    def __init__(self, logs: LogManager, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.has_begun, self.may_go_on = threading.Event(), threading.Event()
+        cleaner: LogCleaner = maintenance_of(logs)._cleaner
+        check_done = cleaner._check_done
+
+        def wait(to_clean: Any) -> None:
+            self.has_begun.set()
+            assert self.may_go_on.wait(10)
+            check_done(to_clean)
+
+        monkeypatch.setattr(cleaner, "_check_done", wait)
+        self.reports: list[Any] = []
+        self.thread = threading.Thread(target=lambda: self.reports.append(logs.maintain()))
+        self.thread.start()
+        assert self.has_begun.wait(10)
+
+    def beside(self, logs: LogManager, change: Callable[[], object]) -> None:
+        """Make a change that waits for the pass, and let that go on."""
+        changing = threading.Thread(target=change)
+        changing.start()
+        manager = manager_of(logs)
+        while manager.cleaning_state(USERS) != ABORTED and changing.is_alive():
+            time.sleep(0.001)
+        assert manager.cleaning_state(USERS) == ABORTED, "it did not wait"
+        self.may_go_on.set()
+        changing.join(10)
+        self.thread.join(10)
+        assert not changing.is_alive()
+        assert manager.cleaning_states() == {}
+
+
+# ---- what is due ---------------------------------------------------------------------------------
+
+
+def test_a_pass_compacts_what_is_due(logs: LogManager, tmp_path: Path):
+    """[CLN-3, CLN-30, CLN-39, CLN-120] Report and checkpoint say so; then nothing is due."""
+    logs.create_topic("users", 2, config=COMPACT)
+    logs.create_topic("clicks")
+    last = [fill(logs.log("users", number)) for number in range(2)]
+    clicks = fill(logs.log("clicks", 0))
+    report = logs.maintain()
+
+    assert {one.topic_partition for one in report.cleaned} == {USERS, TopicPartition("users", 1)}
+    assert all("kept" in str(one) for one in report.cleaned)
+    assert report.failed == ()
+    assert [live(logs.log("users", number)) for number in range(2)] == last
+    assert len(sealed_offsets(logs.log("users", 0))) <= 5
+    assert live(logs.log("clicks", 0)) == clicks
+    assert len(list(logs.log("clicks", 0))) == 40
+    assert lines(tmp_path)[USERS] == logs.log("users", 0).segments()[-1].base_offset
+    now = time.time_ns() // 1_000_000
+    assert logs.maintain(now + HOUR).cleaned == ()
+
+
+def test_a_log_that_is_not_open_is_compacted(tmp_path: Path):
+    """[CLN-30]"""
+    with open_small(tmp_path) as logs:
+        logs.create_topic("users", config=COMPACT)
+        last = fill(logs.log("users", 0))
+    with open_small(tmp_path) as logs:
+        assert [one.topic_partition for one in logs.maintain().cleaned] == [USERS]
+        assert live(logs.log("users", 0)) == last
+    with open_small(tmp_path) as logs:
+        assert logs.maintain().cleaned == ()  # it is known to be clean
+
+
+def test_compaction_waits_for_its_turn(logs: LogManager):
+    """[CLN-3] Each 15 seconds, as ``log.cleaner.backoff.ms`` says."""
+    begin = time.time_ns() // 1_000_000
+    logs.create_topic("users", config=COMPACT)
+    logs.maintain(begin + HOUR)
+    fill(logs.log("users", 0))
+
+    assert logs.maintain(begin + HOUR + 1000).cleaned == ()
+    assert len(logs.maintain(begin + HOUR + 15_000).cleaned) == 1
+
+
+def test_without_a_cleaner_nothing_is_compacted(tmp_path: Path):
+    """[CLN-1]"""
+    with open_small(tmp_path, cleaner=segstore.CleanerConfig(enable=False)) as logs:
+        logs.create_topic("users", config=COMPACT)
+        fill(logs.log("users", 0))
+
+        assert logs.maintain().cleaned == ()
+        assert not (tmp_path / CLEANER_CHECKPOINT).exists()
+    with pytest.raises(ArgumentTypeError):
+        open_small(tmp_path, cleaner=1)
+
+
+def test_min_lag_keeps_what_is_young(logs: LogManager):
+    """[CLN-32] By the time that is given."""
+    begin = time.time_ns() // 1_000_000
+    logs.create_topic("users", config={**COMPACT, "min.compaction.lag.ms": 2 * HOUR})
+    fill(logs.log("users", 0))
+
+    assert logs.maintain(begin + HOUR).cleaned == ()
+    assert len(logs.maintain(begin + 3 * HOUR).cleaned) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_compact(tmp_path: Path, threads: int):
+    """[CLN-1, CLN-3]"""
+    cleaner = segstore.CleanerConfig(threads=threads, backoff_ms=10)
+    with open_small(tmp_path, cleaner=cleaner) as logs:
+        logs.create_topic("users", 4, config=COMPACT)
+        last = [fill(logs.log("users", number)) for number in range(4)]
+        maintenance = maintenance_of(logs)
+        maintenance._intervals = MaintenanceIntervals(initial_delay_ms=0)
+        maintenance.start()
+        deadline = time.monotonic() + 20
+        while any(len(sealed_offsets(logs.log("users", n))) > 5 for n in range(4)):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert [live(logs.log("users", number)) for number in range(4)] == last
+
+
+# ---- failures ------------------------------------------------------------------------------------
+
+
+def test_a_damaged_log_keeps_no_other_and_comes_again(tmp_path: Path):
+    """[CLN-4, DUR-125, DUR-131]"""
+    begin = time.time_ns() // 1_000_000
+    with open_small(tmp_path) as logs:
+        logs.create_topic("users", 2, config=COMPACT)
+        last = [fill(logs.log("users", number)) for number in range(2)]
+        file = tmp_path / "users-0" / logs.log("users", 0).segments()[0].name
+        whole = file.read_bytes()
+        file.write_bytes(whole[:70] + bytes([whole[70] ^ 1]) + whole[71:])
+        report = logs.maintain(begin + 1000)
+        [failed] = report.failed
+
+        assert isinstance(failed.error, CorruptLogError | CorruptRecordError)
+        assert (failed.task, failed.topic_partition, failed.attempts) == ("cleaning", USERS, 1)
+        assert [one.topic_partition.partition for one in report.cleaned] == [1]
+        assert logs.stats().value("segstore.manager:type=Maintenance,name=FailingTasks") == 1
+        file.write_bytes(whole)
+        report = logs.maintain(begin + HOUR)
+        assert [one.topic_partition for one in report.cleaned] == [USERS]
+        assert [live(logs.log("users", number)) for number in range(2)] == last
+
+
+def test_a_log_that_cannot_be_opened_keeps_no_other(tmp_path: Path):
+    """[DUR-124, DUR-131] It is tried again later."""
+    with open_small(tmp_path) as logs:
+        logs.create_topic("users", 2, config=COMPACT)
+        fill(logs.log("users", 1))
+    (tmp_path / "users-0" / ".segstore").unlink()
+    (tmp_path / "users-0" / ".segstore").mkdir()
+    with open_small(tmp_path) as logs:
+        report = logs.maintain()
+
+        assert [one.topic_partition.partition for one in report.cleaned] == [1]
+        assert {one.topic_partition for one in report.failed} == {USERS}
+        assert logs.maintain(time.time_ns() // 1_000_000 + 1000).failed == ()
+
+
+def test_an_interrupt_ends_a_pass_and_leaves_no_state(
+    logs: LogManager, monkeypatch: pytest.MonkeyPatch
+):
+    """[CLN-19] Ctrl-C; then the log can be truncated, and compacted."""
+    logs.create_topic("users", config=COMPACT)
+    log = logs.log("users", 0)
+    last = fill(log)
+    cleaner = maintenance_of(logs)._cleaner
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cleaner, "_check_done", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            logs.maintain()
+
+    assert manager_of(logs).cleaning_states() == {}
+    assert len(logs.maintain().cleaned) == 1
+    assert live(log) == last
+
+
+def test_close_ends_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """[CLN-11] It waits for a piece, not for the whole log."""
+    logs = open_small(tmp_path)
+    logs.create_topic("users", config=COMPACT)
+    last = fill(logs.log("users", 0))
+    held = Held(logs, monkeypatch)
+    closing = threading.Thread(target=logs.close)
+    closing.start()
+    while not maintenance_of(logs)._cleaner._is_over:
+        time.sleep(0.001)
+    held.may_go_on.set()
+    closing.join(10)
+    held.thread.join(10)
+
+    assert logs.closed
+    with open_small(tmp_path) as logs:
+        assert live(logs.log("users", 0)) == last
+        assert len(logs.maintain().cleaned) == 1
+
+
+# ---- changes beside a pass -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_truncation_ends_the_pass_first(
+    logs: LogManager, monkeypatch: pytest.MonkeyPatch, *, is_full: bool
+):
+    """[MGR-85, MGR-87, CLN-27]"""
+    logs.create_topic("users", config=COMPACT)
+    log = logs.log("users", 0)
+    fill(log)
+    held = Held(logs, monkeypatch)
+    held.beside(logs, lambda: log.truncate_fully_and_start_at(7) if is_full else log.truncate_to(7))
+
+    assert held.reports[0].failed == ()
+    assert log.log_end_offset == 7
+
+
+def test_a_truncation_of_the_active_segment_waits_for_nothing(
+    logs: LogManager, monkeypatch: pytest.MonkeyPatch
+):
+    """[MGR-85]"""
+    logs.create_topic("users", config=COMPACT)
+    log = logs.log("users", 0)
+    fill(log)
+    held = Held(logs, monkeypatch)
+    assert log.truncate_to(log.log_end_offset - 1)
+    held.may_go_on.set()
+    held.thread.join(10)
+
+    assert log.log_end_offset == 39
+
+
+def test_a_truncation_lowers_the_checkpoint_of_kafkas_profile(tmp_path: Path):
+    """[MGR-85, CLN-27]"""
+    with open_small(tmp_path, recovery="kafka") as logs:
+        logs.create_topic("users", config=COMPACT)
+        log = logs.log("users", 0)
+        fill(log)
+        log.update_high_watermark(40)
+        logs.maintain()
+        assert lines(tmp_path)[USERS] == log.segments()[-1].base_offset > 7
+        log.truncate_to(7)
+
+        assert lines(tmp_path)[USERS] == log.segments()[-1].base_offset <= 7
+
+
+def test_a_deletion_ends_the_pass_and_takes_the_line(
+    logs: LogManager, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """[MGR-63, DUR-121] A later topic of the name has nothing of it."""
+    logs.create_topic("users", config=COMPACT)
+    fill(logs.log("users", 0))
+    logs.maintain()
+    fill(logs.log("users", 0))
+    logs._directories[0].maintenance._jobs[-1].next_ms = 0  # type: ignore[union-attr]
+    held = Held(logs, monkeypatch)
+    held.beside(logs, lambda: logs.delete_topic("users"))
+
+    assert held.reports[0].failed == ()
+    assert lines(tmp_path) == {}
+
+
+def test_topic_config_change_stops_cleaning_if_compact_is_removed(
+    logs: LogManager, monkeypatch: pytest.MonkeyPatch
+):
+    """[MGR-96]"""
+    logs.create_topic("users", config=COMPACT)
+    log = logs.log("users", 0)
+    fill(log)
+    held = Held(logs, monkeypatch)
+    held.beside(logs, lambda: logs.alter_topic("users", {"cleanup.policy": "delete"}))
+
+    assert len(list(log)) == 40
+    assert logs.maintain(time.time_ns() // 1_000_000 + HOUR).cleaned == ()
+
+
+@pytest.mark.parametrize("profile", ["safe", "kafka"])
+def test_a_move_takes_along_what_is_clean(tmp_path: Path, profile: str):
+    """[MGR-90, CLN-28] Line and mark go with it; the safe profile begins at the log start."""
+    paths = [tmp_path / "d0", tmp_path / "d1"]
+    with open_small(paths, recovery=profile) as logs:
+        logs.create_topic("users", config=COMPACT, directories={0: paths[0]})
+        log = logs.log("users", 0)
+        last = fill(log)
+        log.update_high_watermark(40) if profile == "kafka" else None
+        logs.maintain()
+        end = lines(paths[0])[USERS]
+        manager_of(logs, 0).mark_partition_uncleanable(str(paths[0]), USERS)
+        logs.move_partition("users", 0, paths[1])
+
+        assert lines(paths[0]) == {}
+        assert lines(paths[1]) == {USERS: end}
+        assert manager_of(logs, 1).uncleanable_partitions() == {str(paths[1]): {USERS}}
+        moved = logs.log("users", 0)
+        assert moved._clean_end() is None  # what .segstore said counts no more in a copy
+        assert live(moved) == last
+
+
+def test_a_move_ends_the_pass_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """[MGR-90]"""
+    paths = [tmp_path / "d0", tmp_path / "d1"]
+    with open_small(paths) as logs:
+        logs.create_topic("users", config=COMPACT, directories={0: paths[0]})
+        last = fill(logs.log("users", 0))
+        held = Held(logs, monkeypatch)
+        held.beside(logs, lambda: logs.move_partition("users", 0, paths[1]))
+
+        assert live(logs.log("users", 0)) == last
+
+
+def test_a_copy_of_an_older_state_is_cleaned_from_its_start(tmp_path: Path):
+    """[DUR-120, DUR-126] A restored backup is not what the line was written for."""
+    with open_small(tmp_path) as logs:
+        logs.create_topic("users", config=COMPACT)
+        fill(logs.log("users", 0))
+    shutil.copytree(tmp_path / "users-0", tmp_path / "backup")
+    with open_small(tmp_path) as logs:
+        logs.maintain()
+    shutil.rmtree(tmp_path / "users-0")
+    (tmp_path / "backup").rename(tmp_path / "users-0")
+    with open_small(tmp_path) as logs:
+        [cleaned] = logs.maintain().cleaned
+
+        assert cleaned.stats.map_messages_read == cleaned.stats.end_offset
