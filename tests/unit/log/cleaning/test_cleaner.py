@@ -535,7 +535,7 @@ def test_a_truncation_meanwhile_ends_the_pass(new_log: NewLog, tmp_path: Path):
 
 
 def test_segments_that_retention_deletes_meanwhile_are_left_out(new_log: NewLog):
-    """[CLN-112]"""
+    """[CLN-112] LogCleanerTest.testCleanSegmentsWithConcurrentSegmentDeletion."""
     log = new_log(**COMPACT | {"internal_segment_bytes": 150, "cleanup_policy": "compact,delete"})
     last = fill(log)
     start, calls = bases(log)[6], []

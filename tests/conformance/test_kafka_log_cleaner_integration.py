@@ -1,0 +1,100 @@
+"""Kafka's LogCleanerParameterizedIntegrationTest and LogCleanerLagIntegrationTest: the passes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from segstore.types import Codec
+from tests.kits.log_kit import batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore import UnifiedLog
+    from tests.kits.log_kit import Clock
+
+    NewLog = Callable[..., UnifiedLog]
+    Values = dict[bytes, tuple[int, bytes]]
+
+COMPACT = {"cleanup_policy": "compact", "internal_segment_bytes": 2048}
+HOUR_MS = 3600 * 1000
+
+
+def write_duplicates(log: UnifiedLog, keys: int, codec: Codec, clock: Clock) -> Values:
+    """Append each key three times, each in its batch; return the last offset and value of each."""
+    last = {}
+    for number in range(3 * keys):
+        key, value = b"%d" % (number % keys), b"%d" % (log.log_end_offset + 1_000_000)
+        info = log.append_as_leader(batch([(key, value)], codec=codec, timestamp=clock.now), 0)
+        last[key] = (info.base_offset, value)
+    return last
+
+
+def read(log: UnifiedLog) -> Values:
+    """The last offset and value of each key."""
+    return {record.key: (record.offset, record.value) for record in log.scan()}
+
+
+def size_of(log: UnifiedLog, end: int | None = None) -> int:
+    """Bytes of the segments that begin below *end*."""
+    segments = log.segments()
+    return sum(one.size_bytes for one in segments if end is None or one.base_offset < end)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_cleaner(codec: Codec, new_log: NewLog, clock: Clock):
+    """[CLN-84, CLN-121] LogCleanerParameterizedIntegrationTest.cleanerTest."""
+    log = new_log(**COMPACT)
+    last = write_duplicates(log, 100, codec, clock)
+    size, active = size_of(log), log.segments()[-1].base_offset
+    assert log.compact()[-1].end_offset == active
+    assert size_of(log) < size
+    assert read(log) == last
+
+    large = batch([(b"20", bytes(1500))], codec=codec, timestamp=clock.now)
+    last[b"20"] = (log.append_as_leader(large, 0).base_offset, bytes(1500))
+    last |= write_duplicates(log, 100, codec, clock)
+    log.compact()
+    assert read(log) == last
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_cleans_combined_compact_and_delete_topic(codec: Codec, new_log: NewLog, clock: Clock):
+    """[CLN-118] LogCleanerParameterizedIntegrationTest.testCleansCombinedCompactAndDeleteTopic."""
+    log = new_log(**COMPACT | {"cleanup_policy": "compact,delete", "retention_ms": 100_000})
+    last = write_duplicates(log, 100, codec, clock)
+    size = size_of(log)
+    log.compact()
+    assert size_of(log) < size
+    assert read(log) == last
+    log.roll()
+    clock.sleep(200_000)
+    log.delete_old_segments()
+    assert log.log_start_offset == log.log_end_offset
+    assert len(log.segments()) == 1
+
+    last = write_duplicates(log, 20, codec, clock)
+    log.compact()
+    assert read(log) == last
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_cleaner_lag(codec: Codec, new_log: NewLog, clock: Clock):
+    """[CLN-32, CLN-33] LogCleanerLagIntegrationTest.cleanerTest."""
+    settings = COMPACT | {"internal_segment_bytes": 512, "min_compaction_lag_ms": HOUR_MS}
+    log = new_log(**settings)
+    write_duplicates(log, 100, codec, clock)
+    active, end = log.segments()[-1].base_offset, log.log_end_offset
+    size = size_of(log, active)
+    clock.sleep(HOUR_MS // 2)
+    assert log.compact() == []
+    assert log.log_end_offset == end
+    assert size_of(log, active) == size
+
+    clock.sleep(HOUR_MS // 2 + 1)
+    last = write_duplicates(log, 100, codec, clock)
+    assert active <= log.compact()[-1].end_offset <= end
+    assert size_of(log, active) < size
+    assert read(log) == last
