@@ -262,8 +262,12 @@ class Maintenance:
             self.now_ms,
             cleaner_config.backoff_ms,
         )
+        has_checkpoint = cleaner_config.enable or options.profile is Profile.SAFE  # [CLN-25]
         self.cleaner_manager = LogCleanerManager(
-            {directory.path: directory}, self._compacted, options.profile, failures
+            {directory.path: directory} if has_checkpoint else {},
+            self._compacted,
+            options.profile,
+            failures,
         )
         self._cleaner = LogCleaner(
             cleaner_config,

@@ -15,6 +15,7 @@ import segstore
 from segstore.errors import LogLockedError, OffsetOutOfRangeError, WriteError
 from segstore.log.files.checkpoints import parse_offset_checkpoint
 from segstore.log.unified_log import UnifiedLog
+from segstore.types import TopicPartition
 from tests.kits.remote_kit import RemoteRecords
 
 
@@ -150,6 +151,28 @@ def test_does_not_clean_compacted_logs(tmp_path, policy):
         count = len(log.segments())
         assert manager.maintain(now_ms() + 601_000).deleted == ()
         assert len(log.segments()) == count
+
+
+def test_topic_config_change_stop_cleaning_if_compact_is_removed(tmp_path, monkeypatch):
+    """[MGR-96] LogManagerTest.testTopicConfigChangeStopCleaningIfCompactIsRemoved.
+
+    A change that leaves compact in the policy, or did not have it, ends no pass.
+    """
+    with kafkas(tmp_path) as manager:
+        manager.create_topic("topic", 2, config={"cleanup.policy": "compact"})
+        for number in range(2):
+            manager.log("topic", number)
+        cleaner_manager = manager._directories[0].maintenance.cleaner_manager
+        aborted = []
+        monkeypatch.setattr(cleaner_manager, "_abort", aborted.append)
+        monkeypatch.setattr(cleaner_manager, "_wait_until_paused", lambda _: None)
+        monkeypatch.setattr(cleaner_manager, "resume_cleaning", lambda _: None)
+        manager.alter_topic("topic", {"cleanup.policy": "compact,delete"})
+        assert aborted == []
+        manager.alter_topic("topic", {"cleanup.policy": "delete"})
+        assert aborted == [TopicPartition("topic", number) for number in range(2)]
+        manager.alter_topic("topic", {"cleanup.policy": "compact"})
+        assert len(aborted) == 2
 
 
 def test_time_based_flush(tmp_path):

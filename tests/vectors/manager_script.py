@@ -31,6 +31,7 @@ from segstore.errors import (
 from segstore.log.files.broker_metadata import UNREADABLE_METADATA
 from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
+    CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -45,6 +46,7 @@ from segstore.log.files.topics_file import TopicEntry, TopicState
 from segstore.log.log_opener import open_partition
 from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.manager import current_logs, log_manager
+from segstore.manager.log_cleaner import CleanerConfig
 from segstore.manager.log_directory import LogDirectory
 from segstore.manager.maintenance_report import Findings
 from segstore.manager.partition_directories import has_unopened_logs
@@ -62,11 +64,14 @@ if TYPE_CHECKING:
     from segstore import LogManager, UnifiedLog
     from segstore.log.log_environment import LogEnvironment
     from segstore.log.open_options import OpenOptions
+    from segstore.manager.maintenance import Maintenance
     from tests.vectors.vector_files import Case
 
-CHECKPOINT_FILES: Final = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
-PASSED_OVER: Final = {"abort_and_pause_cleaning", "abort_cleaning", "resume_cleaning"}
-"""There is no cleaner; what its states keep from retention, `retain` knows."""
+CHECKPOINT_FILES: Final = (
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    CLEANER_OFFSET_CHECKPOINT,
+)
 GONE: Final = "files that are gone take no directory offline [MGR-72, DUR-124]"
 STARTS: Final = {"start", "construct"}
 _CHECKPOINT = re.compile(rb"0\n[0-9]+\n(\S+ [0-9]+ [0-9]+\n)*", re.ASCII)
@@ -127,8 +132,6 @@ class ManagerScript:
         """Do one operation, and what is due; returns its result as the vectors have it."""
         self.held_by_cleaner = operation.get("cleaning_states", self.held_by_cleaner)
         self._drop_future_logs(operation)
-        if operation["op"] in PASSED_OVER:
-            raise PassedOverError
         method = getattr(self, f"do_{operation['op']}", None)
         if method is None:
             raise NotYetError(operation["op"])
@@ -258,7 +261,20 @@ class ManagerScript:
                 durability="none",
                 config=LogConfig.from_properties(self.defaults),
                 producer_config=self.producer_config,
+                cleaner=self.cleaner_config(),
             )
+
+    def cleaner_config(self) -> CleanerConfig:
+        """Return the script's, where each log directory has a cleaner of its own."""
+        given = self.config["cleaner"]
+        return CleanerConfig(
+            threads=given["threads"],
+            dedupe_buffer_size=given["dedupe_buffer_size"] * len(self.dirs),
+            dedupe_buffer_load_factor=given["dedupe_buffer_load_factor"],
+            io_buffer_size=given["io_buffer_size"],
+            backoff_ms=given["backoff_ms"],
+            enable=given["enable"],
+        )
 
     @contextlib.contextmanager
     def failing_directories(self) -> Iterator[None]:
@@ -479,16 +495,20 @@ class ManagerScript:
     @contextlib.contextmanager
     def _keeping_checkpoints(self, log_dir: str) -> Iterator[None]:
         """Leave the lines of a partition that is gone, as Kafka does until its next write."""
-        there = [self.root / log_dir / name for name in CHECKPOINT_FILES]
-        contents = [path.read_bytes() for path in there]
+        paths = [self.root / log_dir / name for name in CHECKPOINT_FILES]
+        contents = {path: path.read_bytes() for path in paths if path.exists()}
         yield
-        for path, found in zip(there, contents, strict=True):
+        for path, found in contents.items():
             path.write_bytes(found)
 
     def _write_checkpoints(self, *log_dirs: str) -> None:
         """[MGR-63, MGR-65] As a broker does after a deletion."""
         self._run_job("recovery points", log_dirs)
         self._run_job("log starts", log_dirs)
+        for name in log_dirs:
+            maintenance = self.directory_at(name).maintenance
+            assert maintenance is not None
+            maintenance.cleaner_manager.update_checkpoints(str(self.root / name))
 
     def do_update_topic_config(self, operation: Case) -> None:
         topic = operation["topic"]
@@ -668,8 +688,6 @@ class ManagerScript:
 
     def do_write_file(self, operation: Case) -> None:
         path, data = self.real(operation["path"]), base64.b64decode(operation["data"])
-        if path.name == "cleaner-offset-checkpoint":
-            raise NotYetError("compaction")
         if path.name in CHECKPOINT_FILES and not _CHECKPOINT.fullmatch(data):
             self.has_strange_lines = True
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -714,10 +732,50 @@ class ManagerScript:
             self._open()
         raise IllegalStateError("as a second manager does")
 
-    def do_clean(self, operation: Case) -> None:
-        if "error" in operation or operation["result"]["logs_cleaned"] or "files" in operation:
-            raise NotYetError("compaction")
-        raise PassedOverError
+    def do_clean(self, operation: Case) -> Case:
+        """[CLN-3] Iterations in each directory, until one cleans nothing."""
+        if "Duplicate key" in operation.get("error", {}).get("message", ""):
+            raise OtherwiseError(
+                "a partition in the cleaner checkpoints of two directories [CLN-26]"
+            )
+        count = self.clean_all()
+        if "result" in operation and count != operation["result"]["logs_cleaned"]:
+            where = {log.path.rpartition("/")[0] for log in self.logs.values()}
+            if len(where) > 1:
+                raise OtherwiseError("each log directory has a cleaner of its own [CLN-40]")
+        return {"logs_cleaned": count}
+
+    def clean_all(self) -> int:
+        """Run iterations, and return how many have picked a log."""
+        count, findings = 0, Findings()
+        with self._opening():
+            for maintenance in self._maintained():
+                is_picked = True
+                while is_picked:
+                    maintenance._compacted.look(findings)
+                    cleaner = maintenance._cleaner
+                    is_picked = cleaner.try_clean_filthiest_log(self.time.now_ms, findings)
+                    count += is_picked
+        return count
+
+    def _maintained(self) -> list[Maintenance]:
+        """Return what cleans in the log directories; in Kafka there is one cleaner for all."""
+        if not self.config["cleaner"]["enable"]:
+            return []
+        found = [self.directory_at(name).maintenance for name in self.live_dirs()]
+        return [one for one in found if one is not None]
+
+    def do_abort_and_pause_cleaning(self, operation: Case) -> None:
+        for one in self._maintained():
+            one.cleaner_manager.abort_and_pause_cleaning(_partition(operation))
+
+    def do_abort_cleaning(self, operation: Case) -> None:
+        for one in self._maintained():
+            one.cleaner_manager.abort_cleaning(_partition(operation))
+
+    def do_resume_cleaning(self, operation: Case) -> None:
+        for one in self._maintained():
+            one.cleaner_manager.resume_cleaning([_partition(operation)])
 
     def do_make_dir(self, operation: Case) -> None:
         self.real(operation["path"]).mkdir(parents=True, exist_ok=True)

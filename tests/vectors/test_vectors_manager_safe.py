@@ -83,6 +83,7 @@ class SafeManagerScript(ManagerScript):
                 replicated=True,
                 config=LogConfig.from_properties(self.defaults),
                 producer_config=self.producer_config,
+                cleaner=self.cleaner_config(),
             )
 
     def do_start(self, operation: Case) -> None:
@@ -151,7 +152,19 @@ class SafeManagerScript(ManagerScript):
         super().do_update_default_config({**operation, "config": config})
 
     def do_clean(self, _: Case) -> None:
-        raise PassedOverError
+        """[DUR-126] Each key keeps its last value, and no other record comes."""
+        self.clean_all()
+        for partition, model in self.models.items():
+            log = self.logs.get(partition)
+            if log is not None and "compact" in log.config.cleanup_policies:
+                model.keep(log.log_start_offset, log.log_end_offset)
+                there = values_of(log)
+                assert there.items() <= model.values.items(), f"{partition} has other records"
+                last = {key: (at, value) for at, (key, value) in sorted(model.values.items())}
+                for key, (at, value) in last.items():
+                    if key is not None and value is not None:
+                        assert there.get(at) == (key, value), f"{partition} has lost {key!r}"
+                model.values = there
 
     def do_replace_current_with_future_log(self, operation: Case) -> None:
         """[DUR-127] The partition moves to where the future log is."""
