@@ -19,9 +19,10 @@ def register(parser: argparse.ArgumentParser) -> None:
         "Move partitions with their records and settings to another log directory. Each partition "
         "is in one of the two at any time, also after a kill: the next open of both for writing "
         "ends the move. The command locks the directories: a program that has them open calls "
-        "LogManager.move_partition instead. It needs only the two directories of a move. After a "
-        "crash, name with --log-dir all others that the topics lie in, so that an unfinished "
-        "change of a topic is finished in all of them."
+        "LogManager.move_partition instead. It needs only the two directories of a move. To move "
+        "to a new directory, or after a crash, name with --log-dir all others that the topics lie "
+        "in. Else the new one may be a disk that is not mounted, and an unfinished change of a "
+        "topic is not finished in all of them."
     )
     parser.add_argument(
         "paths", metavar="PARTITION", nargs="+", help="a partition's directory, as /disk1/orders-0"

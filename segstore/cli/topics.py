@@ -63,9 +63,28 @@ def register(parser: argparse.ArgumentParser) -> None:
     _add_topic(deleted)
     deleted.set_defaults(action=_delete)
 
+    forgotten = actions.add_parser(
+        "forget-directory",
+        help="give up a log directory that is gone for good",
+        description="Give up a log directory that was used with the others, with the records that "
+        "are only there. Its id is in the error that says it is missing. Topics can be changed "
+        "again after that.",
+    )
+    _add_directory(forgotten)
+    forgotten.add_argument("id", metavar="ID", help="the directory id")
+    forgotten.set_defaults(action=_forget_directory)
+
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="DIR", help="a log directory")
+    parser.add_argument(
+        "--log-dir",
+        action="append",
+        default=[],
+        dest="others",
+        metavar="DIR",
+        help="another log directory of the same topics; repeat it for more",
+    )
     add_metadata_log_argument(parser)
 
 
@@ -91,13 +110,15 @@ def _open(arguments: argparse.Namespace) -> LogManager:
     """Open a directory that is there, to read it."""
     import segstore
 
-    return segstore.open_dir(arguments.path, read_only=True, metadata_log=arguments.metadata_log)
+    paths = [arguments.path, *arguments.others]
+    return segstore.open_dir(paths, read_only=True, metadata_log=arguments.metadata_log)
 
 
 def _open_to_write(arguments: argparse.Namespace) -> LogManager:
     import segstore
 
-    return segstore.open_dir(arguments.path, metadata_log=arguments.metadata_log)
+    paths = [arguments.path, *arguments.others]
+    return segstore.open_dir(paths, metadata_log=arguments.metadata_log)
 
 
 def _list(arguments: argparse.Namespace) -> None:
@@ -152,6 +173,13 @@ def _delete(arguments: argparse.Namespace) -> None:
     with _open_to_write(arguments) as logs:
         logs.delete_topic(arguments.topic)
     write_line(f"{arguments.topic}: deleted")
+
+
+def _forget_directory(arguments: argparse.Namespace) -> None:
+    _open(arguments).close()
+    with _open_to_write(arguments) as logs:
+        logs.forget_directory(arguments.id)
+    write_line(f"{arguments.id}: given up")
 
 
 def _print(described: TopicDescription, *, with_defaults: bool) -> None:

@@ -33,10 +33,13 @@ from segstore.errors import (
 )
 from segstore.log.files.clean_shutdown_file_handler import NO_BROKER_EPOCH
 from segstore.log.files.partition_directory import directory_name
+from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.log.files.profile import Profile
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.open_options import OpenKeywords, open_options, with_settings
 from segstore.log.shutdown import Shutdown, suppress_repeated_error
 from segstore.manager.directory_metadata import DirectoryMetadata, metadata_log_of
+from segstore.manager.known_directories import KnownDirectories, is_new
 from segstore.manager.log_cleaner import CleanerConfig
 from segstore.manager.log_directory import (
     LogDirectory,
@@ -75,6 +78,7 @@ from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     import os
+    import uuid
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
     from typing import NoReturn, TypeAlias, Unpack
@@ -203,8 +207,7 @@ class LogManager:
         self._directories: list[LogDirectory] = []
         self._offline: dict[str, SegstoreError] = {}
         try:
-            for one in paths:
-                self._open_directory(one)
+            self._open_directories()
             if not self._directories:
                 raise_of_several([*self._offline.values()], "another log directory is offline too")
         except BaseException:
@@ -224,6 +227,29 @@ class LogManager:
                 for directory in self._directories:
                     directory.start()
 
+    def _open_directories(self) -> None:
+        """Open all; an empty one only while none is missing that was used with the others."""
+        is_safe = self._options.profile is Profile.SAFE
+        new = {one for one in self._paths if is_safe and len(self._paths) > 1 and is_new(one)}
+        for path in self._paths:
+            if path not in new:
+                self._open_directory(path)
+        self._known_directories = KnownDirectories(self._directories if is_safe else ())
+        for path in self._paths:
+            if path in new:
+                error = self._known_directories.error_of_new(path)
+                if error is None:
+                    self._open_directory(path)
+                else:
+                    self._put_offline(path, error)
+        self._directories.sort(key=lambda one: self._paths.index(one.path))
+        for path, error in self._known_directories.errors().items():
+            self._offline.setdefault(path, error)
+
+    def _put_offline(self, path: str, error: SegstoreError) -> None:
+        self._offline[path] = error
+        _log.warning("%s is offline: %s", path, error)
+
     def _open_directory(self, path: str) -> None:
         """Open one of them; where there are several, one that cannot be opened is offline."""
         try:
@@ -241,8 +267,7 @@ class LogManager:
         except LogLockedError:  # another process uses it: the disk has no fault [MGR-6]
             raise
         except SegstoreError as error:
-            self._offline[path] = error
-            _log.warning("%s is offline: %s", path, error)
+            self._put_offline(path, error)
         else:
             self._directories.append(directory)
 
@@ -259,6 +284,8 @@ class LogManager:
                 for directory in self._directories:
                     with directory.guard():
                         directory.deleted.find_left()
+                if self._options.profile is Profile.SAFE and len(self._directories) > 1:
+                    self._known_directories.write_down()
                 self._topics.reconcile()
                 self._moves.reconcile()
             for path in self.unopened_directories():
@@ -307,6 +334,52 @@ class LogManager:
         """
         errors = {one.path: one.error for one in self._directories} | self._offline
         return {path: error for path in self._paths if (error := errors[path]) is not None}
+
+    def missing_directories(self) -> dict[uuid.UUID, str]:
+        """Return ids of directories that were used with these and are not open, and last paths.
+
+        A disk may not be mounted. Reads and appends to the partitions that are here go on. While
+        one is missing, no topic is changed, and an empty directory beside the others is offline. In
+        Kafka's profile none is ever missing. `forget_directory` gives one up. Source: [DUR-124].
+        """
+        self._check_usable()
+        with self._mutex:
+            return {**self._known_directories.missing}
+
+    def forget_directory(self, directory_id: uuid.UUID | str) -> None:
+        """Go on for good without a log directory that is missing: its records are given up.
+
+        Topics can be changed again, and the next open takes an empty directory for a new one. A
+        directory that is back after that joins the others with all partitions that it has.
+
+        Parameters
+        ----------
+        directory_id : UUID or str
+            One of `missing_directories`; a text as in ``meta.properties`` and in the error.
+
+        Raises
+        ------
+        IllegalArgumentError
+            No directory with that id is missing.
+        SegstoreError
+            It cannot be written down. Call it again: the directory is missing until then.
+        """
+        self._check_writable()
+        with self._mutex:
+            self._check_usable()  # while we waited
+            missing = self._known_directories.missing
+            found = {topic_id_text(one): one for one in missing}
+            known = found.get(directory_id) if isinstance(directory_id, str) else directory_id
+            if known is None or known not in missing:
+                raise IllegalArgumentError(
+                    "no log directory with that id is missing",
+                    found=str(directory_id),
+                    expected=f"one of {[*found]}",
+                )
+            path = missing[known]
+            self._known_directories.forget(known)
+            for name in {path, topic_id_text(known)}.difference(self._paths):
+                self._offline.pop(name, None)
 
     # ---- directories -----------------------------------------------------------------------------
 
@@ -861,7 +934,7 @@ class LogManager:
         offline = self.offline_directories()
         maintained = [one.maintenance for one in self._directories if one.maintenance is not None]
         return manager_stats(
-            {path: path in offline for path in self._paths},
+            {path: path in offline for path in self._paths} | dict.fromkeys(self._offline, True),
             remaining_logs={one.path: one.remaining_logs_to_recover() for one in self._directories},
             partitions=len(self._listed().partitions),
             logs=logs,

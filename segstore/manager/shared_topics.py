@@ -104,9 +104,16 @@ class SharedTopics:
     def check_complete(self) -> None:
         """Raise while a directory is offline: it may have a part of any topic [MGR-64, MGR-76]."""
         for path, error in self._offline.items():
+            if isinstance(error, LogDirectoryOfflineError):  # it is missing: its text has all
+                for one in self._directories:
+                    one.registry.all_entries()  # a damaged file is the first to repair
+                raise LogDirectoryOfflineError(
+                    error.message, file=path, found=error.found, expected=error.expected
+                ) from error
             raise LogDirectoryOfflineError(
                 "topics cannot be changed: this log directory is offline, and may have partitions"
-                " of the topic. Repair it, or open the others without it",
+                " of the topic. Repair it. If it is gone for good, open the others without it, and"
+                " call forget_directory",
                 file=path,
             ) from error
 

@@ -100,6 +100,12 @@ class TopicRegistry:
             and self._directory.info(file).is_directory
         )
 
+    def know_directories(self, directories: Mapping[uuid.UUID, str]) -> None:
+        """Write down which log directories are used together, this one first, durably."""
+        known = self._known_file().directories
+        if self._is_in_doubt or [*known.items()] != [*directories.items()]:
+            self._write(directories=directories)
+
     def put(self, name: str, entry: TopicEntry) -> None:
         """Write down what a topic is, durably."""
         self._write({**self._known(), name: entry})
@@ -119,7 +125,7 @@ class TopicRegistry:
         topics = self._known()
         if entry is not None:
             topics = {**topics, topic_partition.topic: entry}
-        self._write(topics, {**self.arrivals(), topic_partition: arrival})
+        self._write(topics, arrivals={**self.arrivals(), topic_partition: arrival})
 
     def withdraw_arrival(self, topic_partition: TopicPartition, arrival: Arrival) -> None:
         """Say again that a copy does not count, where the file may say that it does."""
@@ -130,7 +136,7 @@ class TopicRegistry:
         """Write down that a move is over, durably."""
         if self._is_in_doubt or topic_partition in self.arrivals():
             left = {key: one for key, one in self.arrivals().items() if key != topic_partition}
-            self._write(self._known(), left)
+            self._write(arrivals=left)
 
     def is_used(self, name: str, entry: TopicEntry) -> bool:
         """Whether a program has put something into new partitions: nothing of them is removed."""
@@ -268,11 +274,18 @@ class TopicRegistry:
 
     def _write(
         self,
-        topics: Mapping[str, TopicEntry],
+        topics: Mapping[str, TopicEntry] | None = None,
+        *,
         arrivals: Mapping[TopicPartition, Arrival] | None = None,
+        directories: Mapping[uuid.UUID, str] | None = None,
     ) -> None:
-        directory, barrier = self._directory, FileBarrier.TOPICS
-        file = TopicsFile(topics, self.arrivals() if arrivals is None else arrivals)
+        """Write the file, durably; what is not given stays."""
+        directory, barrier, known = self._directory, FileBarrier.TOPICS, self._known_file()
+        file = TopicsFile(
+            known.topics if topics is None else topics,
+            known.arrivals if arrivals is None else arrivals,
+            known.directories if directories is None else directories,
+        )
         directory.write_beside(TOPICS_FILE, format_topics(*file), barrier)
         self._is_in_doubt = True
         directory.put_in_place(TOPICS_FILE, barrier)

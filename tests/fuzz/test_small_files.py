@@ -311,7 +311,10 @@ arrivals_of_files = st.dictionaries(
     st.tuples(st.text(max_size=9), st.none() | st.integers(0, 2**63 - 1)),
     max_size=3,
 ).map(arriving)
-topic_files = st.builds(format_topics, topics_of_files, arrivals_of_files)
+directories_of_files = st.dictionaries(
+    st.uuids().filter(lambda one: one.int), st.text(max_size=9), max_size=3
+)
+topic_files = st.builds(format_topics, topics_of_files, arrivals_of_files, directories_of_files)
 
 
 def with_right_checksum(data: bytes) -> bytes:

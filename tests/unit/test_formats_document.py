@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import struct
+import uuid
 from contextlib import closing
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -211,7 +212,11 @@ def test_topics_json_is_as_documented(log_directory):
     check_topics(data)
     key = TopicPartition("a.b", 5)
     arrivals = {key: Arrival(future_directory_name(key), "/disk1", 7)}
-    check_topics(format_topics(parse_topics(data).topics, arrivals))
+    directories = {uuid.UUID(int=5): "/disk1", uuid.UUID(int=6): "/disk2"}
+    topics = parse_topics(data).topics
+    check_topics(format_topics(topics, arrivals))
+    check_topics(format_topics(topics, {}, directories))
+    check_topics(format_topics(topics, arrivals, directories))
 
 
 def check_topics(content: bytes) -> None:
@@ -223,10 +228,12 @@ def check_topics(content: bytes) -> None:
         return re.sub("|".join(fields), lambda word: f"(?:{fields[word.group()]})", escaped)
 
     rows = table("topics.json", "line")
-    first, topic, begin, moved, last = (pattern(code(row[1])) for row in rows)
+    first, topic, begin, moved, known, directory, last = (pattern(code(row[1])) for row in rows)
     data = content.decode()
     moves = f"{begin}\n(?:{moved},\n)*{moved}\n"
-    assert re.fullmatch(f"{first}\n(?:{topic},\n)*(?:{topic}\n)?(?:{moves})?{last}\n", data)
+    directories = f"{known}\n(?:{directory},\n)*{directory}\n"
+    parts = f"(?:{topic},\n)*(?:{topic}\n)?(?:{moves})?(?:{directories})?"
+    assert re.fullmatch(f"{first}\n{parts}{last}\n", data)
     lines = data.splitlines(keepends=True)
     assert re.search(r"\d+(?=}$)", lines[-1]).group() == str(crc32c("".join(lines[:-1]).encode()))
 

@@ -109,6 +109,17 @@ def blocked_file(folder: Path) -> None:
     path.mkdir()
 
 
+def unmounted_disk(folder: Path) -> None:
+    """A second log directory, of which an empty mount point is left."""
+    second = folder / "disk2"
+    second.mkdir()
+    broker = "version=1\ncluster.id=c\nnode.id=1\ndirectory.id=AAAAAAAAAAAAAAAAAAAACQ\n"
+    (second / "meta.properties").write_text(broker)
+    segstore.open_dir([folder / "data", second]).close()
+    second.rename(folder / "away")
+    second.mkdir()
+
+
 def hanging_transaction(folder: Path) -> None:
     """A transaction of an hour ago, without its end, and a record after it."""
     producer = {"producer_id": 7, "producer_epoch": 0}
@@ -140,6 +151,7 @@ FAULTS: dict[str, Callable[[Path], dict[str, str] | None]] = {
     "Missing records: a `.log` that is too short": short_log,
     "Wrong index, lost small file": padded_index,
     "A file that blocks the open": blocked_file,
+    "A log directory is missing": unmounted_disk,
     "A transaction that hangs": hanging_transaction,
     "Backup and restore": as_it_is,
     "Take a partition over from a broker": as_it_is,

@@ -61,6 +61,7 @@ WAY_OUT: Final = (
 
 _HEAD: Final = b'{"version":'
 _ARRIVING: Final = b'],"arriving":[\n'
+_DIRECTORIES: Final = b'],"directories":[\n'
 _FIRST_LINE: Final = b'{"version":%d,"topics":[\n'
 _LAST_LINE = re.compile(rb'\],"crc32c":(0|[1-9][0-9]{0,9})\}\n')
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
@@ -145,6 +146,11 @@ class TopicsFile(NamedTuple):
 
     topics: Mapping[str, TopicEntry]
     arrivals: Mapping[TopicPartition, Arrival]
+    directories: Mapping[uuid.UUID, str] = MappingProxyType({})
+    """Ids of all log directories that were opened together, and the last path of each.
+
+    The first one is this directory. Empty where it was only opened alone.
+    """
 
 
 NOTHING_SAID: Final = TopicsFile(MappingProxyType({}), MappingProxyType({}))
@@ -153,11 +159,14 @@ NOTHING_SAID: Final = TopicsFile(MappingProxyType({}), MappingProxyType({}))
 def format_topics(
     topics: Mapping[str, TopicEntry],
     arrivals: Mapping[TopicPartition, Arrival] = NOTHING_SAID.arrivals,
+    directories: Mapping[uuid.UUID, str] = NOTHING_SAID.directories,
 ) -> bytes:
     """Return the file's text: JSON, a line for each topic, and a CRC-32C of all lines before."""
     text = _FIRST_LINE % VERSION + _lines(_line(name, entry) for name, entry in topics.items())
     if arrivals:
         text += _ARRIVING + _lines(_arrival_line(key, one) for key, one in arrivals.items())
+    if directories:
+        text += _DIRECTORIES + _lines(_directory_line(key, one) for key, one in directories.items())
     return text + b'],"crc32c":%d}\n' % crc32c(text)
 
 
@@ -174,6 +183,10 @@ def _arrival_line(topic_partition: TopicPartition, arrival: Arrival) -> str:
         "end": arrival.end,
     }
     return json.dumps(content, separators=(",", ":"))
+
+
+def _directory_line(directory_id: uuid.UUID, path: str) -> str:
+    return json.dumps({"id": topic_id_text(directory_id), "path": path}, separators=(",", ":"))
 
 
 def _line(name: str, entry: TopicEntry) -> str:
@@ -224,6 +237,8 @@ def parse_topics(data: bytes) -> TopicsFile:
         topics = {topic["name"]: _entry(topic, version) for topic in content["topics"]}
         arriving = content.get("arriving", ())
         arrivals = dict(map(_arrival, arriving))
+        listed = content.get("directories", ())
+        directories = dict(map(_known_directory, listed))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         if isinstance(error, UnsupportedFormatError):
             raise
@@ -232,7 +247,9 @@ def parse_topics(data: bytes) -> TopicsFile:
         raise _damaged("it names a topic twice")
     if len(arrivals) != len(arriving):
         raise _damaged("it names a partition twice")
-    return TopicsFile(topics, arrivals)
+    if len(directories) != len(listed):
+        raise _damaged("it names a log directory twice")
+    return TopicsFile(topics, arrivals, directories)
 
 
 def _entry(topic: dict[str, Any], version: int) -> TopicEntry:
@@ -279,6 +296,12 @@ def _arrival(content: dict[str, Any]) -> tuple[TopicPartition, Arrival]:
     if not is_its_copy or directory_name(topic_partition) != partition:
         raise ValueError(content)
     return topic_partition, Arrival(directory, content["from"], end)
+
+
+def _known_directory(content: dict[str, Any]) -> tuple[uuid.UUID, str]:
+    if content.keys() != {"id", "path"} or not isinstance(content["path"], str):
+        raise ValueError(content)
+    return _topic_id(content["id"]), content["path"]
 
 
 def _here(numbers: list[Any], entry: TopicEntry) -> tuple[int, ...]:

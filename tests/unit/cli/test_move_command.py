@@ -68,7 +68,9 @@ def test_partitions_of_several_directories(tmp_path: Path):
 def test_a_third_directory_of_the_topic(tmp_path: Path, *, names_it: bool):
     """[DUR-124] Also with a change that a kill has left in it alone, all agree in the end."""
     paths = [tmp_path / name for name in "abc"]
-    with segstore.open_dir([paths[0], paths[2]]) as logs:
+    segstore.open_dir(paths).close()
+    with segstore.open_dir(paths) as logs:
+        logs.cordon(paths[1])
         logs.create_topic("orders", 2, config={"retention.ms": 5000})
         before = (paths[0] / "topics.json").read_bytes()
         logs.alter_topic("orders", {"retention.ms": 7000})
