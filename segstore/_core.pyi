@@ -1237,12 +1237,11 @@ class LogSegment:
     def offset_index_lookup(self, target: int) -> OffsetPosition: ...
     def fetch_upper_bound_offset(self, position: int, fetch_size: int) -> int | None: ...
     def time_index_lookup(self, timestamp: int) -> TimestampOffset: ...
-    @property
-    def is_cleaned(self) -> bool:
-        """Whether this handle made it in the place of others: all of it is visible to all.
+    is_cleaned: bool
+    """Whether it was made in the place of others: all of it is visible to all.
 
-        Not once it takes appends again.
-        """
+    Not once it takes appends again.
+    """
     def index_bytes(self) -> tuple[int, int]:
         """Bytes of the entries of both indexes, offset and time; 0 where one cannot be loaded."""
 

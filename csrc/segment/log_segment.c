@@ -173,6 +173,23 @@ sgs_status sgs_log_segment_open_sized(const sgs_segment_context *context, int64_
     return *segment == NULL ? sgs_fail(err, SGS_RESOURCE, "no memory for a segment") : SGS_OK;
 }
 
+/* A reader may have closed the .log, and meanwhile its writer replaced it: bytes have other places there [DUR-77]. */
+static sgs_status check_same_file(sgs_log_segment *segment, int fd, const char *name, sgs_error *err)
+{
+    const sgs_env *env = segment->context->env;
+    sgs_file_info info;
+    const sgs_status status = env->file_info(env, fd, name, &info, err);
+    if (status != SGS_OK)
+        return status;
+    if (segment->inode == 0) {
+        segment->device = info.device;
+        segment->inode = info.inode;
+    }
+    if (info.device != segment->device || info.inode != segment->inode)
+        return sgs_fail_at(err, SGS_NOT_FOUND, -1, "the file that was read", "another file of its name");
+    return SGS_OK;
+}
+
 sgs_status sgs_segment_descriptor(sgs_log_segment *segment, int *fd, sgs_error *err)
 {
     *fd = atomic_load_explicit(&segment->fd, memory_order_acquire);
@@ -187,6 +204,13 @@ sgs_status sgs_segment_descriptor(sgs_log_segment *segment, int *fd, sgs_error *
         sgs_segment_name(segment, SGS_FILE_LOG, name);
         const sgs_open_mode mode = context->writable ? SGS_OPEN_WRITE : SGS_OPEN_READ;
         status = context->env->open_file(context->env, context->directory_fd, name, mode, fd, err);
+        if (status == SGS_OK && !context->writable) {
+            status = check_same_file(segment, *fd, name, err);
+            if (status != SGS_OK) {
+                sgs_error ignored;
+                (void)context->env->close(context->env, *fd, name, &ignored);
+            }
+        }
         if (status == SGS_OK) {
             sgs_segment_own_descriptor(segment, *fd);
             atomic_store_explicit(&segment->fd, *fd, memory_order_release);
@@ -368,8 +392,11 @@ sgs_status sgs_log_segment_is_replaced(sgs_log_segment *segment, bool *replaced,
     bool differs = false;
     sgs_segment_take_turn(&segment->files_turn); /* the name stands still */
     const int fd = atomic_load_explicit(&segment->fd, memory_order_acquire);
-    if (fd >= 0) {
-        sgs_segment_name(segment, SGS_FILE_LOG, name);
+    sgs_segment_name(segment, SGS_FILE_LOG, name);
+    if (fd < 0 && segment->inode != 0) { /* it was closed meanwhile */
+        status = context->env->file_info_at(context->env, context->directory_fd, name, &named, err);
+        differs = status == SGS_OK && (segment->device != named.device || segment->inode != named.inode);
+    } else if (fd >= 0) {
         status = context->env->file_info(context->env, fd, name, &opened, err);
         const bool is_gone = status == SGS_NOT_FOUND; /* the environment had closed it, and does not find it again */
         if (status == SGS_OK || is_gone)

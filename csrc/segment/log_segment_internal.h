@@ -28,7 +28,8 @@ struct sgs_log_segment {
     _Atomic int64_t created_ms;
     _Atomic int64_t first_batch_timestamp; /* [SEG-14] INT64_MIN = not read yet */
     _Atomic int64_t unflushed_records;
-    int64_t next_offset; /* what an append may begin with, at least. For who holds the lock */
+    uint64_t device, inode; /* of the .log as a reader opened it first, 0 before: under the turn of the files */
+    int64_t next_offset;    /* what an append may begin with, at least. For who holds the lock */
     _Atomic int32_t size;
     _Atomic uint32_t cuts; /* odd while bytes or index entries go; written by who holds the lock, under the guard */
     _Atomic int fd;        /* of the .log, -1 until first use */

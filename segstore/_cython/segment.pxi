@@ -56,7 +56,7 @@ cdef class LogSegment(_Handle):
     cdef int64_t listed_ms  # when its size was looked up
     cdef int32_t listed_size
     cdef c_bool is_poisoned
-    cdef readonly c_bool is_cleaned  # made by this handle in the place of others, and sealed since
+    cdef public c_bool is_cleaned  # made in the place of others, and sealed since
     cdef c_bool takes_appends  # keeps its files open
     cdef c_bool is_listed  # the list of open_segments.pxi
     cdef c_bool is_being_released  # the same: whoever comes waits

@@ -129,6 +129,7 @@ class ChunkReader:
         "_end_offset",
         "_first_offset",
         "_local_log",
+        "_replacements_count",
         "_start_offset",
         "_start_timestamp",
         "_truncations_done",
@@ -154,6 +155,7 @@ class ChunkReader:
         self._end_offset = end_offset
         self._bound = bound
         self._truncations_done = truncations_done
+        self._replacements_count = local_log.replacements_count
         self._start_timestamp = start_timestamp
         self._damage = damage
 
@@ -169,13 +171,18 @@ class ChunkReader:
         return self._unless_truncated(self._headers_of)
 
     def _unless_truncated(self, chunks_of: _ChunksOf) -> Iterator[Chunk]:
-        chunks = self._chunks_as_they_are(chunks_of)
+        chunks = self._chunks_as_they_are(chunks_of, self._first_offset)
         read_up_to = self._start_offset
         while read_up_to < self._end_offset:
             try:
                 chunk = next(chunks, None)
             except SegstoreError as error:
-                self._local_log.check_not_changed(self._truncations_done, self._end_offset, error)
+                if self._local_log.check_not_changed(
+                    self._truncations_done, self._end_offset, error
+                ):
+                    first = max(read_up_to, self._first_offset)
+                    chunks = self._chunks_as_they_are(chunks_of, first)
+                    continue
                 explain(error, self._local_log, read_up_to, self._codecs, may_begin_there=True)
                 raise
             read_up_to = self._end_offset
@@ -196,10 +203,13 @@ class ChunkReader:
         """Return base offsets that split the range into parts of *max_bytes* bytes."""
         return list(split_offsets(self._spans(), max_bytes))
 
-    def _chunks_as_they_are(self, chunks_of: _ChunksOf) -> Iterator[Chunk]:
-        """Yield whole batches that reach into the range, segment by segment."""
+    def _chunks_as_they_are(self, chunks_of: _ChunksOf, offset: int) -> Iterator[Chunk]:
+        """Yield whole batches that reach into the range, from *offset* on, segment by segment."""
+        local_log = self._local_log
+        if self._replacements_count != local_log.replacements_count:
+            self._replacements_count = local_log.replacements_count
+            self._bound = local_log.replaced_bound(self._bound)
         segments = self._segments()
-        offset = self._first_offset
         segment = segments.floor_segment(offset)
         while segment is not None and offset < self._end_offset:
             begin = self._first_offset_of_interest(segment, offset)

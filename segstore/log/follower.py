@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_right
 from contextlib import closing, suppress
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import Directory, is_any_replaced, open_segments
@@ -30,20 +32,26 @@ from segstore.log.files.checkpoints import (
     UNREADABLE_TO_READERS,
     read_topic_id,
 )
-from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, list_during_writes
+from segstore.log.files.log_state_file import uncut_generation
+from segstore.log.files.partition_directory import (
+    LOG_FILE_SUFFIX,
+    SWAP_FILE_SUFFIX,
+    list_during_writes,
+)
 from segstore.log.files.partition_lock import removed_while_read
 from segstore.log.files.partition_metadata_file import check_same_topic, topic_id_words
 from segstore.log.local.observed_end import EndState, ObservedEnd
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
 from segstore.log.local.truncation_history import UNKNOWN_PLACE
+from segstore.number_limits import MAX_LONG
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from segstore._core import FileInfo
+    from segstore._core import FileInfo, SegmentListing
     from segstore.log.files.stored_state import StoredState
     from segstore.log.log_parts import LogParts
 
@@ -56,6 +64,7 @@ _PAUSE_SECONDS: Final = 0.001
 _DAMAGE: Final = (CorruptRecordError, CorruptLogError)
 _CHANGED_MEANWHILE: Final = (LogNotFoundError, LogTruncatedError, *_DAMAGE)
 """What a look fails with while files are cut, renamed and made anew."""
+_CHANGED: Final = (EndState.TRUNCATED, EndState.REPLACED)
 _NO_TOPIC_ID: Final = (LogNotFoundError, *UNREADABLE_TO_READERS)
 """What ``partition.metadata`` fails with where it says nothing of the topic."""
 
@@ -67,6 +76,8 @@ class _View(NamedTuple):
     end: LogOffsetMetadata
     observed_end: ObservedEnd
     is_cut: bool
+    is_replaced: bool = False
+    """Segments were compacted or split; none of the log was truncated."""
 
 
 class LogFollower:
@@ -91,6 +102,8 @@ class LogFollower:
         self._lock = threading.Lock()
         self._swaps = {one.name + one.suffix for one in parts.local_log.segments if one.suffix}
         self._observed_end = observed_end
+        self._generation: int | None = None
+        parts.local_log.take_over_replaced = self.take_over_replaced
 
     @property
     def durable(self) -> LogOffsetMetadata:
@@ -122,6 +135,31 @@ class LogFollower:
             except (LogNotFoundError, LogTruncatedError):  # a look does not say why files are gone
                 self._require_in_place()
                 raise
+
+    def take_over_replaced(self) -> bool:
+        """Take over segments that the writer compacted or split; returns whether there were any.
+
+        For a read that met them. Nothing is taken over where the log may have been truncated.
+        """
+        with self._lock, suppress(SegstoreError):
+            directory, known = self._checkpoint_store.directory, self._local_log.segments
+            for _ in range(_LOOKS):
+                if not self._observed_end.is_uncut():
+                    return False
+                found = self._checkpoint_store.read()
+                _, bases = list_during_writes(directory)
+                if self._is_loss(found, bases):
+                    return False
+                view = self._read_replaced(bases) if bases else None
+                if view is not None:
+                    is_news = view.is_replaced and (
+                        is_any_replaced(known) or _shapes(view.segments) != _shapes(known)
+                    )
+                    if is_news:
+                        self._publish(found, view)
+                    return is_news
+                time.sleep(_PAUSE_SECONDS)
+        return False
 
     def is_in_place(self) -> bool:
         """Whether the log's directory is at its path yet, and of the same topic."""
@@ -177,6 +215,7 @@ class LogFollower:
         why: SegstoreError | None = None
         for _ in range(_LOOKS):
             try:
+                self._take_generation()
                 found = self._checkpoint_store.read()
                 listing = directory.segment_listing()
                 if not self._swaps.isdisjoint(listing.others):
@@ -198,11 +237,23 @@ class LogFollower:
                     raise removed_while_read(directory.path)
                 why = None
             time.sleep(_PAUSE_SECONDS)
+        self._give_up(why)
+
+    def _take_generation(self) -> None:
+        """Take it before anything else is looked at, where it is not known."""
+        self._generation = self._observed_end.generation
+        if self._generation is None:
+            self._generation = uncut_generation(self._checkpoint_store.directory)
+
+    def _give_up(self, why: SegstoreError | None) -> None:
+        """End a refresh whose looks have all met a change, the last one *why*."""
         if isinstance(why, _DAMAGE) and self._observed_end.end_state() is not EndState.TRUNCATED:
             raise why
+        if self._observed_end.is_uncut():
+            return  # segments get other names at this moment: the next refresh shows them
         raise LogTruncatedError(
             "the log's writer truncates it, or deletes from it, again and again while it is read",
-            file=directory.path,
+            file=self._checkpoint_store.directory.path,
             found=f"another change in each of {_LOOKS} looks",
             expected="a look without a change",
         ) from why
@@ -215,16 +266,25 @@ class LogFollower:
         end_state = observed_end.end_state()
         # a truncation takes the newest: where the end is in its file, the segments before it are in
         # theirs, unless the descriptor of the end was given back in between
-        if (
-            end_state is EndState.TRUNCATED
-            or self._restarted(found, known, bases)
-            or is_any_replaced(known.as_tuple[-_FEW:])
-        ):
+        if end_state is EndState.TRUNCATED or self._restarted(found, known, bases):
             return self._read_again(bases, is_cut=True)
+        if (
+            end_state is EndState.REPLACED
+            or is_any_replaced(known.as_tuple[-_FEW:])
+            or (self._lacks_segments(found, known, bases) and not self._is_loss(found, bases))
+        ):
+            return self._read_replaced(bases)
         if self._swaps:
             return self._read_again(bases, is_cut=False)
         if is_stable and end_state is EndState.UNCHANGED:
+            observed_end.generation = self._generation
             return _View(known, seen, observed_end, is_cut=False)
+        return self._read_on(bases)
+
+    def _read_on(self, bases: array[int]) -> _View | None:
+        """Return what came after the end that was seen, None when it changed meanwhile."""
+        local_log, observed_end = self._local_log, self._observed_end
+        known, seen = local_log.segments, local_log.log_end
         intact_below = _intact_below(known.base_offsets, bases, seen.segment_base_offset)
         there = set(bases)
         kept = [
@@ -238,8 +298,8 @@ class LogFollower:
         # all that was read behind the first check is of one log, or it is looked at again; what is
         # cut from here on differs from what the new one has seen
         if (
-            observed_end.end_state() is EndState.TRUNCATED
-            or new_observed_end.end_state() is EndState.TRUNCATED
+            observed_end.end_state() in _CHANGED
+            or new_observed_end.end_state() in _CHANGED
             or is_any_replaced(segments.as_tuple[max(len(kept) - _FEW, 0) :])
         ):
             return None
@@ -255,6 +315,79 @@ class LogFollower:
             bases[0] < known.base_offsets[0]
             and found.log_start_offset < self._offsets.log_start_offset
         )
+
+    def _lacks_segments(self, found: StoredState, known: Segments, bases: array[int]) -> bool:
+        """Whether segments are gone, or others between them, that no deletion and roll explains.
+
+        The writer raises the log start before it deletes. Without its generation nothing is told.
+        """
+        if self._observed_end.generation is None or bases == known.base_offsets:
+            return False
+        there, start = set(bases), found.log_start_offset
+        for base, following in pairwise(known.base_offsets):
+            if following > start and base not in there:
+                return True
+        last = known.base_offsets[-1]
+        return last not in there or any(
+            known.base_offsets[0] < base < last and base not in known for base in bases
+        )
+
+    def _is_loss(self, found: StoredState, bases: array[int]) -> bool:
+        """Whether files are gone, and no other segment has taken their place.
+
+        One that takes it has the base offset of the first of those that it replaces.
+        """
+        directory, known = self._checkpoint_store.directory, self._local_log.segments
+        listing = directory.segment_listing()
+        if _has_swaps(listing.others) or not _begins_with(listing, bases):
+            return False  # names change at this moment
+        there = set(bases)
+        for base, following in pairwise([*known.base_offsets, MAX_LONG]):
+            if base in there or following <= found.log_start_offset:
+                continue
+            place = bisect_right(bases, base) - 1
+            old = known.get(bases[place]) if place >= 0 else None
+            if place < 0 or (
+                old is not None
+                and not is_any_replaced([old])
+                and directory.info(old.name).size == old.size_bytes
+            ):
+                return True
+        return False
+
+    def _read_replaced(self, bases: array[int]) -> _View | None:
+        """Return what is there now; of sealed segments before the end the names are enough.
+
+        A truncation where the writer does not say that there was none.
+        """
+        directory, seen = self._checkpoint_store.directory, self._local_log.log_end
+        if not self._observed_end.is_uncut():
+            return self._read_again(bases, is_cut=True)
+        last = bases[max(bisect_right(bases, seen.segment_base_offset) - 1, 0)]
+        fresh = open_segments(Segment, self._context, bases)
+        kept = [segment for segment in fresh if segment.base_offset < last]
+        segments, end = self._look_from(LogOffsetMetadata(last, last, 0), kept, bases)
+        observed_end = self._new_observed_end(segments, end)
+        listing = directory.segment_listing()
+        if (
+            not self._observed_end.is_uncut()
+            or observed_end.end_state() is not EndState.UNCHANGED
+            or is_any_replaced(segments)
+            or _has_swaps(listing.others)
+            or not _begins_with(listing, bases)
+        ):
+            return None
+        before = {one.base_offset: one for one in self._local_log.segments}
+        for segment in segments:
+            if segment.base_offset <= seen.segment_base_offset and segment.base_offset < bases[-1]:
+                old = before.get(segment.base_offset)
+                segment.is_cleaned = (
+                    old is None
+                    or old.is_cleaned
+                    or old.size_bytes != segment.size_bytes
+                    or is_any_replaced([old])
+                )
+        return _View(segments, end, observed_end, is_cut=False, is_replaced=True)
 
     def _is_stable(self, known: Segments, seen: LogOffsetMetadata, bases: array[int]) -> bool:
         """Whether names and size are those that were seen."""
@@ -292,20 +425,21 @@ class LogFollower:
         return _View(segments, end, observed_end, is_cut=is_cut)
 
     def _new_observed_end(self, segments: Segments, end: LogOffsetMetadata) -> ObservedEnd:
-        return ObservedEnd(self._checkpoint_store, self._context, segments, end)
+        return ObservedEnd(self._checkpoint_store, self._context, segments, end, self._generation)
 
     def _publish(self, found: StoredState, view: _View) -> None:
         """Show the log as it was found; readers under way learn first that it was cut [DUR-77]."""
-        local_log, (segments, end, observed_end, is_cut) = self._local_log, view
+        local_log, (segments, end, observed_end, is_cut, is_replaced) = self._local_log, view
         seen, self._swaps = local_log.log_end, set()
         if is_cut:
             local_log.note_truncation(UNKNOWN_PLACE)
+            observed_end.generation = None  # it was asked for before the cut, perhaps
         # first, so that whoever misses a segment is told that it lies before the log start
         log_start_offset = max(found.log_start_offset, segments.base_offsets[0])
         if not is_cut:  # it goes up only, also where its checkpoint cannot be read now [DUR-5]
             log_start_offset = max(log_start_offset, self._offsets.log_start_offset)
         self._offsets.reset_log_start_offset(log_start_offset)
-        local_log.show(segments, end, observed_end)
+        local_log.show(segments, end, observed_end, is_replaced=is_replaced)
         self._observed_end = observed_end
         recovery_point = found.recovery_point
         self.recovery_point = min(
@@ -401,6 +535,21 @@ class LogFollower:
             if (before.valid_bytes, before.next_offset) == (position, seen.message_offset):
                 return seen.message_offset, position
         return segment.base_offset, 0
+
+
+def _has_swaps(names: Iterable[str]) -> bool:
+    """Whether a compaction or a split is giving segments their names at this moment."""
+    return any(name.endswith(SWAP_FILE_SUFFIX) for name in names)
+
+
+def _begins_with(listing: SegmentListing, bases: array[int]) -> bool:
+    """Whether these are still the first segments; a roll adds another one."""
+    return listing.base_offsets(LOG_FILE_SUFFIX)[: len(bases)] == bases
+
+
+def _shapes(segments: Segments) -> list[tuple[int, int]]:
+    """Return base offset and size of all but the last one, which grows."""
+    return [(one.base_offset, one.size_bytes) for one in segments.as_tuple[:-1]]
 
 
 def _intact_below(known: Sequence[int], bases: Sequence[int], seen_base: int) -> int:

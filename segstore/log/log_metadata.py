@@ -150,7 +150,8 @@ class LogMetadata:
         state, end = state_file.state, self._local_log.log_end.message_offset
         if state.contiguous_from > end:  # the gap's append failed, or it was truncated
             self.save_state(contiguous_from=end)
-        elif state.is_being_emptied:  # but was not: a log without a .log has lost it
+        # but was not: a log without a .log has lost it; and no truncation is under way
+        elif state.is_being_emptied or state.generation % 2:
             self.save_state()
         if state.local_log_start_offset > 0:  # below it an open takes segments away [DUR-26]
             first = self._local_log.segments.first_segment.base_offset
@@ -177,5 +178,7 @@ class LogMetadata:
                     else state.epochs_ordered_from
                 ),
                 latest_epoch=latest,
-                is_being_emptied=False,  # a truncation that was refused may have left it
+                # a truncation that was refused may have left both
+                is_being_emptied=False,
+                generation=state.generation_at_rest,
             )

@@ -61,7 +61,9 @@ def log_parts(  # noqa: PLR0913 - what an open has found and taken
     published = _core.PublishedEnd() if producers is None else producers.published
     observed_end = sidecars = None
     if open_handles.lock is None:
-        observed_end = ObservedEnd(checkpoint_store, context, loaded.segments, loaded.log_end)
+        observed_end = ObservedEnd(
+            checkpoint_store, context, loaded.segments, loaded.log_end, loaded.generation
+        )
     elif profile is Profile.SAFE:  # a broker and a reader keep none
         there, are_written = loaded.checksum_sidecars, options.checksum_sidecar
         sidecars = ChecksumSidecars(directory, there, are_written=are_written)

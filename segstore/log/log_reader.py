@@ -225,7 +225,8 @@ class LogReader:
                 case _:
                     return VisibleRange(end)
         except SegstoreError as error:
-            local_log.check_not_changed(truncations_done, end.message_offset, error)
+            if local_log.check_not_changed(truncations_done, end.message_offset, error):
+                return self.visible(isolation, offset, size_bytes, end_offset)
             raise
 
     def _high_watermark(self) -> LogOffsetMetadata:
@@ -359,7 +360,9 @@ class LogReader:
                 offset, max_bytes, bound, min_one_message=min_one_message, take=take
             )
         except SegstoreError as error:
-            local_log.check_not_changed(truncations_done, bound.message_offset, error)
+            if local_log.check_not_changed(truncations_done, bound.message_offset, error):
+                bound = local_log.replaced_bound(bound)
+                return self._take(take, truncations_done, offset, max_bytes, bound, min_one_message)
             segment = local_log.segments.floor_segment(offset)
             is_damage = isinstance(error, DAMAGE)
             if is_damage and segment is not None and not local_log.is_kafkas:
@@ -718,7 +721,8 @@ class LogReader:
                     tier, local_log, epochs, topic_partition, log_start, bound, timestamp
                 )
         except SegstoreError as error:
-            local_log.check_not_changed(truncations_done, bound, error)
+            if local_log.check_not_changed(truncations_done, bound, error):
+                return self.fetch_offset(timestamp, isolation)
             raise
         _teach_lane(segments)
         return found

@@ -71,11 +71,11 @@ class Truncation:
             offset if has_hole or file is None else min(file.state.contiguous_from, offset)
         )
         with self._log.failure_mark.poisoned_by(FsyncFailedError), ExitStack() as undo:  # [DUR-30]
+            self._announce(undo, offset, offset if has_hole else None)
             undo.callback(flusher.restore_durable, flusher.durable)
             point = min(offset, kept_end) if self._is_safe else offset
             flusher.lower_recovery_point(point)
             self._checkpoint_store.lower_recovery_point(point)
-            self._weaken_state(undo, offset, offset if has_hole else None)
             epochs = _or_discard(undo, metadata.epochs.prepare_truncation(offset))
             log_start = self._checkpoint_store.prepare_log_start(offset) if goes_back else None
             _or_discard(undo, log_start)
@@ -100,7 +100,7 @@ class Truncation:
             self._log.offsets.cut_to_log_end()
             flusher.note_durable(local_log.log_end)
 
-    def _weaken_state(
+    def _announce(
         self,
         undo: ExitStack,
         offset: int,
@@ -108,22 +108,24 @@ class Truncation:
         *,
         is_being_emptied: bool = False,
     ) -> None:
-        """Before a cut at *offset*, let ``.segstore`` say no more than is true before and after it.
+        """Before a cut at *offset*, let ``.segstore`` say that it comes: to readers, and to opens.
 
-        Other records of the same size may come below the end of the clean part [DUR-126].
+        And no more of the log than is true before and after it. Other records of the same size may
+        come below the end of the clean part [DUR-126].
         """
         file = self._log.metadata.state_file
         if file is None:
             return
         known, cleaned = file.state.contiguous_from, file.state.cleaned
-        if is_being_emptied:
 
-            def roll_back() -> None:
-                with suppress(SegstoreError):  # else the next that is written does
-                    file.change(is_being_emptied=False)
+        def roll_back() -> None:
+            with suppress(SegstoreError):  # else the next that is written does
+                at_rest = file.state.generation_at_rest
+                file.change(is_being_emptied=False, generation=at_rest)
 
-            undo.callback(roll_back)
+        undo.callback(roll_back)
         file.change(
+            generation=file.state.generation_at_rest + 1,
             contiguous_from=known if contiguous_from is None else max(known, contiguous_from),
             is_being_emptied=is_being_emptied,
             cleaned=None if cleaned is not None and offset < cleaned.offset else cleaned,
@@ -149,7 +151,7 @@ class Truncation:
             flusher.lower_recovery_point(lowest)
             checkpoint_store.lower_recovery_point(lowest)
             # a crash leaves no .log, and that is no loss then
-            self._weaken_state(undo, 0, contiguous_from, is_being_emptied=True)
+            self._announce(undo, 0, contiguous_from, is_being_emptied=True)
             epochs = _or_discard(undo, metadata.epochs.prepare_truncation(epochs_end))
             log_start = checkpoint_store.prepare_log_start(log_start_offset)
             _or_discard(undo, log_start)

@@ -1356,8 +1356,7 @@ class UnifiedLog(Log):
         The active segment, records younger than ``min_compaction_lag_ms`` and what open
         transactions hold stay as they are. The last value of a key is never lost. A tombstone goes
         after ``delete_retention_ms``. Offsets stay; a reader of one that has gone gets the next.
-        Appends and reads go on, and Ctrl-C leaves a valid log. A handle of another process that
-        reads the log raises `LogTruncatedError`, once, and shows the log as it is from then on.
+        Appends and reads go on, also those of other processes, and Ctrl-C leaves a valid log.
 
         Parameters
         ----------
@@ -1467,6 +1466,10 @@ class UnifiedLog(Log):
     def _generation(self) -> int:
         """Return another number after each truncation."""
         return self._local_log.generation
+
+    def _generation_of_files(self) -> tuple[int, int]:
+        """Return other numbers after each truncation, compaction and split."""
+        return self._local_log.generation, self._local_log.replacements_count
 
     def _has_own_name(self) -> bool:
         """Whether the log is open, and its directory is that of a live partition."""

@@ -1,6 +1,7 @@
 """A copy of a partition's directory that is made while the log is written [DUR-127].
 
-Below a log's end nothing changes but by a truncation. So the segments are copied first, while
+Below a log's end nothing changes but by a truncation, compaction or split: then the copy is made
+again. So the segments are copied first, while
 others append, and what is left is copied when the log is closed. Files are copied byte for byte.
 """
 
@@ -60,7 +61,7 @@ class PartitionCopy:
         self._copied: dict[str, _Copied] = {}
 
     def forget(self) -> None:
-        """Copy everything again: the log was cut, and may have other records there."""
+        """Copy everything again: the log was cut or compacted, and has other bytes there."""
         self._copied = {}
 
     def missing_bytes(self, segments: Iterable[LogSegment]) -> int:

@@ -25,7 +25,7 @@ An append that a move has interrupted goes before the next move of the partition
 from __future__ import annotations
 
 import logging
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final, cast
 
 from segstore._core import AppendLock, Barrier, Directory
@@ -393,7 +393,7 @@ class _Move:
         self._name = directory_name(topic_partition)
         self._arrival = Arrival(future_directory_name(topic_partition), source.path)
         self._log = source.logs.find_or_open(topic_partition)
-        self._generation = self._log._generation()  # noqa: SLF001 - asked by its manager
+        self._generation = self._log._generation_of_files()  # noqa: SLF001 - asked by its manager
         self._total_bytes = 0
         self._has_begun = False
         self._opened: list[Directory] = []
@@ -423,13 +423,34 @@ class _Move:
 
     def _copy_pieces(self) -> Generator[None]:
         for _ in range(_MOST_PASSES):
-            # a segment may be deleted meanwhile
-            with self._writing(), suppress(LogNotFoundError, ClosedError):
+            # a segment may be deleted meanwhile, or a shorter one take its name
+            with self._writing(), self._changing_source():
                 segments = self._log.segments()
+                self._forget_if_changed()
                 self._total_bytes = sum(segment.size_bytes for segment in segments)
                 if self._copy.missing_bytes(segments) < _ENOUGH_BYTES:
                     return
                 yield from self._copy.copy_segments(segments)
+
+    @contextmanager
+    def _changing_source(self) -> Iterator[None]:
+        """Let the next pass do what a change of the log has ended."""
+        try:
+            yield
+        except (LogNotFoundError, ClosedError):
+            pass
+        except ReadIOError:
+            if not self._forget_if_changed():
+                raise
+
+    def _forget_if_changed(self) -> bool:
+        """Copy everything again where the log was cut, compacted or split since the last call."""
+        generation = self._log._generation_of_files()  # noqa: SLF001 - asked by its manager
+        is_changed: bool = generation != self._generation
+        if is_changed:
+            self._generation = generation
+            self._copy.forget()
+        return is_changed
 
     def finish(self, entry: TopicEntry | None) -> None:
         """Close the log, copy the rest, and let the copy take its place.
@@ -454,8 +475,7 @@ class _Move:
             log._note_high_watermark(_owned(source).checkpoints)  # noqa: SLF001 - asked by its manager
             log.close()
         _owned(source).note_arrived(self.topic_partition)  # if the move is undone, it is clean
-        if log._generation() != self._generation:  # noqa: SLF001 - as above
-            self._copy.forget()
+        self._forget_if_changed()
         with self._writing():
             self._copy.complete(segments)
             _owned(target).checkpoints.take_over(self.topic_partition, _owned(source).checkpoints)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import Directory, FileBarrier
 from segstore.errors import LogTruncatedError, OffsetOutOfRangeError
+from segstore.log.cleaning.cleaner import Cleaner
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tests.crash.crash_script import PATH, START_MS
 from tests.crash.failing_scenarios_of_damage import changed, told
@@ -149,6 +150,11 @@ def roll(log: UnifiedLog) -> object:
     return log.roll()
 
 
+def compact(log: UnifiedLog) -> object:
+    """Records without a key go; what is left of the segments becomes one."""
+    return log.clean(Cleaner(offset_map_bytes=480), log.log_start_offset)
+
+
 CHANGES: Final[dict[str, Callable[[SimulatedDisk], object]]] = {
     "appends": writing(append, append),
     "rolls": writing(append, roll, append),
@@ -159,7 +165,19 @@ CHANGES: Final[dict[str, Callable[[SimulatedDisk], object]]] = {
     "empties": writing(lambda log: log.truncate_fully_and_start_at(9), append),
     "begins anew": writing(lambda log: log.truncate_fully_and_start_at(0), append),
     "deletes records": writing(lambda log: log.delete_records(3)),
+    "compacts": writing(roll, compact, append),
 }
+
+
+def many_segments() -> SimulatedDisk:
+    disk = left_by(*SEGMENTS)
+    writing(*[append, roll] * 6)(disk)
+    return disk
+
+
+def compact_the_first(log: UnifiedLog) -> object:
+    third = log.segments()[2].base_offset
+    return log.clean(Cleaner(offset_map_bytes=480), log.log_start_offset, third)
 
 
 def deleted_by_a_broker(disk: SimulatedDisk) -> None:
@@ -234,6 +252,15 @@ READER_SCENARIOS: dict[str, Callable[[], Trial]] = {
         synced_by_a_broker,
         deleted_by_a_broker,
         told(shown_by),
+    ),
+    "look again behind a compaction": partial(
+        lagging, many_segments, writing(compact_the_first), told(look)
+    ),
+    "follow a writer that compacts the first segments": partial(
+        following, many_segments, writing(compact_the_first)
+    ),
+    "read behind a compaction": partial(
+        lagging, partial(left_by, *SEGMENTS), CHANGES["compacts"], told(shown_by)
     ),
     "follow a writer that ends a compaction": partial(following, swapped, writing(append)),
 }

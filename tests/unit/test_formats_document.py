@@ -124,6 +124,7 @@ def log_directory(tmp_path: Path) -> Path:
         LogState(7, 8, EpochEntry(3, 5), (None,), 12, is_being_emptied=True),
         LogState(7, 8, EpochEntry(3, 5), (EpochEntry(2, 4),)),
         LogState(7, 8, EpochEntry(3, 5), cleaned=CleanedPart(6, 2**32 - 1)),
+        LogState(7, 8, None, generation=2**62 + 1),
     ],
 )
 def test_segstore_is_as_documented(state):

@@ -321,7 +321,7 @@ def read_topic_id(directory: Directory) -> uuid.UUID | None:
 
 _LOG_STATE_WORDS: Final = {
     *("version", "contiguous_from", "epochs_ordered_from", "latest_epoch", "epoch_before"),
-    *("local_log_start_offset", "being_emptied", "cleaned"),
+    *("local_log_start_offset", "being_emptied", "cleaned", "generation"),
     "transaction_index",  # what earlier versions noted of such files: they are asked no more
 }
 
@@ -377,6 +377,13 @@ class LogState:
     """A full truncation takes every ``.log`` away before it makes the new one [DUR-18]."""
     cleaned: CleanedPart | None = None
     """None = nothing of the log is known to be clean."""
+    generation: int = 0
+    """Another one after each truncation, and odd while one is under way [DUR-77]."""
+
+    @property
+    def generation_at_rest(self) -> int:
+        """What it is when no truncation is under way any more."""
+        return self.generation + self.generation % 2
 
     def fits(self, latest: EpochEntry | None) -> bool:
         """Whether a leader-epoch checkpoint that ends so is that of who wrote this."""
@@ -421,6 +428,8 @@ class LogState:
             lines.append("being_emptied")
         if self.cleaned is not None:
             lines.append(f"cleaned {self.cleaned.offset} {self.cleaned.fingerprint}")
+        if self.generation:
+            lines.append(f"generation {self.generation}")
         text = "".join(f"{line}\n" for line in lines).encode()
         return b"%scrc %d\n" % (text, crc32c(text))
 
@@ -465,6 +474,7 @@ class LogState:
             (epochs_ordered_from,) = words["epochs_ordered_from"]
             latest_epoch = None if latest is None else EpochEntry(latest[0], latest[1])
             (local_log_start_offset,) = words.get("local_log_start_offset", [0])
+            (generation,) = words.get("generation", [0])
             before = words.get("epoch_before")
             epochs_before = () if before is None else (EpochEntry(*before) if before else None,)
             cleaned = CleanedPart(*words["cleaned"]) if "cleaned" in words else None
@@ -478,4 +488,5 @@ class LogState:
             local_log_start_offset,
             "being_emptied" in words,
             cleaned,
+            generation,
         )

@@ -6,16 +6,18 @@ The appender changes it, and behind a roll the background thread does: one at a 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import AppendLock, FileBarrier
-from segstore.errors import DiskFullError
+from segstore.errors import DiskFullError, SegstoreError
 from segstore.log.files.checkpoints import LOG_STATE, LogState
+from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 
 if TYPE_CHECKING:
     from segstore._core import Directory
-    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.types import EpochEntry
+
+_LOOKS: Final = 4
 
 
 class LogStateFile:
@@ -85,7 +87,11 @@ class LogStateFile:
 
 
 def state_after_open(
-    known: LogState | None, log_end_offset: int, epochs: LeaderEpochFileCache
+    known: LogState | None,
+    log_end_offset: int,
+    epochs: LeaderEpochFileCache,
+    *,
+    generation: int,
 ) -> LogState:
     """Return what may be counted on from here: what is *known*, or what is written from now on."""
     written, latest = epochs.written_entry, epochs.latest_entry
@@ -99,7 +105,43 @@ def state_after_open(
         () if written == latest else (written,),
         0 if known is None else min(log_end_offset, known.local_log_start_offset),
         cleaned=None if known is None else known.cleaned,
+        generation=generation,
     )
+
+
+def announce_cut(directory: Directory) -> int:
+    """Let readers know, before records go, that a truncation is under way [DUR-77].
+
+    Returns the generation of the log that comes of it. Where no file says which one there was, it
+    is the time: none of those that a reader may know.
+    """
+    state = LogState.read(directory)
+    if state is None:
+        return 2 * directory.wall_clock_ms()
+    if state.generation % 2 == 0:
+        data = replace(state, generation=state.generation + 1).format()
+        directory.write_file_atomically(LOG_STATE, data, FileBarrier.LOG_STATE)
+    return state.generation // 2 * 2 + 2
+
+
+def uncut_generation(directory: Directory) -> int | None:
+    """Return the generation of a log as its reader finds it; None where nothing can be told by it.
+
+    The same one before a look and after another one: no truncation came between. So what has other
+    files is compacted, or split. It does not count during a truncation, nor where a broker has
+    written since.
+    """
+    for _ in range(_LOOKS):  # the writer may change one between the looks at both
+        try:
+            epochs = LeaderEpochFileCache.read(directory, writable=False)
+        except SegstoreError:
+            return None
+        state = LogState.read(directory, is_for_writing=False)
+        if state is None or state.generation % 2:
+            return None
+        if state.fits(None if epochs is None else epochs.latest_entry):
+            return state.generation
+    return None
 
 
 def allow_gaps_below(directory: Directory, offset: int) -> None:

@@ -126,6 +126,10 @@ class LocalLog:
         Raised whenever bytes or names that were written may be gone again [DUR-13].
     names_version : int
         Raised whenever a file was created or renamed.
+    replacements_count : int
+        Raised whenever segments were compacted or split.
+    take_over_replaced : callable or None
+        Of a handle that follows another one: `LogFollower.take_over_replaced`.
     truncations : TruncationHistory
         Its truncations.
     is_kafkas : bool
@@ -161,6 +165,8 @@ class LocalLog:
         self.names_version = 1
         self._lone_indexes: tuple[Segments | None, list[int]] = (None, [])
         self.generation = 0
+        self.replacements_count = 0
+        self.take_over_replaced: Callable[[], bool] | None = None
         self.truncations = TruncationHistory()
         self.is_kafkas = context.kafka_profile and context.writable
         self.written_order = WrittenOrder(
@@ -802,12 +808,22 @@ class LocalLog:
         self.truncations.begin(place)
         self.generation += 1
 
-    def show(self, segments: Segments, end: LogOffsetMetadata, observed_end: ObservedEnd) -> None:
+    def show(
+        self,
+        segments: Segments,
+        end: LogOffsetMetadata,
+        observed_end: ObservedEnd,
+        *,
+        is_replaced: bool,
+    ) -> None:
         """Show the log as its writer, another handle, has left it; `LogFollower` has looked.
 
+        With *is_replaced* segments were compacted or split.
         Where it was cut, `note_truncation` comes first, and readers under way know it [DUR-77].
         """
         active = segments.active_segment
+        if is_replaced:
+            self.replacements_count += 1
         bound = min(self.log_end, end)
         self.published.log_end = bound  # holds for both lists of segments
         self.segments = segments
@@ -830,8 +846,11 @@ class LocalLog:
 
     def check_not_changed(
         self, truncations_done: int, next_offset: int, error: SegstoreError | None = None
-    ) -> None:
+    ) -> bool:
         """Raise when a cut, not damage, is why reading failed with *error* [DUR-77].
+
+        Returns whether segments had been compacted or split: the handle has the new ones now, and
+        what was asked for can be read again.
 
         Parameters
         ----------
@@ -855,6 +874,14 @@ class LocalLog:
             self.truncations.check_not_truncated(
                 truncations_done, next_offset
             )  # it was looked at again meanwhile
+        return self.take_over_replaced is not None and self.take_over_replaced()
+
+    def replaced_bound(self, bound: LogOffsetMetadata) -> LogOffsetMetadata:
+        """Return where *bound* is after segments were replaced."""
+        end = self.log_end
+        if bound.message_offset >= end.message_offset:
+            return end
+        return self.offset_metadata(bound.message_offset)
 
     def delete_segments(self, segments: list[Segment]) -> None:
         """Take out *segments*, the oldest ones; their files go after ``file.delete.delay.ms``.
@@ -904,6 +931,7 @@ class LocalLog:
         """Go on with *segments*, whose files are in place; those of *gone* are unlinked later."""
         self.segments = segments
         self.names_version += 1
+        self.replacements_count += 1
         for segment in gone:
             self.unlink_later(segment.delete_files)
 

@@ -3,6 +3,9 @@
 What was cut may have grown to the same size, or beyond, in files of the same names: then the bytes
 before the end tell, and whether their file is the one that was read. Every truncation takes the
 newest bytes; a repair may write the same ones again, into a new file.
+
+Where the writer says so in ``.segstore``, files that were replaced without a truncation are known:
+they were compacted, or split. Then the records that are left have their offsets still.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.files.checkpoints import LOG_STATE
+from segstore.log.files.log_state_file import uncut_generation
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, parse_file_name
 from segstore.log.local.segment import Segment
 
@@ -48,6 +52,8 @@ class EndState(enum.Enum):
 
     UNCHANGED = "unchanged"
     """So nothing before them was cut, either."""
+    REPLACED = "replaced"
+    """In a file that was compacted, or split; none of the log was truncated."""
     TRUNCATED = "truncated"
     DELETED = "deleted"
     """As all records that were seen, from the front of the log: that is no truncation."""
@@ -69,6 +75,8 @@ class ObservedEnd:
         What the reader knows.
     end : LogOffsetMetadata
         Where it has seen them end.
+    generation : int or None
+        `uncut_generation` before it looked at any of this.
 
     Raises
     ------
@@ -88,6 +96,7 @@ class ObservedEnd:
         "_size",
         "_suffix",
         "end",
+        "generation",
     )
 
     def __init__(
@@ -96,11 +105,13 @@ class ObservedEnd:
         context: SegmentContext,
         segments: Segments,
         end: LogOffsetMetadata,
+        generation: int | None,
     ) -> None:
         self._checkpoint_store = checkpoint_store
         self._directory = checkpoint_store.directory
         self._context = context
         self.end = end
+        self.generation = generation
         self._name: str | None = None
         self._suffix = ""
         self._base_offset = end.segment_base_offset
@@ -147,9 +158,7 @@ class ObservedEnd:
         if self._segment is None:
             return EndState.UNCHANGED
         if is_any_replaced([self._segment]):
-            return (
-                EndState.TRUNCATED
-            )  # what was seen of the others may be gone, whatever bytes these are
+            return self._replaced()  # whatever bytes these are: it may be so of the others
         if self._name is None:
             return EndState.UNCHANGED
         found = self._read_now(self._name)
@@ -159,6 +168,13 @@ class ObservedEnd:
             self._seen is not None and len(found) == self._size and self._is_damaged()
         )
         return EndState.UNCHANGED if is_there else EndState.TRUNCATED
+
+    def is_uncut(self) -> bool:
+        """Whether the writer says that nothing was truncated since the reader looked."""
+        return self.generation is not None and self.generation == uncut_generation(self._directory)
+
+    def _replaced(self) -> EndState:
+        return EndState.REPLACED if self.is_uncut() else EndState.TRUNCATED
 
     def _read_now(self, name: str) -> bytes | None:
         """Return what stands there now, None without the file.
@@ -179,9 +195,8 @@ class ObservedEnd:
         for _ in range(_LOOKS):
             bases = self._bases()
             if bases:
-                return (
-                    EndState.DELETED if bases[0] >= self.end.message_offset else EndState.TRUNCATED
-                )
+                is_deleted = bases[0] >= self.end.message_offset
+                return EndState.DELETED if is_deleted else self._replaced()
             time.sleep(_PAUSE_SECONDS)
         return EndState.UNCHANGED
 
@@ -248,6 +263,8 @@ class ObservedEnd:
             raise self._cut()
         if not bases:
             return  # the log was removed
+        if self.is_uncut() and end_state is not EndState.DELETED:
+            return
         missing = _base_of_missing(error)
         if end_state is EndState.DELETED or (
             missing is not None and self._was_deleted(missing, bases[0])

@@ -64,7 +64,8 @@ def find_offset_by_timestamp(
     try:
         found = next(filter(None, _found_by_segment(local_log, log_start_offset, timestamp)), None)
     except SegstoreError as error:
-        local_log.check_not_changed(truncations_done, log_end_offset, error)
+        if local_log.check_not_changed(truncations_done, log_end_offset, error):
+            return find_offset_by_timestamp(local_log, log_start_offset, timestamp)
         raise
     local_log.truncations.check_not_truncated(
         truncations_done, log_end_offset if found is None else found.offset + 1

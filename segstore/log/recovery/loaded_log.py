@@ -49,5 +49,7 @@ class LoadedLog(NamedTuple):
     """Records are in remote storage alone, though the log is not opened as a tiered one."""
     checksum_sidecars: frozenset[int] = frozenset()
     """Base offsets of the segments that have one, which is true."""
+    generation: int | None = None
+    """Of a log that is read, as it was before anything else was looked at."""
     topic_id: uuid.UUID | None = None
     """In ``partition.metadata``."""

@@ -141,6 +141,18 @@ class Plan:
         return bool(is_changed or judgement.lost_indexes or begin.deleted or begin.set_aside)
 
     @property
+    def cuts_records(self) -> bool:
+        """Whether bytes that a reader may have seen go from the end of the log, or all of them."""
+        tail = self.judgement.tail
+        if self.restart is not None or self.tail.later:
+            return True
+        return tail is not None and (
+            tail.cut is not None
+            or any(one.is_cut for one in tail.scanned)
+            or any(end < segment.size_bytes for segment, end in tail.repairs)
+        )
+
+    @property
     def log_end_offset(self) -> int:
         """Where the log ends then."""
         judgement, restart = self.judgement, self.restart

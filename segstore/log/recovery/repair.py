@@ -14,7 +14,12 @@ from segstore.errors import CorruptLogError
 from segstore.log.files.checkpoints import MISSING_RECORDS, SYNC_FAILED_MARK
 from segstore.log.files.kept_aside import kept_indexes, take_out
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
-from segstore.log.files.log_state_file import LogStateFile, allow_gaps_below, state_after_open
+from segstore.log.files.log_state_file import (
+    LogStateFile,
+    allow_gaps_below,
+    announce_cut,
+    state_after_open,
+)
 from segstore.log.files.missing_records_file import forget_ranges_from
 from segstore.log.files.partition_directory import SWAP_FILE_SUFFIX
 from segstore.log.local.missing_records import note
@@ -145,6 +150,11 @@ class Repair:
 
     def carry_out(self, survey: Survey, plan: Plan) -> LoadedLog:
         """Do all of it, and return the log, all of it synced."""
+        known = plan.judgement.known
+        generation = 0 if known is None else known.generation_at_rest
+        is_new = known is None and self._report.created
+        if not is_new and (plan.cuts_records or known is None):
+            generation = announce_cut(self._directory)
         self._unlink_durably(plan.stale_sidecars)
         missing = plan.judgement.missing
         note(self._directory, missing)
@@ -161,7 +171,7 @@ class Repair:
         if missing or MISSING_RECORDS in survey.listing.others:
             # a truncation removes records first, then the ranges among them: it may have died
             forget_ranges_from(self._directory, plan.log_end_offset)
-        return self._load(survey, plan, segments)
+        return self._load(survey, plan, segments, generation)
 
     def _repair_tail(self, plan: Plan, tail: Tail) -> None:
         """Set aside, cut, rebuild indexes; may be repeated after a crash at any point [DUR-56]."""
@@ -256,7 +266,9 @@ class Repair:
     def _make_segment(self, base_offset: int) -> Segment:
         return Segment(self._context, base_offset, create=True)
 
-    def _load(self, survey: Survey, plan: Plan, segments: tuple[Segment, ...]) -> LoadedLog:
+    def _load(
+        self, survey: Survey, plan: Plan, segments: tuple[Segment, ...], generation: int
+    ) -> LoadedLog:
         """Write the small files, and return the log."""
         found, report, tail = plan.judgement, self._report, plan.judgement.tail
         is_shown = found.stored.recovery_point_is_shown
@@ -276,7 +288,8 @@ class Repair:
         active.prepare_for_appends()
         epochs.truncate_from_start(start)  # may move an entry to the log end
         epochs.truncate_from_end(end)
-        state_file = LogStateFile(self._directory, state_after_open(found.known, end, epochs))
+        state = state_after_open(found.known, end, epochs, generation=generation)
+        state_file = LogStateFile(self._directory, state)
         epochs.flush(force=found.epochs.is_rebuilt)
         epochs.before_write = state_file.announce_epoch
         scanned = () if tail is None or plan.restart is not None else tail.scanned

@@ -27,6 +27,7 @@ from segstore.errors import (
 )
 from segstore.log.files.checkpoints import LOG_STATE, RESTART_MARKER, LogState
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+from segstore.log.files.log_state_file import uncut_generation
 from segstore.log.files.partition_directory import list_during_writes
 from segstore.log.files.partition_lock import check_no_writer
 from segstore.log.files.recovery_advice import missing_records
@@ -150,6 +151,7 @@ class LogView:
             )
 
     def _look(self) -> LoadedLog:
+        generation = uncut_generation(self._directory)
         stored = self._checkpoint_store.read()
         self._report.warnings += stored.warnings
         survey = self._survey(stored)
@@ -207,6 +209,7 @@ class LogView:
             cache,
             None,
             may_have_gaps=may_have_gaps or swapped_end > 0,
+            generation=generation,
         )
 
     def _epochs_and_state(

@@ -243,6 +243,37 @@ def test_a_truncation_meanwhile(logs: LogManager, paths: list[Path], monkeypatch
     assert logs.log(*ORDERS).verify().ok
 
 
+@pytest.mark.parametrize("beside", [True, False], ids=["beside a copy", "after it"])
+def test_a_compaction_meanwhile(logs: LogManager, paths: list[Path], monkeypatch, *, beside: bool):
+    """[CLN-110] What was copied of a segment is no beginning of the one that took its name."""
+    monkeypatch.setattr(partition_moves, "_ENOUGH_BYTES", 1)
+    logs.alter_topic("orders", {"cleanup.policy": "compact"})
+    log, expected = logs.log(*ORDERS), []
+    real, seen = partition_moves._Move.copy_beside_appends, []
+
+    def compact() -> None:
+        if not expected:
+            log.append([(b"%d" % number, b"again") for number in range(0, RECORDS, 2)])
+            log.roll()
+            log.compact()
+            expected.extend(keys(logs))
+
+    def copy(move: partition_moves._Move) -> None:
+        real(move)
+        compact()
+
+    def progress(done: int, total: int) -> None:
+        seen.append((done, total))
+        if beside and len(seen) == 3:
+            compact()
+
+    monkeypatch.setattr(partition_moves._Move, "copy_beside_appends", copy)
+    logs.move_partition("orders", 0, paths[1], progress=progress)
+    assert keys(logs) == expected
+    assert len(expected) == RECORDS
+    assert logs.log(*ORDERS).verify().ok
+
+
 def test_segments_that_go_meanwhile(logs: LogManager, paths: list[Path], monkeypatch):
     """Records that retention, or a user, deletes are not in the copy."""
     monkeypatch.setattr(partition_moves, "_ENOUGH_BYTES", 1)

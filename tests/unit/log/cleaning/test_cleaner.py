@@ -350,25 +350,6 @@ def test_what_is_cleaned_has_sidecars_again(new_log: NewLog, tmp_path: Path, sch
     assert log.verify().ok
 
 
-def test_a_reader_of_another_process_is_told_and_shows_the_log_as_it_is(new_log: NewLog):
-    """[DUR-77, DUR-79] It cannot tell a compaction from a truncation; it shows no wrong record."""
-    log = new_log(**COMPACT)
-    fill(log)
-    reader = new_log(read_only=True)
-    scan = iter(reader.scan())
-    found = [next(scan)]
-    log.roll()
-    log.compact()
-    with pytest.raises(LogTruncatedError):
-        found += scan
-    with contextlib.suppress(LogTruncatedError):
-        reader.refresh()
-
-    assert offsets(reader) == offsets(log)
-    assert offsets(found) == list(range(len(found)))
-    assert reader.verify().ok
-
-
 # ---- damage --------------------------------------------------------------------------------------
 
 

@@ -235,9 +235,10 @@ def test_what_is_no_marker_of_ours_is_none(data):
 @pytest.mark.parametrize("latest_epoch", [None, EpochEntry(3, 17)])
 def test_the_state_file_round_trips(latest_epoch):
     """[DUR-64]"""
-    state = LogState(5, 9, latest_epoch)
+    for generation in (0, 7):
+        state = LogState(5, 9, latest_epoch, generation=generation)
 
-    assert LogState.parse(state.format()) == state
+        assert LogState.parse(state.format()) == state
 
 
 def test_what_earlier_versions_noted_of_transaction_indexes_is_read_over():
