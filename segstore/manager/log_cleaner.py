@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 _BYTES_PER_KEY: Final = 24
 _FIRST_RETRY_MS: Final = 1000
+_MS_PER_SECOND: Final = 1000
 _ENDED: Final = (LogCleaningAbortedError, LogTruncatedError)
 """The log was changed beside the pass, or it was to end."""
 _STORAGE: Final = (ClosedError, LogDirectoryOfflineError, LogReadOnlyError)
@@ -167,6 +169,8 @@ class LogCleaner:
         self._timer_ms = timer_ms
         self._is_over = False
         self._retries: dict[TopicPartition, _Retry] = {}
+        self._last_passes: dict[int, tuple[CleanerStats, int]] = {}
+        """By thread: what its last pass did, and the longest delay when its log was chosen."""
         self._map_bytes = min(config.dedupe_buffer_size // config.threads, MAX_INT)
         if self._map_bytes < config.dedupe_buffer_size // config.threads:
             _log.warning("a cleaner uses %d bytes for keys, not more", MAX_INT)
@@ -181,6 +185,20 @@ class LogCleaner:
     def failing(self) -> int:
         """How many logs could not be cleaned, and are tried again."""
         return len(self._retries)
+
+    def gauges(self) -> dict[str, int]:
+        """Return the numbers of the last pass of each thread, by Kafka's names [CLN-10]."""
+        last = [*self._last_passes.values()]
+        read = sum(stats.bytes_read for stats, _ in last)
+        written = sum(stats.bytes_written for stats, _ in last)
+        used = max((stats.buffer_utilization for stats, _ in last), default=0.0)
+        return {
+            "max-buffer-utilization-percent": int(100 * used),
+            "cleaner-recopy-percent": int(100 * written / max(read, 1)),
+            "max-clean-time-secs": int(max((stats.elapsed_secs for stats, _ in last), default=0.0)),
+            "max-compaction-delay-secs": max((delay for _, delay in last), default=0)
+            // _MS_PER_SECOND,
+        }
 
     # ---- an iteration ----------------------------------------------------------------------------
 
@@ -210,6 +228,7 @@ class LogCleaner:
     def _clean_filthiest_log(self, now_ms: int | None, findings: Findings) -> bool:
         now = self._wall_clock_ms() if now_ms is None else now_ms
         to_clean = self.cleaner_manager.grab_filthiest_compacted_log(now)
+        delay_ms = self.cleaner_manager.pre_clean_stats.max_compaction_delay_ms
         if to_clean is not None:
             try:
                 stats = self.clean_log(to_clean, now)
@@ -217,6 +236,7 @@ class LogCleaner:
                 raise _failure_of(to_clean.log, "be cleaned") from error
             if stats is not None:
                 self._retries.pop(to_clean.topic_partition, None)
+                self._last_passes[threading.get_ident()] = stats, delay_ms
                 cleaned = CleanedLog(to_clean.topic_partition, stats)
                 findings.cleaned.append(cleaned)
                 _log.info("cleaned %s", cleaned)

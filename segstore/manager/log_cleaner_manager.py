@@ -27,6 +27,7 @@ from segstore.errors import (
     LogCleaningAbortedError,
     LogCleaningError,
     LogDirectoryOfflineError,
+    SegstoreError,
     UnknownTopicOrPartitionError,
 )
 from segstore.log.files.checkpoints import (
@@ -126,6 +127,7 @@ class LogCleanerManager:
         self._uncleanable_partitions: dict[str, set[TopicPartition]] = {}
         self._lock = AppendLock()  # a handler that comes here in its midst is told
         self.pre_clean_stats = PreCleanStats()
+        self._last_run_ms: int | None = None
         if not self._is_safe:
             for directory in log_dirs.values():  # [CKP-3]
                 if not directory.exists(CLEANER_OFFSET_CHECKPOINT):
@@ -350,6 +352,7 @@ class LogCleanerManager:
             same partition [CLN-26].
         """
         with self._lock:
+            self._last_run_ms = now_ms
             last_clean = {} if self._is_safe else self._all_cleaner_checkpoints()
             found = [
                 self._look_at(one, log, last_clean.get(one), now_ms)
@@ -566,6 +569,33 @@ class LogCleanerManager:
             self._checkpoints[log_dir].write_file_atomically(
                 CLEANER_OFFSET_CHECKPOINT, content, FileBarrier.SHARED_CHECKPOINT
             )
+
+    # ---- numbers ---------------------------------------------------------------------------------
+
+    def gauges(self, now_ms: int) -> dict[str, int]:
+        """Return numbers of the choice and of marked logs, by Kafka's names [CLN-10, CLN-41]."""
+        with self._lock:
+            last_run_ms = now_ms if self._last_run_ms is None else self._last_run_ms
+            marked = [one for ones in self._uncleanable_partitions.values() for one in ones]
+            known = {} if self._is_safe else self._all_cleaner_checkpoints()
+            logs = [(log, known.get(one)) for one in marked if (log := self._logs.get(one))]
+            max_dirty_ratio = self.pre_clean_stats.max_dirty_ratio
+        return {
+            "max-dirty-percent": int(100 * max_dirty_ratio),
+            "time-since-last-run-ms": now_ms - last_run_ms,
+            "uncleanable-partitions-count": len(marked),
+            "uncleanable-bytes": sum(self._cleanable_bytes(*one, now_ms) for one in logs),
+        }
+
+    def _cleanable_bytes(self, log: UnifiedLog, last_clean: int | None, now_ms: int) -> int:
+        try:
+            compaction = log._compaction()  # noqa: SLF001 - asked by its manager
+            if self._is_safe:
+                last_clean = log._clean_end()  # noqa: SLF001 - as above
+            first, limit, _ = compaction.cleanable_offsets(last_clean, now_ms)
+            return compaction.calculate_cleanable_bytes(first, limit)[2]
+        except SegstoreError:  # it is closed by now, or cannot be read
+            return 0
 
     # ---- marks -----------------------------------------------------------------------------------
 

@@ -940,6 +940,11 @@ class LogManager:
             logs=logs,
             deletions=combined_counts([one.deletions for one in maintained]),
             failing_tasks=sum(one.failing for one in maintained),
+            cleaning={
+                one.path: one.maintenance.cleaning_gauges()
+                for one in self._directories
+                if one.maintenance is not None and one.error is None
+            },
         )
 
     # ---- background work -------------------------------------------------------------------------

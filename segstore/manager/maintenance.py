@@ -31,6 +31,7 @@ from segstore.manager.compacted_logs import CompactedLogs
 from segstore.manager.log_cleaner import LogCleaner
 from segstore.manager.log_cleaner_manager import LogCleanerManager
 from segstore.manager.maintenance_report import FailedTask, Findings
+from segstore.manager.manager_stats import CLEANER, CLEANER_MANAGER
 from segstore.manager.retention_schedule import RetentionSchedule, retry_delay_ms
 from segstore.manager.task_pool import THREADS, Clock, TaskPool
 
@@ -237,6 +238,7 @@ class Maintenance:
         extra = cleaner_config.threads - 1 if thread_count else 0
         self._pool = TaskPool(self._clock, thread_count + extra)
         self._path = directory.path
+        self._wall_clock_ms = directory.wall_clock_ms
         self._checkpoints = checkpoints
         self._changing = changing
         self._remove_deleted = remove_deleted
@@ -337,6 +339,19 @@ class Maintenance:
         """How many tasks failed when they ran last, and are tried again."""
         jobs = sum(job.attempts > 0 for job in self._jobs)
         return jobs + self._schedule.failing + self._compacted.failing + self._cleaner.failing
+
+    def cleaning_gauges(self) -> dict[str, int]:
+        """Return the numbers of the cleaner, by Kafka's names of metrics [CLN-10, CLN-12].
+
+        No thread dies here: one whose last run has failed counts as dead until it runs again.
+        """
+        dead = sum(job.attempts > 0 for job in self._jobs if job.name == "cleaning")
+        of_cleaner = {**self._cleaner.gauges(), "DeadThreadCount": dead}
+        of_manager = self.cleaner_manager.gauges(self._wall_clock_ms())
+        return {
+            **{f"{CLEANER}{name}": number for name, number in of_cleaner.items()},
+            **{f"{CLEANER_MANAGER}{name}": number for name, number in of_manager.items()},
+        }
 
     def now_ms(self) -> int:
         """Return the time in ms by the clock of the directory."""

@@ -24,6 +24,8 @@ OPEN_LOGS: Final = "segstore.manager:type=LogManager,name=OpenLogs"
 DELETED_SEGMENTS: Final = "segstore.manager:type=Retention,name=DeletedSegments"
 DELETED_BYTES: Final = "segstore.manager:type=Retention,name=DeletedBytes"
 FAILING_TASKS: Final = "segstore.manager:type=Maintenance,name=FailingTasks"
+CLEANER: Final = "kafka.log:type=LogCleaner,name="
+CLEANER_MANAGER: Final = "kafka.log:type=LogCleanerManager,name="
 SIZE: Final = "kafka.log:type=Log,name=Size"
 SEGMENTS: Final = "kafka.log:type=Log,name=NumLogSegments"
 LOG_START_OFFSET: Final = "kafka.log:type=Log,name=LogStartOffset"
@@ -46,6 +48,15 @@ _HELP: Final = {
     DELETED_SEGMENTS: "Segments that retention has deleted since the open, by limit.",
     DELETED_BYTES: "Bytes of these segments.",
     FAILING_TASKS: "Tasks that failed when they ran last, and are tried again.",
+    f"{CLEANER}max-buffer-utilization-percent": "Memory for keys that the last passes used.",
+    f"{CLEANER}cleaner-recopy-percent": "Bytes that the last passes kept, of those they read.",
+    f"{CLEANER}max-clean-time-secs": "Seconds of the longest of the last passes.",
+    f"{CLEANER}max-compaction-delay-secs": "Seconds over max.compaction.lag.ms, at a choice.",
+    f"{CLEANER}DeadThreadCount": "Cleaner threads whose last run has failed; they run again.",
+    f"{CLEANER_MANAGER}max-dirty-percent": "The largest dirty part of a log, at the last choice.",
+    f"{CLEANER_MANAGER}time-since-last-run-ms": "Since the last choice.",
+    f"{CLEANER_MANAGER}uncleanable-partitions-count": "Logs that could not be cleaned.",
+    f"{CLEANER_MANAGER}uncleanable-bytes": "Bytes of these that are due to be cleaned.",
     SIZE: "Bytes in the .log files.",
     SEGMENTS: "Segments.",
     LOG_START_OFFSET: "First offset that can be read.",
@@ -76,7 +87,7 @@ class Metric(NamedTuple):
         domain, _, keys = self.name.partition(":")
         words = [domain.replace(".", "_"), *(pair.partition("=")[2] for pair in keys.split(","))]
         total = ["total"] if self.name in _COUNTERS else []
-        return "_".join([*words, *total]).lower()
+        return "_".join([*words, *total]).lower().replace("-", "_")
 
 
 class ManagerStats(NamedTuple):
@@ -126,6 +137,7 @@ def manager_stats(  # noqa: PLR0913 - each by its name
     logs: Iterable[UnifiedLog],
     deletions: DeletionCounts,
     failing_tasks: int,
+    cleaning: Mapping[str, Mapping[str, int]],
 ) -> ManagerStats:
     """Put the numbers together.
 
@@ -143,6 +155,8 @@ def manager_stats(  # noqa: PLR0913 - each by its name
         What retention has deleted.
     failing_tasks : int
         How many fail.
+    cleaning : mapping of str to mapping of str to int
+        By log directory, the numbers of its cleaner by their names.
     """
     of_logs = sorted(_numbers_of(logs))
     limits = sorted(deletions.segments)
@@ -165,6 +179,11 @@ def manager_stats(  # noqa: PLR0913 - each by its name
             ),
             *(Metric(DELETED_BYTES, (("limit", one),), deletions.bytes[one]) for one in limits),
             Metric(FAILING_TASKS, (), failing_tasks),
+            *(
+                Metric(name, (("logDirectory", path),), numbers[name])
+                for name in next(iter(cleaning.values()), {})
+                for path, numbers in cleaning.items()
+            ),
             *(
                 Metric(name, (("topic", topic), ("partition", str(number))), numbers[place])
                 for place, name in enumerate(_OF_LOGS)

@@ -48,7 +48,7 @@ def config_of_topic(options: OpenOptions, given: GivenSettings | None) -> LogCon
     options : OpenOptions
         What the directory was opened with.
     given : GivenSettings or None
-        What the topic was given; None = it cannot be read.
+        What the topic was given; None = it cannot be read: nothing is deleted or compacted.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def config_of_topic(options: OpenOptions, given: GivenSettings | None) -> LogCon
     """
     if given is None:
         config = topic_config(options.config, options.given, {}, deletes_by_default=False)
-        return config.with_changes(retention_ms=None, retention_bytes=-1)
+        return config.with_changes(cleanup_policy="delete", retention_ms=None, retention_bytes=-1)
     return topic_config(
         options.config,
         options.given,

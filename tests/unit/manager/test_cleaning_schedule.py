@@ -12,6 +12,7 @@ import pytest
 import segstore
 from segstore.errors import ArgumentTypeError, CorruptLogError, CorruptRecordError
 from segstore.log.files.checkpoints import parse_offset_checkpoint
+from segstore.log.files.topics_file import TopicEntry, TopicState
 from segstore.manager.log_cleaner_manager import ABORTED
 from segstore.manager.maintenance import MaintenanceIntervals
 from segstore.types import TopicPartition
@@ -151,7 +152,7 @@ def test_compaction_waits_for_its_turn(logs: LogManager):
     fill(logs.log("users", 0))
 
     assert logs.maintain(begin + HOUR + 1000).cleaned == ()
-    assert len(logs.maintain(begin + HOUR + 15_000).cleaned) == 1
+    assert len(logs.maintain(begin + HOUR + 25_000).cleaned) == 1
 
 
 def test_without_a_cleaner_nothing_is_compacted(tmp_path: Path):
@@ -191,6 +192,47 @@ def test_threads_compact(tmp_path: Path, threads: int):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         assert [live(logs.log("users", number)) for number in range(4)] == last
+
+
+def test_gauges_of_the_cleaner(tmp_path: Path):
+    """[CLN-10, CLN-41] Kafka's names; percents and seconds are whole numbers."""
+    with open_small(tmp_path) as logs:
+        logs.create_topic("users", 2, config=COMPACT)
+        for number in range(2):
+            fill(logs.log("users", number))
+
+        def gauge(name: str, kind: str = "LogCleaner") -> int:
+            metric = f"kafka.log:type={kind},name={name}"
+            return logs.stats().value(metric, logDirectory=str(tmp_path))
+
+        assert gauge("cleaner-recopy-percent") == gauge("max-clean-time-secs") == 0
+        manager_of(logs).mark_partition_uncleanable(str(tmp_path), USERS)
+        logs.maintain()
+        assert 0 < gauge("cleaner-recopy-percent") < 100
+        assert 0 < gauge("max-buffer-utilization-percent") <= 100
+        assert gauge("max-compaction-delay-secs") == gauge("DeadThreadCount") == 0
+        kind = "LogCleanerManager"
+        assert gauge("max-dirty-percent", kind) == 0  # the last choice: all is clean
+        assert gauge("uncleanable-partitions-count", kind) == 1
+        sealed = logs.log("users", 0).segments()[:-1]
+        assert gauge("uncleanable-bytes", kind) == sum(one.size_bytes for one in sealed)
+        assert 0 <= gauge("time-since-last-run-ms", kind) < HOUR
+        text = logs.stats().prometheus_text()
+        assert "kafka_log_logcleaner_cleaner_recopy_percent{logDirectory=" in text
+
+
+def test_settings_that_are_unknown_compact_nothing(tmp_path: Path):
+    """[DUR-128] Nor do defaults of the directory: the topic may have been given others."""
+    with open_small(tmp_path, cleanup_policy="compact") as logs:
+        logs.create_topic("users", config={"cleanup.policy": "delete"})
+        logs.create_topic("others")
+        fill(logs.log("users", 0))
+        fill(logs.log("others", 0))
+        entry = TopicEntry(None, 1, TopicState.LIVE, {"cleanup.policy": "of a later version"})
+        logs._directories[0].registry.put("users", entry)
+    with open_small(tmp_path, cleanup_policy="compact") as logs:
+        assert [one.topic_partition.topic for one in logs.maintain().cleaned] == ["others"]
+        assert len(list(logs.log("users", 0))) == 40
 
 
 # ---- failures ------------------------------------------------------------------------------------
