@@ -1443,14 +1443,14 @@ class UnifiedLog(Log):
                 start = self._log_start_to_note()
                 self._checkpoint_store.note_offsets(start, self.recovery_point)
 
-    def _note_high_watermark(self, checkpoints: OwnedCheckpoints) -> None:
+    def _note_high_watermark(self) -> None:
         """Give the high watermark to the checkpoints of the log directory [MGR-47].
 
         Under the append lock, as above. That of a log without replicas is its end.
         """
         with self._append_lock:
             if self._offsets.replicated and self._has_own_name():
-                checkpoints.note_high_watermark(self.topic_partition, self.high_watermark)
+                self._checkpoint_store.note_high_watermark(self.high_watermark)
 
     def _take_high_watermark(self, checkpoints: OwnedCheckpoints) -> None:
         """Begin at the high watermark of the checkpoint, where the log still has it [CKP-12]."""
@@ -1959,6 +1959,8 @@ class UnifiedLog(Log):
                 self._metadata.reconcile()
             self._topic_identity.flush()
             self._offsets.listen(None)
+            if self._offsets.replicated:  # the next open of the log begins there
+                self._checkpoint_store.note_high_watermark(self.high_watermark)
         if is_safe and self._is_as_found():
             return  # every file says what is true: `Closing` lets go of them
         self._metadata.begin_change()

@@ -145,7 +145,8 @@ class CurrentLogs:
         with self._failures.guard(log_dir):
             log = cast("UnifiedLog", open_partition(path, options, log_environment))
             # after anything else the log may have been cut, and written again
-            if was_clean or options.profile is Profile.KAFKA:
+            closed = self._owned.checkpoints.closed
+            if was_clean or topic_partition in closed or options.profile is Profile.KAFKA:
                 log._take_high_watermark(self._owned.checkpoints)  # noqa: SLF001 - asked by its manager
         watched.watch(log)
         self._owned.note_opened(topic_partition)

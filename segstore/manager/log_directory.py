@@ -312,7 +312,6 @@ class LogDirectory:
         """Close the logs; False where one is left to the next call."""
         if self.maintenance is not None and self.owned is not None:
             self.maintenance.stop()
-            self.maintenance.note_high_watermarks()
             self.owned.checkpoints.gather()
         return self._pending is None or self._pending.close()
 

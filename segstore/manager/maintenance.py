@@ -447,13 +447,9 @@ class Maintenance:
     def _write_high_watermarks(self, now_ms: int | None, findings: Findings) -> None:
         """Write the file of high watermarks, where they changed [MGR-47]."""
         del now_ms
-        self.note_high_watermarks()
-        findings.checkpoints += self._checkpoints.write((HIGH_WATERMARK_CHECKPOINT,))
-
-    def note_high_watermarks(self) -> None:
-        """Let the high watermarks of replicated logs wait for a write of the checkpoints."""
         for log in self._open_logs():
-            log._note_high_watermark(self._checkpoints)  # noqa: SLF001 - asked by its manager
+            log._note_high_watermark()  # noqa: SLF001 - asked by its manager
+        findings.checkpoints += self._checkpoints.write((HIGH_WATERMARK_CHECKPOINT,))
 
     def _note_checkpoints(self) -> None:
         """Ask the logs where recovery point or log start changed; a broker asks all."""

@@ -472,7 +472,6 @@ class _Move:
         source, target, log = self._source, self._target, self._log
         segments = log.segments()
         with source.guard():
-            log._note_high_watermark(_owned(source).checkpoints)  # noqa: SLF001 - asked by its manager
             log.close()
         _owned(source).note_arrived(self.topic_partition)  # if the move is undone, it is clean
         self._forget_if_changed()

@@ -429,6 +429,11 @@ class CheckpointStore:
         if self._above is not None and self._above.is_owned:
             self.note_close(log_start_offset, log_end_offset)
 
+    def note_high_watermark(self, offset: int) -> None:
+        """Let the owner of the log directory keep it while the log is not open [MGR-47]."""
+        if self._above is not None:
+            self._above.note_high_watermark(self.topic_partition, offset)
+
     def note_offsets(self, log_start_offset: int | None, recovery_point: int) -> None:
         """Let the lines of the log directory say so at its owner's next write [MGR-45, MGR-46]."""
         if self._above is not None:

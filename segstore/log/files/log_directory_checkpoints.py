@@ -115,6 +115,9 @@ class LogDirectoryCheckpoints:
         with merge_lock(self._directory):
             self._merge(name, {topic_partition: offset})
 
+    def note_high_watermark(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Let the line of a high watermark wait for an owner's `write`; without one, nothing."""
+
     def note_close(
         self, topic_partition: TopicPartition, log_start_offset: int | None, recovery_point: int
     ) -> None:
@@ -204,7 +207,7 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
     changed : set of TopicPartition
         Logs that have begun to change since the directory was taken.
     closed : set of TopicPartition
-        In Kafka's profile, logs that were flushed and closed since they last began to change.
+        Logs that were flushed and closed since they last began to change.
     """
 
     is_owned = True
@@ -246,9 +249,9 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         self, topic_partition: TopicPartition, log_start_offset: int | None, recovery_point: int
     ) -> None:
         """See `LogDirectoryCheckpoints`; what is not written here, `write` writes."""
+        self.closed.add(topic_partition)
         if not self._is_safe:
             self.note_offsets(topic_partition, log_start_offset, recovery_point)
-            self.closed.add(topic_partition)
             return
         offsets = _by_file(log_start_offset or 0, recovery_point)
         with self._mutex:

@@ -358,6 +358,31 @@ def test_high_watermarks_survive_a_restart_and_a_kill(tmp_path: Path, begin: int
         assert lines(tmp_path, HIGH_WATERMARK_CHECKPOINT) == {}
 
 
+@pytest.mark.parametrize("recovery", ["safe", "kafka"])
+def test_a_handle_that_its_user_closes_keeps_its_high_watermark(
+    tmp_path: Path, begin: int, recovery: str
+):
+    """[CKP-12, MGR-47] In the same manager, in the next one, and not after a deletion."""
+    with open_small(tmp_path, replicated=True, recovery=recovery) as logs:
+        logs.create_topic("a")
+        for end in (4, 8):  # the second time it is opened before any line was written
+            write(logs.log("a", 0), 4, begin)
+            logs.log("a", 0).update_high_watermark(end - 1)
+            logs.log("a", 0).close()
+            assert logs.log("a", 0).high_watermark == end - 1
+        logs.log("a", 0).update_high_watermark(8)  # no other change
+        logs.log("a", 0).close()
+    assert lines(tmp_path, HIGH_WATERMARK_CHECKPOINT) == {"a-0": 8}
+    with open_small(tmp_path, replicated=True, recovery=recovery) as logs:
+        assert logs.log("a", 0).high_watermark == 8
+        logs.log("a", 0).close()
+        logs.delete_topic("a")
+        logs.create_topic("a")
+        write(logs.log("a", 0), 9, begin)
+        assert logs.log("a", 0).high_watermark == 0
+    assert lines(tmp_path, HIGH_WATERMARK_CHECKPOINT).get("a-0", 0) == 0
+
+
 def test_after_a_kill_no_high_watermark_is_believed(tmp_path: Path, begin: int):
     """[CKP-12, DUR-120] The log may have lost records since, and have others at their offsets."""
     logs = open_small(tmp_path, replicated=True)
