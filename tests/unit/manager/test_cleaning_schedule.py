@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import segstore
-from segstore.errors import ArgumentTypeError, CorruptLogError, CorruptRecordError
+from segstore.errors import (
+    ArgumentTypeError,
+    CorruptLogError,
+    CorruptRecordError,
+    IllegalStateError,
+)
 from segstore.log.files.checkpoints import parse_offset_checkpoint
 from segstore.log.files.topics_file import TopicEntry, TopicState
 from segstore.manager.log_cleaner_manager import ABORTED
@@ -273,6 +278,26 @@ def test_a_log_that_cannot_be_opened_keeps_no_other(tmp_path: Path):
         assert [one.topic_partition.partition for one in report.cleaned] == [1]
         assert {one.topic_partition for one in report.failed} == {USERS}
         assert logs.maintain(time.time_ns() // 1_000_000 + 1000).failed == ()
+
+
+def test_what_ends_kafkas_thread_is_tried_again(logs: LogManager, monkeypatch: pytest.MonkeyPatch):
+    """[CLN-12, DUR-131] A thread never dies: it waits, and runs again."""
+    begin = time.time_ns() // 1_000_000
+    logs.create_topic("users", config=COMPACT)
+    fill(logs.log("users", 0))
+    dead = "kafka.log:type=LogCleaner,name=DeadThreadCount"
+
+    def fail(_: int) -> None:
+        raise IllegalStateError("two log directories have it")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(manager_of(logs), "grab_filthiest_compacted_log", fail)
+        [failed] = logs.maintain(begin + HOUR).failed
+
+    assert (failed.task, failed.topic_partition, failed.attempts) == ("cleaning", None, 1)
+    assert logs.stats().value(dead, logDirectory=logs.path) == 1
+    assert len(logs.maintain(begin + 2 * HOUR).cleaned) == 1
+    assert logs.stats().value(dead, logDirectory=logs.path) == 0
 
 
 def test_an_interrupt_ends_a_pass_and_leaves_no_state(

@@ -296,3 +296,53 @@ def test_config_bounds_the_cleaner(new_log: NewLog, tmp_path: Path):
 
     assert cleaner.offset_map.slots == 250
     assert cleaner.io_buffer_bytes == 512
+
+
+def test_pauses_are_counted(new_log: NewLog, tmp_path: Path):
+    """[CLN-15, CLN-16, CLN-17] As many resumes as pauses; one more is refused."""
+    log = fill(new_log(**COMPACT))
+    pool = Pool(tmp_path, [log])
+    manager, one = pool.manager, log.topic_partition
+    for count in (1, 2):
+        manager.abort_and_pause_cleaning(one)
+        assert manager.cleaning_states() == {one: paused(count)}
+    manager.resume_cleaning([one])
+    assert pool.iterate()[0] is False
+    manager.resume_cleaning([one])
+    with pytest.raises(IllegalStateError, match="cannot be resumed"):
+        manager.resume_cleaning([one])
+
+    assert pool.iterate()[0] is True
+
+
+def test_the_numbers_of_a_choice(new_log: NewLog):
+    """[CLN-34…CLN-38] A limit in a segment moves down; one with both parts counts as both."""
+    log = fill(new_log(**{**COMPACT, "max_compaction_lag_ms": 1000}))
+    first, second, third, *_ = log.segments()
+    compaction = log._compaction()
+    numbers = compaction.calculate_cleanable_bytes
+    inside = second.base_offset + 1
+
+    assert numbers(0, inside) == (second.base_offset, 0, first.size_bytes)
+    assert numbers(inside, third.base_offset) == (
+        third.base_offset,
+        first.size_bytes + second.size_bytes,
+        second.size_bytes,
+    )
+    assert numbers(third.base_offset, inside) == (
+        second.base_offset,
+        first.size_bytes + second.size_bytes,
+        0,
+    )
+    begun = first.first_batch_timestamp()
+    assert compaction.max_compaction_delay(0, begun + 1000) == 0
+    assert compaction.max_compaction_delay(0, begun + 1007) == 7
+    assert compaction.max_compaction_delay(log.log_end_offset, begun + 1007) == 0
+
+
+def test_an_empty_log_is_no_candidate(new_log: NewLog, tmp_path: Path):
+    """[CLN-37] It has no dirty ratio."""
+    pool = Pool(tmp_path, [new_log(**COMPACT)])
+
+    assert pool.manager.grab_filthiest_compacted_log(0) is None
+    assert pool.manager.pre_clean_stats == (0, 0, 0, 0.0)
