@@ -44,6 +44,7 @@ COMMANDS = {
     "ls": "list topics and partitions",
     "topics": "create, alter, describe, delete and list topics",
     "retain": "delete what retention does not keep, or show it",
+    "compact": "keep the last record of each key, or show the gain",
     "inspect": "show segments, indexes, codecs, checkpoints",
     "metadata": "show topics, settings and brokers of a metadata log",
     "verify": "check every batch, index and checkpoint",

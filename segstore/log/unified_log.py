@@ -41,6 +41,7 @@ from segstore.log.access import LogAccess
 from segstore.log.appender import Appender
 from segstore.log.clean_part import CleanPart
 from segstore.log.cleaning.cleaner import DEFAULT_MAP_BYTES, Cleaner
+from segstore.log.cleaning.compaction_forecast import CompactionPlan, plan_compaction
 from segstore.log.closing import Closing
 from segstore.log.compaction import Compaction
 from segstore.log.failure_mark import FailureMark
@@ -174,6 +175,7 @@ class Log:
         self._epochs = parts.loaded.epochs
         self._follower = follower
         self._local_log = parts.local_log
+        self._codecs = parts.codecs
         self._offsets = parts.offsets
         self._published = parts.local_log.published
         self._remote = parts.remote
@@ -314,6 +316,35 @@ class Log:
             instance("config", config, LogConfig, "a LogConfig")
         with self._append_lock:
             return self._retention_planner.plan(self.config if config is None else config)
+
+    def plan_compaction(self, *, memory_bytes: int = DEFAULT_MAP_BYTES) -> CompactionPlan:
+        """Return about what `UnifiedLog.compact` would take away; nothing changes.
+
+        Reads the keys of all segments before the active one, below open transactions.
+
+        Parameters
+        ----------
+        memory_bytes : int
+            For the keys, 24 bytes each; the plan ends where they are full.
+
+        Raises
+        ------
+        CorruptLogError, CorruptRecordError
+            A batch is damaged: compaction would not get past it [DUR-125].
+        """
+        self._access.require_open()
+        segments = self._local_log.segments
+        stable = self.scan(isolation=Isolation.READ_COMMITTED).end_offset
+        floor = segments.floor_segment(min(stable, segments.active_segment.base_offset))
+        end = segments.first_segment.base_offset if floor is None else floor.base_offset
+        aborted = [
+            (one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset)
+            for one in self.collect_aborted_transactions(self.log_start_offset, end)
+        ]
+        below = [segment for segment in segments if segment.base_offset < end]
+        return plan_compaction(
+            below, self._codecs, aborted, end, integer("memory_bytes", memory_bytes)
+        )
 
     @property
     def retention_size_in_percent(self) -> int:

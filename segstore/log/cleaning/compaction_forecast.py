@@ -1,0 +1,75 @@
+"""What a compaction would take away, found by its first half: the map of keys [CLN-55]."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from segstore._core import OffsetMap, SegmentCleaner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from segstore._core import CodecTable
+    from segstore.log.local.segment import Segment
+
+_READ_BYTES: Final = 512 * 1024
+_LOAD_FACTOR: Final = 0.9
+
+
+class CompactionPlan(NamedTuple):
+    """The part of a log that a compaction reads, and about what it leaves.
+
+    Attributes
+    ----------
+    end_offset : int
+        Where that part ends.
+    bytes_before, records_before : int
+        What it has now. A control batch counts as one record.
+    records_after : int
+        About one for each key; tombstones that are old are among them.
+    bytes_after : int
+        An estimate: as if all records had the same size.
+    """
+
+    end_offset: int
+    bytes_before: int
+    records_before: int
+    records_after: int
+    bytes_after: int
+
+
+def plan_compaction(
+    segments: Iterable[Segment],
+    codecs: CodecTable,
+    aborted: Iterable[tuple[int, int, int, int]],
+    end_offset: int,
+    memory_bytes: int,
+) -> CompactionPlan:
+    """Read the keys of *segments*, all below *end_offset*, as far as the memory has room."""
+    offset_map = OffsetMap(memory_bytes, os.urandom(16))
+    core = SegmentCleaner(offset_map, codecs)
+    core.begin_pass(
+        first_dirty_offset=0,
+        max_entries=int(offset_map.slots * _LOAD_FACTOR),
+        now_ms=0,
+        delete_retention_ms=0,
+        read_bytes=_READ_BYTES,
+        check=True,
+    )
+    core.add_aborted(aborted)
+    is_full = False
+    for segment in segments:
+        core.begin_source(segment, next_base_offset=end_offset)
+        while not (core.is_done or is_full):
+            is_full = core.map_piece(segment)
+    counts = core.counts
+    before, records = counts.map_bytes_read, counts.map_messages_read
+    after = min(offset_map.size, records)
+    return CompactionPlan(
+        offset_map.latest_offset + 1 if is_full else end_offset,
+        before,
+        records,
+        after,
+        before * after // records if records else 0,
+    )

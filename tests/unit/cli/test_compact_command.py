@@ -1,0 +1,92 @@
+"""``segstore compact``: the gain before, the statistics after, and what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import segstore
+from segstore import cli
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("users", partitions=2, config={"cleanup.policy": "compact"})
+        logs.create_topic("events", partitions=1)
+        for name, number in (("users", 0), ("users", 1), ("events", 0)):
+            log = logs.log(name, number)
+            log.append([(b"k%d" % (one % 5), b"value %d" % one) for one in range(20)])
+            for one in range(20):
+                log.append([(b"k%d" % (one % 5), b"value %d" % one)])
+            log.roll()
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
+    assert cli.main(["compact", *map(str, arguments)]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def counts(data: Path, topic: str, number: int) -> int:
+    with segstore.open(data / f"{topic}-{number}", read_only=True) as log:
+        return log.scan().count()
+
+
+def test_a_dry_run_shows_the_gain_and_changes_nothing(data, capsys):
+    """[CLN-55] Bytes and records are those of the map's pass."""
+    before = {file: file.read_bytes() for file in data.glob("users-*/*.log")}
+    rows = [json.loads(line) for line in run(capsys, data, "--dry-run", "--json")]
+
+    assert [row["path"] for row in rows] == [f"{data}/users-0", f"{data}/users-1"]
+    for row in rows:
+        assert (row["records_before"], row["records_after"], row["end_offset"]) == (40, 5, 40)
+        assert row["bytes_after"] == row["bytes_before"] * 5 // 40
+    assert before == {file: file.read_bytes() for file in data.glob("users-*/*.log")}
+    assert run(capsys, data, "--dry-run")[0].endswith("would go: 40 records of 5 keys")
+
+
+@pytest.mark.parametrize("arguments", [(), ("-t", "users"), ("-t", "users", "-p", "0")])
+def test_each_key_keeps_its_last_record(data, capsys, arguments):
+    """[CLN-122] The statistics are Kafka's; a topic without the policy stays as it is."""
+    rows = [json.loads(line) for line in run(capsys, data, *arguments, "--json")]
+
+    assert len(rows) == (1 if "-p" in arguments else 2)
+    assert all(row["passes"][0]["messages_written"] == 5 for row in rows)
+    assert counts(data, "users", 0) == 5
+    assert counts(data, "users", 1) == (40 if "-p" in arguments else 5)
+    assert counts(data, "events", 0) == 40
+
+
+def test_one_partition_goes_by_the_settings_of_its_topic(data, capsys):
+    """[CLN-122] Records without the policy are not taken away because a path was typed."""
+    (line,) = run(capsys, data / "users-1")
+    assert "40 records read, 5 kept" in line
+    assert run(capsys, data / "events-0") == []
+    assert counts(data, "events", 0) == 40
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["-p", "0"], 2), (["-t", "nothing"], 2)],
+)
+def test_what_is_not_there_is_wrong_usage(data, arguments, code):
+    assert cli.main(["compact", str(data), *arguments]) == code
+
+
+def test_damage_is_named_and_the_other_partitions_are_done(data, capsys):
+    """[DUR-125]"""
+    file = min(data.glob("users-0/*.log"))
+    content = bytearray(file.read_bytes())
+    content[100] ^= 1
+    file.write_bytes(content)
+
+    assert cli.main(["compact", str(data)]) == 1
+    shown = capsys.readouterr()
+    assert "users-0: Corrupt" in shown.err
+    assert counts(data, "users", 1) == 5
