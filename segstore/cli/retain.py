@@ -48,6 +48,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run retention once for the partitions that the arguments name."""
     import segstore
+    from segstore.log.retention_plan import HoldingReason
 
     properties = given_properties(arguments.config)
     if properties and arguments.topic is None:
@@ -81,6 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
                 say(f"segstore: {path}: {type(error).__name__}: {error}")
                 code = 1
                 continue
+            if plan.holding is not None and plan.holding.reason is HoldingReason.DAMAGED:
+                code = 1
             if arguments.json:
                 write_line(json.dumps(_fields(path, partition, plan)))
             else:

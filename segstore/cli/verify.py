@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from segstore.cli.output import Progress, count_of, human_bytes, write_line
@@ -12,6 +13,7 @@ from segstore.cli.transaction_text import hanging_notes
 if TYPE_CHECKING:
     import argparse
 
+    from segstore.errors import SegstoreError
     from segstore.log.check.verify_report import VerifyReport
 
 
@@ -21,8 +23,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         "Check every batch (bounds, CRC, order), both indexes of each segment, and the "
         "small files. Compare each segment byte by byte with its checksum sidecar (.segsum), if it "
         "has one. List the quarantine files, which keep bytes that opens took out of the log. "
-        "Nothing is written. Exit code 1 when something is wrong with the log. docs/operations.md "
-        "explains each code and what to do."
+        "Nothing is written. Of a log directory, topics.json is checked too. Exit code 1 when "
+        "something is wrong with the log. docs/operations.md explains each code and what to do."
     )
     parser.add_argument(
         "paths", nargs="+", metavar="PATH", help="a partition's directory, or a log directory"
@@ -39,12 +41,33 @@ def run(arguments: argparse.Namespace) -> int:
     found, as_ = False, read_as(arguments.as_)
     with Progress(quiet=arguments.quiet) as progress:
         for given in arguments.paths:
+            error = _error_of_topics(given)
+            if error is not None:
+                row = {"path": error.file, "error": str(error)}
+                write_line(json.dumps(row) if arguments.json else str(error))
+                found = True
             for path in all_partitions(given, arguments.as_):
                 report = check_partition(path, progress, as_=as_)
                 report.notes += hanging_notes(path, arguments.as_)
                 write_line(json.dumps(report.to_dict()) if arguments.json else check_text(report))
                 found = found or not report.ok
     return 1 if found else 0
+
+
+def _error_of_topics(path: str) -> SegstoreError | None:
+    """Return why ``topics.json`` of a log directory cannot be used; None without a fault."""
+    from segstore._core import Directory
+    from segstore.errors import SegstoreError
+    from segstore.log.files.topics_file import UNREADABLE_TOPICS, read_topics_file
+
+    try:
+        with closing(Directory(path)) as directory:
+            read_topics_file(directory)
+    except UNREADABLE_TOPICS as error:
+        return error
+    except SegstoreError:  # the directory itself: the look for partitions reports it
+        return None
+    return None
 
 
 def check_text(report: VerifyReport, more: str = "") -> str:

@@ -10,6 +10,8 @@ import pytest
 
 import segstore
 from segstore import cli
+from segstore.cli import retain
+from segstore.log.retention_plan import HoldingReason
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -226,3 +228,36 @@ def test_retain_removes_its_segments_and_no_directory_that_waits(tmp_path: Path,
     left = sorted(one.name for one in (tmp_path / "t-0").iterdir() if "0.log" in one.name)
     assert [name for name in left if name.endswith(".deleted")] == []
     assert f"{0:020}.log" not in left
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_damage_that_keeps_a_segment_is_exit_code_1(tmp_path: Path, monkeypatch, flags):
+    """[DUR-131] As the help promises; the plan alone says that a segment is damaged."""
+    fill(tmp_path, 3, 2, 1)
+    plan_of = retain._retain
+
+    def damaged(*given, **named):
+        plan = plan_of(*given, **named)
+        return plan._replace(holding=plan.holding._replace(reason=HoldingReason.DAMAGED))
+
+    command = ["retain", str(tmp_path), "--dry-run", *flags]
+    assert cli.main(command) == 0
+    monkeypatch.setattr(retain, "_retain", damaged)
+    assert cli.main(command) == 1
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_verify_reports_a_damaged_topics_file(tmp_path: Path, capsys, flags):
+    """[DUR-97] With the exit code for damage; the partitions are checked all the same."""
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("orders")
+    file = tmp_path / "topics.json"
+    assert cli.main(["verify", "-q", *flags, str(tmp_path)]) == 0
+    file.write_bytes(file.read_bytes()[:-3])
+    capsys.readouterr()
+    assert cli.main(["verify", "-q", *flags, str(tmp_path)]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert str(file) in printed[0]
+    assert "move the file away" in printed[0]
+    assert f"{tmp_path}/orders-0" in printed[1]
+    assert cli.main(["verify", "-q", *flags, str(tmp_path / "orders-0")]) == 0
