@@ -6,10 +6,16 @@ Source: [CLN-32..CLN-34, CLN-72, CLN-73, CLN-110..CLN-112, DUR-20, DUR-126].
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import size_of_segments
-from segstore.errors import FsyncFailedError, IllegalArgumentError, LogCleaningAbortedError
+from segstore.errors import (
+    FsyncFailedError,
+    IllegalArgumentError,
+    LogCleaningAbortedError,
+    SegstoreError,
+)
 from segstore.log.codec_limits import codecs_of
 from segstore.log.files.profile import Profile
 from segstore.log.local.batch_transactions import aborts_by_segment
@@ -170,6 +176,9 @@ class Compaction:
         survive a crash, too [DUR-1].
         """
         highest = self._end_of_decided()
+        with self._changing:
+            self._writer.begin_change()
+            self.local_log.delete_cleaned_files()
         end = self.local_log.log_end.message_offset
         if not 0 <= first_dirty_offset <= end or first_uncleanable_offset < first_dirty_offset:
             raise IllegalArgumentError(
@@ -285,6 +294,14 @@ class Compaction:
                 for segment in replacement.new:
                     writer.flusher.segment_was_sealed(segment, lambda: None)
         return True
+
+    def discard(self, new: Iterable[Segment]) -> None:
+        """Remove what a pass has made, unless it is replacing already.
+
+        A ``.cleaned`` file that stays would undo a later replacement after a crash [LDR-3].
+        """
+        with suppress(SegstoreError):  # a log that takes no changes: the next open removes it
+            self.local_log.delete_cleaned_segments(new)
 
     def split(self, segment: Segment) -> None:
         """Split a segment whose offsets do not fit its base offset [CLN-75]."""

@@ -34,6 +34,7 @@ from segstore.errors import (
     FsyncFailedError,
     IllegalArgumentError,
     IllegalStateError,
+    LogCleaningAbortedError,
     ResourceError,
 )
 from segstore.log import checker, relocation
@@ -988,6 +989,7 @@ class UnifiedLog(Log):
         _let_handlers_know(parts, producers)
         access = LogAccess(checkpoint_store, failure_mark, log_environment.failures)
         self._changing = _core.ChangeLock(append_lock, access.require_writable)
+        self._cleaning = threading.Lock()
         lane_switch = LaneSwitch(local_log, offsets, loaded.epochs, flusher)
         end = Closing(parts, access, flusher, lane_switch)
         super().__init__(parts, access, end, flusher, None)
@@ -1362,7 +1364,8 @@ class UnifiedLog(Log):
         IllegalArgumentError
             The range is reversed, or begins outside of the log.
         LogTruncatedError, LogCleaningAbortedError
-            The log was truncated, or a segment deleted, beside the pass: begin another one.
+            The log was truncated, or a segment deleted, beside the pass: begin another one. Or
+            another pass is under way: a log has one at a time.
 
         Source: [CLN-55…CLN-122]; Kafka ``Cleaner.clean``.
         """
@@ -1374,7 +1377,12 @@ class UnifiedLog(Log):
             if first_uncleanable_offset is None
             else integer("first_uncleanable_offset", first_uncleanable_offset)
         )
-        return cleaner.clean(compaction, first, limit, now_ms)
+        if self._cleaning.locked():
+            raise LogCleaningAbortedError(
+                "another pass over this log is under way in this process", file=self.path
+            )
+        with self._cleaning:
+            return cleaner.clean(compaction, first, limit, now_ms)
 
     def compact(
         self,
@@ -1407,6 +1415,8 @@ class UnifiedLog(Log):
             A batch is damaged: with file and position. Its segment stays as it is [DUR-125].
         RecordLimitExceededError
             A record of a compressed batch is larger than ``max_decompressed_message_bytes``.
+        LogTruncatedError, LogCleaningAbortedError
+            As in `clean`; passes that are done stay done.
 
         Source: Kafka ``LogCleaner``.
         """

@@ -761,7 +761,7 @@ def test_a_log_opens_again_behind_any_interrupted_open_or_close(tmp_path, one_in
 
     for begin in (lambda: open_it, close_it):
         places = []
-        for place in interrupts(begin, one_in(10)):
+        for place in interrupts(begin, one_in(5)):
             places.append(place)
             open_again()
         open_again()

@@ -76,6 +76,9 @@ class CleanableLog(Protocol):
     def replace(self, new: Sequence[Segment], old: Sequence[Segment], next_offset: int) -> bool:
         """Put *new* in the place of *old*, below *next_offset*; False where *old* is gone."""
 
+    def discard(self, new: Sequence[Segment]) -> None:
+        """Remove *new*, unless it is replacing others already."""
+
     def split(self, segment: Segment) -> None:
         """Split a segment whose offsets do not fit its base offset."""
 
@@ -311,7 +314,12 @@ class _Pass:
         except BaseException:
             output.delete()
             raise
-        if not self._log.replace(output.segments, group, next_offset):
+        try:
+            is_replaced = self._log.replace(output.segments, group, next_offset)
+        except BaseException:
+            self._log.discard(output.segments)
+            raise
+        if not is_replaced:
             output.delete()
 
     def _kept_last_offset(self, group: list[Segment]) -> int:

@@ -34,6 +34,7 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.files.partition_directory import (
+    CLEANED_FILE_SUFFIX,
     DELETED_FILE_SUFFIX,
     INDEX_FILE_SUFFIXES,
     LOG_FILE_SUFFIX,
@@ -49,7 +50,11 @@ from segstore.log.local.missing_records import (
     note_missing,
 )
 from segstore.log.local.segment import Segment, roll_jitter_ms, segment_context
-from segstore.log.local.segment_replacement import SegmentReplacement, new_cleaned_segment
+from segstore.log.local.segment_replacement import (
+    SegmentReplacement,
+    delete_cleaned_segments,
+    new_cleaned_segment,
+)
 from segstore.log.local.transaction_index import TransactionIndexes
 from segstore.log.local.truncation_history import TruncationHistory
 from segstore.log.local.written_order import WrittenOrder
@@ -926,6 +931,17 @@ class LocalLog:
             self.checksum_sidecars.forget_deleted(segment.base_offset for segment in old)
         self._replace(replacement)
         return replacement
+
+    def delete_cleaned_segments(self, segments: Iterable[Segment]) -> None:
+        """Remove ``.cleaned`` segments, unless they are replacing others already."""
+        if self._replacement is None:
+            delete_cleaned_segments(one for one in segments if one.suffix == CLEANED_FILE_SUFFIX)
+
+    def delete_cleaned_files(self) -> None:
+        """Remove every ``.cleaned`` file that an earlier pass has left; none may be under way."""
+        for name in self.directory.names():
+            if name.endswith(CLEANED_FILE_SUFFIX):
+                self.directory.unlink(name, missing_ok=True)
 
     def take_over(self, segments: Segments, gone: Iterable[Segment]) -> None:
         """Go on with *segments*, whose files are in place; those of *gone* are unlinked later."""

@@ -631,6 +631,56 @@ def test_a_rename_that_fails_before_the_commit_leaves_the_log_as_it_was(
     assert live(log) == last | {b"new": b"1"}
 
 
+def test_a_state_that_cannot_be_written_leaves_no_file(
+    new_log: NewLog, tmp_path: Path, monkeypatch
+):
+    """[DUR-20, DUR-30] A .cleaned file would undo the next replacement after a crash."""
+    log = new_log(**COMPACT)
+    last = fill(log)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise DiskFullError("no room for a state")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("segstore.log.log_metadata.LogMetadata.save_state", refuse)
+        with pytest.raises(DiskFullError):
+            log.compact()
+    assert not list((tmp_path / "topic-0").glob("*.cleaned"))
+    log.compact()
+
+    assert live(log) == last
+
+
+def test_a_pass_removes_what_another_one_has_left(new_log: NewLog, tmp_path: Path):
+    """[DUR-20, LDR-3] Before a swap: an open would take that for incomplete."""
+    log = new_log(**COMPACT)
+    last = fill(log)
+    left = tmp_path / "topic-0" / "00000000000000000001.log.cleaned"
+    left.touch()
+    log.compact()
+
+    assert not left.exists()
+    assert live(log) == last
+
+
+def test_a_log_has_one_pass_at_a_time(new_log: NewLog):
+    """[DUR-126] Two would write and rename the same files."""
+    log = new_log(**COMPACT)
+    last, refused = fill(log), []
+
+    def compact_beside() -> None:
+        with pytest.raises(LogCleaningAbortedError, match="another pass") as caught:
+            log.compact()
+        refused.append(caught)
+
+    log.clean(Cleaner(offset_map_bytes=4800, check_done=compact_beside), 0)
+
+    assert refused
+    assert live(log) == last
+    log.compact()
+    assert live(log) == last
+
+
 # ---- one pass ------------------------------------------------------------------------------------
 
 
