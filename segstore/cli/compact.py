@@ -42,9 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("-p goes with -t")
     if is_partition(arguments.path) and arguments.topic is not None:
         raise UsageError("-t goes with a log directory")
-    code = 0
+    code = count = 0
     with Progress(quiet=arguments.quiet) as progress:
-        for path, log in _logs(arguments):
+        for count, (path, log) in enumerate(_logs(arguments), 1):  # noqa: B007 - asked below
             if isinstance(log, SegstoreError):
                 say(f"segstore: {path}: {type(log).__name__}: {log}")
                 code = 1
@@ -54,6 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
             except SegstoreError as error:  # the others are done all the same
                 say(f"segstore: {path}: {type(error).__name__}: {error}")
                 code = 1
+    is_named = is_partition(arguments.path) or arguments.topic is not None
+    if not (count or is_named or arguments.json):
+        write_line("nothing to compact: no cleanup.policy here has compact")
     return code
 
 

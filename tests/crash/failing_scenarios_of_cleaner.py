@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from unittest import mock
 
 from segstore import LogReadOnlyError
+from segstore._core import DataFile
 from segstore.errors import DiskFullError
 from segstore.log.cleaning import cleaner as cleaner_module
 from segstore.log.cleaning.cleaner import Cleaner
@@ -95,6 +96,18 @@ def _pass(log: UnifiedLog, *, first: int = 0, profile: Profile = Profile.SAFE) -
 def whole_pass() -> Trial:
     log = filled()
     return cleaning(log, log._directory.environment, _pass)
+
+
+def pass_behind_a_leftover() -> Trial:
+    """An interrupt has left a file of an earlier pass."""
+    log = filled()
+    DataFile(log._directory, name_of(1, "log.cleaned"), create=True).close()
+    return cleaning(log, log._directory.environment, _pass)
+
+
+def planned_pass() -> Trial:
+    log = filled()
+    return cleaning(log, log._directory.environment, lambda log: log.plan_compaction())
 
 
 def later_pass() -> Trial:
@@ -205,6 +218,8 @@ def split_that_was_not() -> Trial:
 
 CLEANER_SCENARIOS: Final[dict[str, Callable[[], Trial]]] = {
     "a pass of the cleaner": whole_pass,
+    "a pass of the cleaner behind a leftover": pass_behind_a_leftover,
+    "a pass of the cleaner, planned": planned_pass,
     "a pass of the cleaner, a later one": later_pass,
     "a pass of the cleaner, until it is done": pass_of_a_user,
     "a pass of the cleaner, several outputs": several_outputs,

@@ -126,6 +126,22 @@ class Managed:
                 raise failed.error
             manager.close()
 
+    def compact(self) -> None:
+        """Run a pass over each log, whose records are there twice."""
+        with living_on(self.disk):
+            manager = self.manager()
+            (directory,) = manager._directories
+            directory.maintenance._pool._pool._thread_count = 0  # calls come in order
+            for topic, partition in manager.partitions():
+                log = manager.log(topic, partition)
+                log.append(
+                    [(START_MS, key, key) for there, key in self.acknowledged if there == partition]
+                )
+                log.roll()
+            for failed in manager.maintain().failed:
+                raise failed.error
+            manager.close()
+
     def check(self, error: SegstoreError | None) -> str:
         outcome = GOES_ON if error is None else CLOSED
         with living_on(self.disk):
@@ -143,14 +159,14 @@ class Managed:
                 assert all(found.count(one) >= self.acknowledged.count(one) for one in found)
                 assert set(self.acknowledged) <= set(found)
                 if "topic" in manager.topics():
-                    manager.append("topic", [(START_MS, None, b"x")], partition=0)
+                    manager.append("topic", [(START_MS, b"x", b"x")], partition=0)
                 manager.close()
         return outcome
 
     @staticmethod
     def _use(manager: LogManager) -> str:
         try:
-            manager.append("topic", [(START_MS, None, b"x")], partition=0)
+            manager.append("topic", [(START_MS, b"x", b"x")], partition=0)
         except LogReadOnlyError:
             return READ_ONLY
         except UnknownTopicOrPartitionError:
@@ -202,6 +218,9 @@ MANAGER_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "ends of a directory of logs": lambda: going_on(Managed.look_for_ends),
     "a directory of logs that is maintained": partial(
         going_on, Managed.maintain, retention_ms=10**15
+    ),
+    "a directory of logs that is compacted": partial(
+        going_on, Managed.compact, cleanup_policy="compact", max_compaction_lag_ms=1
     ),
     "a new directory of logs, with state elsewhere": partial(beginning, **ELSEWHERE),
     "a directory of logs, with state elsewhere": partial(going_on, Managed.go_on, **ELSEWHERE),

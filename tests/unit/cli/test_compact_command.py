@@ -90,3 +90,11 @@ def test_damage_is_named_and_the_other_partitions_are_done(data, capsys):
     shown = capsys.readouterr()
     assert "users-0: Corrupt" in shown.err
     assert counts(data, "users", 1) == 5
+
+
+def test_a_directory_without_such_a_topic_says_so(tmp_path, capsys):
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("events", partitions=1)
+
+    assert run(capsys, tmp_path) == ["nothing to compact: no cleanup.policy here has compact"]
+    assert run(capsys, tmp_path, "--json") == []
