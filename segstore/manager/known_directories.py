@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from segstore.log.files.topics_file import TopicsFile
     from segstore.manager.log_directory import LogDirectory
 
+_NEW_ID = (
+    " The open directory at that path has another id. If it is the same one, and its topics.json"
+    " was lost or moved away, no record is lost: give up the missing id with forget_directory."
+)
+
 _log = logging.getLogger(__name__)
 
 
@@ -54,7 +59,9 @@ class KnownDirectories:
 
     def __init__(self, directories: Sequence[LogDirectory]) -> None:
         self._directories = directories
-        files = {one: _read(one) for one in directories}
+        self._unreadable: dict[str, Exception] = {}
+        """By log directory: why its ``topics.json`` does not say which others there are."""
+        files = {one: _read(one, self._unreadable) for one in directories}
         here = {_id_of(one.directory, file) for one, file in files.items()}
         listed = {key: path for file in files.values() for key, path in file.directories.items()}
         self.missing = {key: path for key, path in listed.items() if key not in here}
@@ -73,7 +80,8 @@ class KnownDirectories:
         opened = {one.path for one in self._directories}
         return {
             topic_id_text(key) if path in opened else path: LogDirectoryOfflineError(
-                f"{_named(key, path)}, is missing. Mount its disk, and open all log directories"
+                f"{_named(key, path)}, is missing."
+                f"{_NEW_ID if path in opened else ''} Mount its disk, and open all log directories"
                 " together: the command line names more of them with --log-dir."
                 f" If it is gone for good, forget_directory({topic_id_text(key)!r}) says so, or"
                 " `segstore topics forget-directory`. Until then, no topic can be changed",
@@ -96,6 +104,14 @@ class KnownDirectories:
                 file=path,
                 found="an empty directory",
                 expected=f"directory id {topic_id_text(key)}",
+            )
+        for unreadable, error in self._unreadable.items():
+            return LogDirectoryOfflineError(
+                "the directory is empty, and a disk may not be mounted: topics.json of"
+                f" {unreadable} would say so, and cannot be read. Until it can be, the empty"
+                f" directory is not used. {error}",
+                file=path,
+                found="an empty directory",
             )
         return None
 
@@ -159,10 +175,14 @@ def _id_of(directory: Directory, file: TopicsFile) -> uuid.UUID | None:
     return own
 
 
-def _read(one: LogDirectory) -> TopicsFile:
+def _read(one: LogDirectory, unreadable: dict[str, Exception] | None = None) -> TopicsFile:
     """Read the file of a directory; one that cannot be read lists nothing, changes report it."""
-    with suppress(SegstoreError, OSError), one.guard():
-        return read_topics_file(one.directory)
+    try:
+        with one.guard():
+            return read_topics_file(one.directory)
+    except (SegstoreError, OSError) as error:
+        if unreadable is not None:
+            unreadable[one.path] = error
     return NOTHING_SAID
 
 

@@ -309,13 +309,16 @@ class LogCleaner:
         return min(self._map_bytes, needed)
 
     def _new_cleaner(self, to_clean: LogToClean | None, map_bytes: int) -> Cleaner:
+        def check_done() -> None:
+            self._check_done(to_clean)
+
         return Cleaner(
             offset_map_bytes=map_bytes,
             io_buffer_bytes=max(1, self.config.io_buffer_size // self.config.threads // 2),
             load_factor=self.config.dedupe_buffer_load_factor,
             profile=self._profile,
-            throttle=self._throttler.maybe_throttle,
-            check_done=lambda: self._check_done(to_clean),
+            throttle=lambda count: self._throttler.maybe_throttle(count, check_done),
+            check_done=check_done,
         )
 
     def _check_done(self, to_clean: LogToClean | None) -> None:

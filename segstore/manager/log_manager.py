@@ -339,8 +339,9 @@ class LogManager:
         """Return ids of directories that were used with these and are not open, and last paths.
 
         A disk may not be mounted. Reads and appends to the partitions that are here go on. While
-        one is missing, no topic is changed, and an empty directory beside the others is offline. In
-        Kafka's profile none is ever missing. `forget_directory` gives one up. Source: [DUR-124].
+        one is missing, no topic is changed, and an empty directory beside the others is offline. It
+        is offline too while ``topics.json`` of another one cannot be read. In Kafka's profile none
+        is ever missing. `forget_directory` gives one up. Source: [DUR-124].
         """
         self._check_usable()
         with self._mutex:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CHECK_INTERVAL_MS: Final = 300
+_LONGEST_SLEEP_NS: Final = 50_000_000
+"""Who aborts a pass waits so long at most."""
+_NS_PER_SECOND: Final = 1_000_000_000
 _NS_PER_MS: Final = 1_000_000
 _MS_PER_SECOND: Final = 1000
 
@@ -42,24 +45,35 @@ class Throttler:
         self._period_start_ns = monotonic_ns()
         self._observed_so_far = 0
 
-    def maybe_throttle(self, observed: int) -> None:
-        """Count *observed* bytes; sleep when more came than may, in more than 300 ms."""
+    def maybe_throttle(self, observed: int, check_done: Callable[[], None] = lambda: None) -> None:
+        """Count bytes; sleep when more came than may, in more than 300 ms.
+
+        Parameters
+        ----------
+        observed : int
+            Bytes that were read or written since the last call.
+        check_done : callable
+            Called at least every 50 ms of the sleep; an error that it raises ends it.
+        """
         with self._lock:
-            seconds = self._seconds_to_sleep(observed)
-        if seconds > 0:
-            self._sleep(seconds)
+            ns = self._ns_to_sleep(observed)
+        if ns > 0:
+            until = self._monotonic_ns() + ns
+            while (left := until - self._monotonic_ns()) > 0 and not self._stopped.is_set():
+                self._sleep(min(left, _LONGEST_SLEEP_NS) / _NS_PER_SECOND)
+                check_done()
             with self._lock:
                 self._period_start_ns = self._monotonic_ns()
 
-    def _seconds_to_sleep(self, observed: int) -> float:
+    def _ns_to_sleep(self, observed: int) -> int:
         self._observed_so_far += observed
         elapsed_ns = self._monotonic_ns() - self._period_start_ns
         if elapsed_ns <= CHECK_INTERVAL_MS * _NS_PER_MS or self._observed_so_far == 0:
-            return 0.0
+            return 0
         wanted_ms = self._observed_so_far / (self.desired_rate_per_sec / _MS_PER_SECOND)
         self._period_start_ns += elapsed_ns
         self._observed_so_far = 0
-        return round(wanted_ms - elapsed_ns // _NS_PER_MS) / _MS_PER_SECOND
+        return round(wanted_ms - elapsed_ns // _NS_PER_MS) * _NS_PER_MS
 
     def stop(self) -> None:
         """Wake all that sleep, and let nobody sleep any more."""

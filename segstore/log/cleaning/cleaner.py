@@ -98,7 +98,8 @@ class Cleaner:
         ``Profile.KAFKA`` uses Kafka's hash, MD5. ``Profile.SAFE`` uses a hash with a secret: nobody
         can choose keys of which one would lose its last value [DUR-126].
     throttle : callable or None
-        Called with the number of bytes after each read and each write; it may sleep.
+        Called with the number of bytes after each read and each write; it may sleep. An error that
+        it raises ends the pass.
     check_done : callable or None
         Called before each piece is read; an error that it raises ends the pass [CLN-19].
 

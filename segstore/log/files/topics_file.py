@@ -54,9 +54,10 @@ UNREADABLE_TOPICS: Final = (
 """What says of ``topics.json`` that it cannot be used; other errors are of the disk."""
 
 WAY_OUT: Final = (
-    "reads and appends use the directories that exist. Look for topics with too few partitions,"
-    " then move the file away: topics can be made again then, and the settings of all topics are"
-    " lost. Those of the directory count until each topic is given its own again"
+    "reads and appends use the directories that exist. Mount the disks of all log directories, and"
+    " look for topics with too few partitions. Then move the file away: topics can be made again"
+    " then, and the settings of all topics are lost. Those of the directory count until each topic"
+    " is given its own again. After that, an empty directory is taken for a new one"
 )
 
 _HEAD: Final = b'{"version":'

@@ -259,6 +259,41 @@ def test_a_damaged_file_is_reported_first(unmounted):
     assert (unmounted[2] / "topics.json").read_bytes() == format_topics({})[:-3]
 
 
+def test_an_empty_one_waits_while_a_list_cannot_be_read(unmounted):
+    """[DUR-97, DUR-124] The damaged file may say that a disk is not mounted."""
+    file = unmounted[0] / "topics.json"
+    whole = file.read_bytes()
+    file.write_bytes(b"{}")
+    with segstore.open_dir(unmounted[:2]) as logs:
+        assert [*logs.offline_directories()] == [str(unmounted[1])]
+        error = logs.offline_directories()[str(unmounted[1])]
+        assert f"topics.json of {unmounted[0]}" in str(error)
+        assert "Mount the disks" in str(error)
+        with pytest.raises(segstore.CorruptCheckpointError):
+            logs.create_topic("u")
+        logs.append("t", RECORDS, partition=0)
+    assert [one.name for one in unmounted[1].iterdir()] == ["lost+found"]
+    mount(unmounted[1])
+    file.write_bytes(whole)
+    with segstore.open_dir(unmounted[:2]) as logs:
+        assert (logs.offline_directories(), logs.missing_directories()) == ({}, {})
+        assert [len([*logs.log("t", number).scan()]) for number in range(2)] == [6, 3]
+
+
+def test_one_whose_list_was_lost_is_the_same(unmounted):
+    """[DUR-124] The error says so, and the call that it names lets topics be changed again."""
+    mount(unmounted[1])
+    old = id_of(unmounted[1])
+    (unmounted[1] / "topics.json").unlink()
+    with segstore.open_dir(unmounted[:2]) as logs:
+        assert logs.missing_directories() == {old: str(unmounted[1])}
+        with pytest.raises(LogDirectoryOfflineError, match=r"lost or moved away, no record is"):
+            logs.create_topic("u")
+        logs.forget_directory(topic_id_text(old))
+        logs.create_topic("u", 2)
+        assert [len([*logs.log("t", number).scan()]) for number in range(2)] == [3, 3]
+
+
 def test_the_command_gives_one_up(unmounted, capsys):
     """[DUR-124] The command that the error names."""
     directory, missing = str(unmounted[0]), id_of(unmounted[1].with_name("disk"))

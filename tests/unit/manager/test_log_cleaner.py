@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 import time
@@ -44,7 +45,13 @@ DAMAGED = (CorruptLogError, CorruptRecordError)
 class Pool:
     """A log directory with one log or more, its manager and its cleaner."""
 
-    def __init__(self, path: Path, logs: list[UnifiedLog], config: CleanerConfig = SMALL) -> None:
+    def __init__(
+        self,
+        path: Path,
+        logs: list[UnifiedLog],
+        config: CleanerConfig = SMALL,
+        throttler: Throttler | None = None,
+    ) -> None:
         self.logs = {log.topic_partition: log for log in logs}
         self.directory = Directory(str(path))
         profile, failures = Profile.SAFE, LogDirFailureChannel()
@@ -54,7 +61,7 @@ class Pool:
             config,
             self.manager,
             profile,
-            Throttler(math.inf, time.monotonic_ns),
+            throttler or Throttler(math.inf, time.monotonic_ns),
             failures,
             lambda topic_partition, *_: self.deleted.append(topic_partition),
             lambda: 0,
@@ -99,6 +106,27 @@ def test_the_filthiest_log_is_cleaned(new_log: NewLog, tmp_path: Path):
     assert pool.iterate()[:2] == (False, [])
     fill(log)
     assert pool.iterate()[0]
+
+
+def test_an_abort_ends_a_pass_that_waits_for_its_limit(new_log: NewLog, tmp_path: Path):
+    """[CLN-9, CLN-16] A byte a second: without the abort the pass would wait for an hour."""
+    log = fill(new_log(**COMPACT))
+    moments = itertools.chain([0], itertools.repeat(10**9))
+    aborts: list[float] = []
+
+    def abort(seconds: float) -> None:
+        aborts.append(seconds)
+        if len(aborts) > 1:  # the pass was not ended
+            throttler.stop()
+        pool.manager._in_progress[log.topic_partition] = ABORTED
+
+    throttler = Throttler(1, lambda: next(moments), abort)
+    pool = Pool(tmp_path, [log], throttler=throttler)
+
+    assert pool.iterate()[:2] == (True, [])
+    assert len(aborts) == 1
+    assert aborts[0] <= 0.1
+    assert pool.manager.cleaning_state(log.topic_partition) == paused(1)
 
 
 def test_the_map_is_no_larger_than_it_has_to_be(new_log: NewLog, tmp_path: Path):
