@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.errors import ClosedError, LogNotFoundError, UnknownTopicOrPartitionError
+from segstore.log.files.partition_directory import directory_name
 from segstore.manager.maintenance_report import FailedTask
 from segstore.manager.partition_listing import NOTHING_LISTED
 from segstore.manager.retention_schedule import (
@@ -164,5 +165,9 @@ class CompactedLogs:
         return self._logs.get(topic_partition)
 
     def items(self) -> ItemsView[TopicPartition, UnifiedLog]:
-        """Return the compacted logs that take changes."""
-        return {one: log for one, log in self._logs.items() if not log.closed}.items()
+        """Return the compacted logs that take changes, and are not deleted by now [DUR-121]."""
+        return {
+            one: log
+            for one, log in self._logs.items()
+            if not log.closed and log.path == f"{self._path}/{directory_name(one)}"
+        }.items()

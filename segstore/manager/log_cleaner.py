@@ -26,6 +26,7 @@ from segstore.errors import (
     LogDirectoryOfflineError,
     LogReadOnlyError,
     LogTruncatedError,
+    ReadIOError,
     SegstoreError,
 )
 from segstore.log.cleaning.cleaner import (
@@ -42,7 +43,7 @@ from segstore.manager.retention_schedule import LONGEST_RETRY_MS, retry_delay_ms
 from segstore.number_limits import MAX_INT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from segstore.log.cleaning.cleaner_stats import CleanerStats
     from segstore.log.log_dir_failure_channel import LogDirFailureChannel
@@ -169,6 +170,7 @@ class LogCleaner:
         self._timer_ms = timer_ms
         self._is_over = False
         self._retries: dict[TopicPartition, _Retry] = {}
+        self._deletion_retries: dict[TopicPartition, _Retry] = {}
         self._last_passes: dict[int, tuple[CleanerStats, int]] = {}
         """By thread: what its last pass did, and the longest delay when its log was chosen."""
         self._map_bytes = min(config.dedupe_buffer_size // config.threads, MAX_INT)
@@ -183,8 +185,8 @@ class LogCleaner:
 
     @property
     def failing(self) -> int:
-        """How many logs could not be cleaned, and are tried again."""
-        return len(self._retries)
+        """How many logs could not be cleaned, or not deleted of, and are tried again."""
+        return len({*self._retries, *self._deletion_retries})
 
     def gauges(self) -> dict[str, int]:
         """Return the numbers of the last pass of each thread, by Kafka's names [CLN-10]."""
@@ -211,21 +213,29 @@ class LogCleaner:
             The time by which records are young or old, in ms since 1970; None = the wall clock.
         findings : Findings
             Gets what was cleaned, deleted, and what failed. A log that failed is marked, and the
-            others are cleaned [CLN-4, DUR-131].
+            others are cleaned [CLN-4, DUR-131]. The safe profile marks none for a failed deletion,
+            but waits longer and longer before the next.
         """
         self.cleaner_manager.release_interrupted()
-        self._let_try_again()
+        due = self._due(self._retries)
+        if due:  # [DUR-131]
+            self.cleaner_manager.unmark([*due])
         try:
-            is_picked = self._clean_filthiest_log(now_ms, findings)
+            is_picked = self._clean_filthiest_log(now_ms, findings, due)
         except LogCleaningError as error:
-            findings.failed.append(self._mark(error))
+            self.cleaner_manager.mark_failed(error.log)
+            cause = error.__cause__
+            reason = cause if isinstance(cause, Exception) else error
+            findings.failed.append(self._failed("cleaning", self._retries, error.log, reason))
             is_picked = False
         finally:
             self.cleaner_manager.release_interrupted()
         self.cleaner_manager.maintain_uncleanable_partitions()
         return is_picked
 
-    def _clean_filthiest_log(self, now_ms: int | None, findings: Findings) -> bool:
+    def _clean_filthiest_log(
+        self, now_ms: int | None, findings: Findings, due: Mapping[TopicPartition, _Retry]
+    ) -> bool:
         now = self._wall_clock_ms() if now_ms is None else now_ms
         to_clean = self.cleaner_manager.grab_filthiest_compacted_log(now)
         delay_ms = self.cleaner_manager.pre_clean_stats.max_compaction_delay_ms
@@ -240,22 +250,31 @@ class LogCleaner:
                 cleaned = CleanedLog(to_clean.topic_partition, stats)
                 findings.cleaned.append(cleaned)
                 _log.info("cleaned %s", cleaned)
+        else:  # what was due again has been looked at
+            self._drop_settled(self._retries, due)
         self._delete_old_segments(now_ms, findings)
         return to_clean is not None
 
     def _delete_old_segments(self, now_ms: int | None, findings: Findings) -> None:
         """Delete of all compacted logs; they are released together [CLN-7]."""
+        due = self._due(self._deletion_retries)
         deletable = self.cleaner_manager.deletable_logs()
         try:
             for topic_partition, log in deletable:
+                if topic_partition in self._deletion_retries.keys() - due.keys():
+                    continue
                 try:
                     self._delete(topic_partition, log, now_ms, findings)
                 except _STORAGE as error:
                     _log.info("nothing of %s is deleted: %s", topic_partition, error)
                 except Exception as error:
-                    raise _failure_of(log, "have its old segments deleted") from error
+                    if not self._is_safe:
+                        raise _failure_of(log, "have its old segments deleted") from error
+                    failed = self._failed("retention", self._deletion_retries, log, error)
+                    findings.failed.append(failed)
         finally:
             self.cleaner_manager.done_deleting(one for one, _ in deletable)
+        self._drop_settled(self._deletion_retries, due)
 
     # ---- one log ---------------------------------------------------------------------------------
 
@@ -277,9 +296,10 @@ class LogCleaner:
             _log.info("the pass over %s has ended early: %s", topic_partition, error)
             return None
         except IO_ERRORS as error:
-            if self._is_safe:  # the log says itself what ends writing in its directory
+            if not self._is_safe or not isinstance(error, ReadIOError):  # that may be one file's
+                self._failures.maybe_add_offline_log_dir(parent_dir(log), error)
+            if self._is_safe:
                 raise
-            self._failures.maybe_add_offline_log_dir(parent_dir(log), error)
             return None
         except Exception as error:
             if log._generation() != to_clean.generation:  # noqa: SLF001 - asked by its manager
@@ -331,11 +351,15 @@ class LogCleaner:
 
     # ---- logs that cannot be cleaned -------------------------------------------------------------
 
-    def _mark(self, error: LogCleaningError) -> FailedTask:
-        log: UnifiedLog = error.log
-        topic_partition, cause = log.topic_partition, error.__cause__
-        self.cleaner_manager.mark_partition_uncleanable(parent_dir(log), topic_partition)
-        before = self._retries.get(topic_partition)
+    def _failed(
+        self,
+        task: str,
+        retries: dict[TopicPartition, _Retry],
+        log: UnifiedLog,
+        error: Exception,
+    ) -> FailedTask:
+        topic_partition = log.topic_partition
+        before = retries.get(topic_partition)
         attempts = 1 if before is None else before.attempts + 1
         retry_ms = None
         if self._is_safe:
@@ -343,18 +367,24 @@ class LogCleaner:
                 max(self.config.backoff_ms, _FIRST_RETRY_MS), attempts, LONGEST_RETRY_MS
             )
             retry_ms = self._timer_ms() + delay_ms
-            self._retries[topic_partition] = _Retry(attempts, retry_ms)
-        reason = cause if isinstance(cause, Exception) else error
-        failed = FailedTask("cleaning", topic_partition, reason, attempts, retry_ms)
+            retries[topic_partition] = _Retry(attempts, retry_ms)
+        failed = FailedTask(task, topic_partition, error, attempts, retry_ms)
         _log.warning("%s: %s", log.path, failed)
         return failed
 
-    def _let_try_again(self) -> None:
-        """Take back the marks whose time has come [DUR-131]."""
+    def _due(self, retries: Mapping[TopicPartition, _Retry]) -> dict[TopicPartition, _Retry]:
+        """Return those whose time has come [DUR-131]."""
         now_ms = self._timer_ms()
-        due = [one for one, retry in [*self._retries.items()] if retry.due_ms <= now_ms]
-        if due:
-            self.cleaner_manager.unmark(due)
+        return {one: retry for one, retry in [*retries.items()] if retry.due_ms <= now_ms}
+
+    def _drop_settled(
+        self, retries: dict[TopicPartition, _Retry], due: Mapping[TopicPartition, _Retry]
+    ) -> None:
+        """Forget who was due and has not failed again: the log is well, or gone."""
+        used = self.cleaner_manager.cleaning_states() if due else {}
+        for one, retry in due.items():
+            if retries.get(one) == retry and one not in used:
+                retries.pop(one, None)
 
 
 def _failure_of(log: UnifiedLog, what: str) -> LogCleaningError:

@@ -23,10 +23,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from segstore._core import AppendLock, FileBarrier
 from segstore.errors import (
     CorruptCheckpointError,
+    DiskFullError,
     IllegalStateError,
     LogCleaningAbortedError,
     LogCleaningError,
     LogDirectoryOfflineError,
+    ResourceError,
     SegstoreError,
     UnknownTopicOrPartitionError,
 )
@@ -95,6 +97,30 @@ def paused(count: int) -> LogCleaningState:
     return LogCleaningState("Paused", count)
 
 
+class _Use(NamedTuple):
+    """Who has a log: both parts change in one step.
+
+    Attributes
+    ----------
+    owner : int or None
+        The thread that cleans it. One that waits for itself would wait for ever.
+    holders : tuple
+        Who has paused it: an object for a block, None for a call that another call takes back.
+    """
+
+    owner: int | None = None
+    holders: tuple[object, ...] = ()
+
+    @property
+    def state(self) -> LogCleaningState:
+        if self.owner is None:
+            return paused(len(self.holders))
+        return ABORTED if self.holders else IN_PROGRESS
+
+
+_UNUSED: Final = _Use()
+
+
 class LogCleanerManager:
     """The states of the logs, the choice of the next one, and where each was cleaned up to.
 
@@ -121,9 +147,7 @@ class LogCleanerManager:
         self._is_safe = profile is Profile.SAFE
         self._failures = failures
         self._checkpoints = dict(log_dirs)
-        self._in_progress: dict[TopicPartition, LogCleaningState] = {}
-        self._owners: dict[TopicPartition, int] = {}
-        """The thread that cleans a log: one that waits for itself would wait for ever."""
+        self._uses: dict[TopicPartition, _Use] = {}
         self._uncleanable_partitions: dict[str, set[TopicPartition]] = {}
         self._lock = AppendLock()  # a handler that comes here in its midst is told
         self.pre_clean_stats = PreCleanStats()
@@ -139,18 +163,17 @@ class LogCleanerManager:
 
     def cleaning_state(self, topic_partition: TopicPartition) -> LogCleaningState | None:
         """Return the state of a log, None without one."""
-        with self._lock:
-            return self._in_progress.get(topic_partition)
+        return self.cleaning_states().get(topic_partition)
 
     def cleaning_states(self) -> dict[TopicPartition, LogCleaningState]:
         """Return the states of all logs that have one."""
         with self._lock:
-            return dict(self._in_progress)
+            return {one: use.state for one, use in self._uses.items()}
 
     def abort_cleaning(self, topic_partition: TopicPartition) -> None:
         """Let the cleaning of a log end, and wait for that; it may begin again [CLN-18]."""
-        self._abort(topic_partition)
-        self._wait_until_paused(topic_partition, resumes=True)
+        with self._pausing([topic_partition], is_alone=True):
+            pass
 
     def abort_and_pause_cleaning(self, topic_partition: TopicPartition) -> None:
         """Let the cleaning of a log end, wait for that, and begin none before a resume [CLN-16].
@@ -162,31 +185,62 @@ class LogCleanerManager:
         RuntimeError
             The cleaning is that of this thread: a signal handler calls in the middle of it.
         """
-        self._abort(topic_partition)
-        self._wait_until_paused(topic_partition)
+        with self._pausing([topic_partition], is_alone=True), self._lock:
+            self._pause(topic_partition, None)
 
-    def _abort(self, topic_partition: TopicPartition) -> None:
+    @contextmanager
+    def paused_cleaning(self, topic_partitions: Iterable[TopicPartition]) -> Iterator[None]:
+        """Clean none of these logs until the block ends; wait for passes that run [MGR-85].
+
+        Who comes while another one waits for the same pass waits too. An interrupt may come
+        anywhere: each pause is given back.
+        """
+        with self._pausing([*topic_partitions], is_alone=False):
+            yield
+
+    @contextmanager
+    def _pausing(
+        self, topic_partitions: Sequence[TopicPartition], *, is_alone: bool
+    ) -> Iterator[None]:
+        holder = object()
+        try:
+            for topic_partition in topic_partitions:
+                with self._lock:
+                    self._pause(topic_partition, holder, is_alone=is_alone)
+                while self.cleaning_state(topic_partition) == ABORTED:
+                    time.sleep(_POLL_SECONDS)
+            yield
+        finally:
+            try:
+                self._give_back(topic_partitions, holder)
+            except BaseException:  # interrupted: what was given back is not there any more
+                self._give_back(topic_partitions, holder)
+                raise
+
+    def _pause(
+        self, topic_partition: TopicPartition, holder: object, *, is_alone: bool = False
+    ) -> None:
+        use = self._uses.get(topic_partition, _UNUSED)
+        if is_alone and use.state == ABORTED:
+            raise _illegal(topic_partition, ABORTED, "aborted and paused")
+        if use.owner == threading.get_ident():
+            raise RuntimeError(f"this thread cleans {topic_partition}: call after that")
+        self._uses[topic_partition] = use._replace(holders=(*use.holders, holder))
+
+    def _give_back(self, topic_partitions: Sequence[TopicPartition], holder: object) -> None:
         with self._lock:
-            state = self._in_progress.get(topic_partition)
-            if state == ABORTED:
-                raise _illegal(topic_partition, state, "aborted and paused")
-            if state == IN_PROGRESS:
-                if self._owners.get(topic_partition) == threading.get_ident():
-                    raise RuntimeError(f"this thread cleans {topic_partition}: call after that")
-                self._in_progress[topic_partition] = ABORTED
-            else:
-                count = 1 if state is None else state.paused_count + 1
-                self._in_progress[topic_partition] = paused(count)
+            for one in topic_partitions:
+                use = self._uses.get(one, _UNUSED)
+                self._put_use(one, use.owner, tuple(by for by in use.holders if by is not holder))
 
-    def _wait_until_paused(self, topic_partition: TopicPartition, *, resumes: bool = False) -> None:
-        while True:
-            with self._lock:
-                state = self._in_progress.get(topic_partition)
-                if state is not None and state.paused_count:
-                    if resumes:
-                        self._resume(topic_partition)
-                    return
-            time.sleep(_POLL_SECONDS)
+    def _put_use(
+        self, topic_partition: TopicPartition, owner: int | None, holders: tuple[object, ...]
+    ) -> None:
+        """Know it in one step, which no interrupt divides."""
+        if owner is None and not holders:
+            self._uses.pop(topic_partition, None)
+        else:
+            self._uses[topic_partition] = _Use(owner, holders)
 
     def resume_cleaning(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Take back one pause of each of these logs [CLN-17].
@@ -197,34 +251,12 @@ class LogCleanerManager:
             One is not paused; those before it are resumed.
         """
         with self._lock:
-            for topic_partition in topic_partitions:
-                self._resume(topic_partition)
-
-    def _resume(self, topic_partition: TopicPartition) -> None:
-        state = self._in_progress.get(topic_partition)
-        if state is None or not state.paused_count:
-            raise _illegal(topic_partition, state, "resumed")
-        if state.paused_count == 1:
-            del self._in_progress[topic_partition]
-        else:
-            self._in_progress[topic_partition] = paused(state.paused_count - 1)
-
-    @contextmanager
-    def paused_cleaning(self, topic_partitions: Iterable[TopicPartition]) -> Iterator[None]:
-        """Clean none of these logs until the block ends; wait for passes that run [MGR-85].
-
-        Who comes while another one waits for the same pass waits too.
-        """
-        done: list[TopicPartition] = []
-        try:
-            for topic_partition in topic_partitions:
-                while self.cleaning_state(topic_partition) == ABORTED:
-                    time.sleep(_POLL_SECONDS)
-                self.abort_and_pause_cleaning(topic_partition)
-                done.append(topic_partition)
-            yield
-        finally:
-            self.resume_cleaning(done)
+            for one in topic_partitions:
+                use = self._uses.get(one, _UNUSED)
+                if use.owner is not None or None not in use.holders:
+                    raise _illegal(one, use.state if one in self._uses else None, "resumed")
+                at = use.holders.index(None)
+                self._put_use(one, None, use.holders[:at] + use.holders[at + 1 :])
 
     def check_cleaning_aborted(self, topic_partition: TopicPartition) -> None:
         """Raise when the cleaning of a log is to end [CLN-19].
@@ -235,7 +267,7 @@ class LogCleanerManager:
             It was aborted.
         """
         with self._lock:
-            if self._in_progress.get(topic_partition) == ABORTED:
+            if self._uses.get(topic_partition, _UNUSED).state == ABORTED:
                 raise LogCleaningAbortedError(f"the cleaning of {topic_partition} was aborted")
 
     def pause_cleaning_for_non_compacted_partitions(
@@ -246,10 +278,10 @@ class LogCleanerManager:
             found = [
                 (one, log)
                 for one, log in self._logs.items()
-                if not _is_compacted(log) and one not in self._in_progress
+                if not _is_compacted(log) and one not in self._uses
             ]
             for topic_partition, _ in found:
-                self._in_progress[topic_partition] = paused(1)
+                self._pause(topic_partition, None)
             return found
 
     def deletable_logs(self) -> list[tuple[TopicPartition, UnifiedLog]]:
@@ -262,7 +294,7 @@ class LogCleanerManager:
                 (one, log)
                 for one, log in self._logs.items()
                 if _is_compacted(log)
-                and one not in self._in_progress
+                and one not in self._uses
                 and (self._is_safe or not self._is_uncleanable(one, log))
             ]
             for topic_partition, _ in found:
@@ -270,8 +302,7 @@ class LogCleanerManager:
             return found
 
     def _begin(self, topic_partition: TopicPartition) -> None:
-        self._in_progress[topic_partition] = IN_PROGRESS
-        self._owners[topic_partition] = threading.get_ident()
+        self._uses[topic_partition] = _Use(threading.get_ident(), ())
 
     def done_cleaning(self, topic_partition: TopicPartition, log_dir: str, end_offset: int) -> None:
         """A pass has ended: write where, unless it was aborted, and release the log [CLN-20].
@@ -314,24 +345,20 @@ class LogCleanerManager:
     def release_interrupted(self) -> None:
         """Release what this thread has in progress yet: an interrupt has ended its iteration."""
         with self._lock:
-            for topic_partition, owner in [*self._owners.items()]:
-                if owner == threading.get_ident():
+            for topic_partition, use in [*self._uses.items()]:
+                if use.owner == threading.get_ident():
                     self._end(topic_partition)
 
     def _require_under_way(self, topic_partition: TopicPartition) -> LogCleaningState:
-        state = self._in_progress.get(topic_partition)
-        if state is None:
+        use = self._uses.get(topic_partition)
+        if use is None:
             raise IllegalStateError(f"{topic_partition} has no state of cleaning")
-        if state.paused_count:
-            raise _illegal(topic_partition, state, "in progress")
-        return state
+        if use.owner is None:
+            raise _illegal(topic_partition, use.state, "in progress")
+        return use.state
 
     def _end(self, topic_partition: TopicPartition) -> None:
-        self._owners.pop(topic_partition, None)
-        if self._in_progress[topic_partition] == ABORTED:
-            self._in_progress[topic_partition] = paused(1)
-        else:
-            del self._in_progress[topic_partition]
+        self._put_use(topic_partition, None, self._uses[topic_partition].holders)
 
     # ---- the choice ------------------------------------------------------------------------------
 
@@ -358,7 +385,7 @@ class LogCleanerManager:
                 self._look_at(one, log, last_clean.get(one), now_ms)
                 for one, log in self._logs.items()
                 if _is_compacted(log)
-                and one not in self._in_progress
+                and one not in self._uses
                 and not self._is_uncleanable(one, log)
             ]
             candidates = [one for one in found if one.total_bytes > 0]  # [CLN-37]
@@ -560,7 +587,7 @@ class LogCleanerManager:
     def _write(self, log_dir: str, lines: Mapping[TopicPartition, int]) -> None:
         try:
             self._put(log_dir, lines)
-        except IO_ERRORS as error:
+        except (*IO_ERRORS, DiskFullError, ResourceError) as error:
             _log.warning("%s/%s: %s", log_dir, CLEANER_OFFSET_CHECKPOINT, error)
 
     def _put(self, log_dir: str, lines: Mapping[TopicPartition, int]) -> None:
@@ -614,6 +641,17 @@ class LogCleanerManager:
 
     def _mark(self, log_dir: str, topic_partition: TopicPartition) -> None:
         self._uncleanable_partitions.setdefault(log_dir, set()).add(topic_partition)
+
+    def mark_failed(self, log: UnifiedLog) -> None:
+        """Mark a log that has failed, unless it is gone.
+
+        One that is paused may be about to be deleted: a later log of the name gets no mark of it.
+        """
+        one = log.topic_partition
+        with self._lock:
+            use = self._uses.get(one, _UNUSED)
+            if not use.holders and dict(self._logs.items()).get(one) is log:
+                self._mark(parent_dir(log), one)
 
     def unmark(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """Let logs be tried again; only the safe profile does that [DUR-131]."""

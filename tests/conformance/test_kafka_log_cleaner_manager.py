@@ -65,8 +65,7 @@ class Managed:
         elif state != "none":
             self.manager._begin(TOPIC)
             if state == "aborted":
-                self.manager._owners.clear()  # that of another thread
-                self.manager._abort(TOPIC)
+                self.manager._put_use(TOPIC, -1, (None,))  # that of another thread
 
 
 def append(log: UnifiedLog, count: int, in_a_segment: int = 10**9, at: int | None = None) -> None:

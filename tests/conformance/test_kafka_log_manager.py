@@ -164,9 +164,13 @@ def test_topic_config_change_stop_cleaning_if_compact_is_removed(tmp_path, monke
             manager.log("topic", number)
         cleaner_manager = manager._directories[0].maintenance.cleaner_manager
         aborted = []
-        monkeypatch.setattr(cleaner_manager, "_abort", aborted.append)
-        monkeypatch.setattr(cleaner_manager, "_wait_until_paused", lambda _: None)
-        monkeypatch.setattr(cleaner_manager, "resume_cleaning", lambda _: None)
+        pause = cleaner_manager._pause
+
+        def note(topic_partition, *given, **named):
+            aborted.append(topic_partition)
+            pause(topic_partition, *given, **named)
+
+        monkeypatch.setattr(cleaner_manager, "_pause", note)
         manager.alter_topic("topic", {"cleanup.policy": "compact,delete"})
         assert aborted == []
         manager.alter_topic("topic", {"cleanup.policy": "delete"})

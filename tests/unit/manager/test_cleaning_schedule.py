@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,12 +16,19 @@ from segstore.errors import (
     ArgumentTypeError,
     CorruptLogError,
     CorruptRecordError,
+    DiskFullError,
+    FsyncFailedError,
     IllegalStateError,
+    LogReadOnlyError,
+    ReadIOError,
 )
 from segstore.log.files.checkpoints import parse_offset_checkpoint
 from segstore.log.files.topics_file import TopicEntry, TopicState
-from segstore.manager.log_cleaner_manager import ABORTED
+from segstore.log.local.cleaned_output import CleanedOutput
+from segstore.manager import log_cleaner_manager
+from segstore.manager.log_cleaner_manager import ABORTED, IN_PROGRESS
 from segstore.manager.maintenance import MaintenanceIntervals
+from segstore.manager.maintenance_report import Findings
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from segstore import LogManager, UnifiedLog
+    from segstore.errors import SegstoreError
     from segstore.manager.log_cleaner import LogCleaner
     from segstore.manager.log_cleaner_manager import LogCleanerManager
     from segstore.manager.maintenance import Maintenance
@@ -342,6 +352,134 @@ def test_close_ends_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         assert len(logs.maintain().cleaned) == 1
 
 
+def test_a_deletion_that_fails_keeps_no_other_log_and_waits(
+    logs: LogManager, monkeypatch: pytest.MonkeyPatch
+):
+    """[CLN-7, DUR-131] Longer and longer; the pass ends, and compaction goes on."""
+    begin = time.time_ns() // 1_000_000
+    logs.create_topic("users", 2, config={"cleanup.policy": "compact,delete"})
+    cleaner = maintenance_of(logs)._cleaner
+    tried: list[int] = []
+
+    def delete(topic_partition: TopicPartition, *_: object) -> None:
+        tried.append(topic_partition.partition)
+        if len(tried) > 100:
+            pytest.fail("the pass does not end")
+        if topic_partition == USERS:
+            raise CorruptLogError("damage may hide the newest record")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cleaner, "_delete", delete)
+        [failed] = logs.maintain(begin + HOUR).failed
+        assert failed[:2] == ("retention", USERS)
+        assert failed.attempts == 1
+        assert {*tried} == {0, 1}
+        assert manager_of(logs).uncleanable_partitions() == {}
+        tried.clear()
+        assert logs.maintain(begin + HOUR + 14_000).failed == ()
+        assert 0 not in tried
+        [failed] = logs.maintain(begin + HOUR + 30_000).failed
+        assert failed.attempts == 2
+        assert maintenance_of(logs).failing == 1
+    assert logs.maintain(begin + 3 * HOUR).failed == ()
+    assert maintenance_of(logs).failing == 0
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_log_that_is_gone_or_clean_fails_no_more(
+    logs: LogManager, monkeypatch: pytest.MonkeyPatch, *, is_gone: bool
+):
+    """[DUR-131]"""
+    begin = time.time_ns() // 1_000_000
+    logs.create_topic("users", config=COMPACT)
+    log = logs.log("users", 0)
+    fill(log)
+
+    def fail(*_: object) -> None:
+        raise CorruptLogError("damaged")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(maintenance_of(logs)._cleaner, "clean_log", fail)
+        assert len(logs.maintain(begin + HOUR).failed) == 1
+    assert maintenance_of(logs).failing == 1
+    if is_gone:
+        logs.delete_topic("users")
+    else:
+        log._note_clean_end(log.segments()[-1].base_offset, log._generation())
+    logs.maintain(begin + 3 * HOUR)
+
+    assert maintenance_of(logs).failing == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "is_offline"), [(FsyncFailedError("EIO"), True), (ReadIOError("EIO"), False)]
+)
+def test_a_disk_that_fails_in_a_pass_ends_writing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, error: SegstoreError, is_offline: bool
+):
+    """[MGR-72, CLN-5] But what cannot be read may be one file."""
+    logs = open_small(tmp_path)
+    logs.create_topic("users", config=COMPACT)
+    fill(logs.log("users", 0))
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(CleanedOutput, "finish", fail)
+    [failed] = logs.maintain().failed
+
+    assert failed.error is error
+    assert logs.offline_directories() == ({str(tmp_path): error} if is_offline else {})
+    with pytest.raises(LogReadOnlyError) if is_offline else nullcontext():
+        logs.close()
+
+
+def test_a_full_disk_fails_no_pass_that_went_well(
+    logs: LogManager, monkeypatch: pytest.MonkeyPatch
+):
+    """[CLN-25] Only a line for brokers could not be written."""
+    logs.create_topic("users", config=COMPACT)
+    fill(logs.log("users", 0))
+
+    def fail(*_: object) -> None:
+        raise DiskFullError("no space")
+
+    monkeypatch.setattr(manager_of(logs), "_put", fail)
+    report = logs.maintain()
+
+    assert [one.topic_partition for one in report.cleaned] == [USERS]
+    assert report.failed == ()
+    assert manager_of(logs).uncleanable_partitions() == {}
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+@pytest.mark.parametrize("profile", ["safe", "kafka"])
+def test_a_topic_that_is_deleted_before_the_choice_comes_not_back(
+    tmp_path: Path, profile: str, *, is_made_again: bool
+):
+    """[DUR-121, CLN-6] Neither its line nor a mark: a later topic of the name has nothing of it."""
+    with open_small(tmp_path, recovery=profile) as logs:
+        logs.create_topic("users", config=COMPACT)
+        log = logs.log("users", 0)
+        fill(log)
+        log.update_high_watermark(log.log_end_offset) if profile == "kafka" else None
+        maintenance, findings = maintenance_of(logs), Findings()
+        assert len(logs.maintain().cleaned) == 1
+        assert USERS in lines(tmp_path)
+        fill(log)
+        log.update_high_watermark(log.log_end_offset) if profile == "kafka" else None
+        maintenance._compacted.look(findings)
+        logs.delete_topic("users")
+        logs.create_topic("users", config=COMPACT) if is_made_again else None
+        maintenance._cleaner.try_clean_filthiest_log(None, findings)
+        cleaner_manager = maintenance.cleaner_manager
+        cleaner_manager.mark_failed(log)  # a pass that ended before the deletion
+
+        assert findings.failed == []
+        assert lines(tmp_path) == {}
+        assert cleaner_manager.uncleanable_partitions() == {}
+
+
 # ---- changes beside a pass -----------------------------------------------------------------------
 
 
@@ -467,3 +605,90 @@ def test_a_copy_of_an_older_state_is_cleaned_from_its_start(tmp_path: Path):
         [cleaned] = logs.maintain().cleaned
 
         assert cleaned.stats.map_messages_read == cleaned.stats.end_offset
+
+
+def test_an_interrupt_of_a_truncation_that_waits_leaves_no_pause(
+    logs: LogManager, monkeypatch: pytest.MonkeyPatch
+):
+    """[MGR-85] Ctrl-C; the pass that runs goes on, and others come."""
+    logs.create_topic("users", config=COMPACT)
+    log = logs.log("users", 0)
+    last = fill(log)
+    held = Held(logs, monkeypatch)
+
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log_cleaner_manager, "time", SimpleNamespace(sleep=interrupt))
+        with pytest.raises(KeyboardInterrupt):
+            log.truncate_to(7)
+    assert manager_of(logs).cleaning_state(USERS) == IN_PROGRESS
+    held.may_go_on.set()
+    held.thread.join(10)
+
+    assert len(held.reports[0].cleaned) == 1
+    assert manager_of(logs).cleaning_states() == {}
+    assert live(log) == last
+
+
+def test_a_handler_in_a_pass_does_not_wait_for_it_with_another_thread(
+    logs: LogManager, monkeypatch: pytest.MonkeyPatch
+):
+    """[MGR-85] It is told, also when another thread waits for the same pass."""
+    logs.create_topic("users", config=COMPACT)
+    log = logs.log("users", 0)
+    fill(log)
+    manager, cleaner = manager_of(logs), maintenance_of(logs)._cleaner
+    check_done = cleaner._check_done
+    told: list[BaseException] = []
+    waiting = threading.Thread(target=lambda: log.truncate_to(7))
+
+    def hang(_: float) -> None:
+        if threading.current_thread() is threading.main_thread():
+            raise AssertionError("it waits for itself")
+        time.sleep(0.001)
+
+    def call(to_clean: Any) -> None:
+        if not told:
+            waiting.start()
+            while manager.cleaning_state(USERS) != ABORTED:
+                time.sleep(0.001)
+            with pytest.raises(RuntimeError, match="this thread cleans users-0") as raised:
+                log.truncate_to(5)
+            told.append(raised.value)
+        check_done(to_clean)
+
+    monkeypatch.setattr(log_cleaner_manager, "time", SimpleNamespace(sleep=hang))
+    monkeypatch.setattr(cleaner, "_check_done", call)
+    logs.maintain()
+    waiting.join(10)
+
+    assert len(told) == 1
+    assert log.log_end_offset == 7
+    assert manager.cleaning_states() == {}
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_truncation_lowers_the_line_of_brokers_before_the_cut(
+    logs: LogManager, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_full: bool
+):
+    """[MGR-85, MGR-87, CLN-27] A kill between leaves no line above what is clean."""
+    logs.create_topic("users", config=COMPACT)
+    log = logs.log("users", 0)
+    fill(log)
+    logs.maintain()
+    assert lines(tmp_path)[USERS] > 7
+    name = "truncate_fully_and_start_at" if is_full else "truncate_to"
+    at_the_cut: list[int] = []
+
+    def kill(*_: object) -> None:
+        at_the_cut.append(lines(tmp_path)[USERS])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(log._truncation, name, kill)
+    with pytest.raises(KeyboardInterrupt):
+        getattr(log, name)(7)
+
+    assert len(at_the_cut) == 1
+    assert at_the_cut[0] <= 7

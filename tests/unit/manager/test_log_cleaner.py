@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,16 +25,17 @@ from segstore.manager.log_cleaner import CleanedLog, CleanerConfig, LogCleaner
 from segstore.manager.log_cleaner_manager import ABORTED, LogCleanerManager, paused
 from segstore.manager.maintenance_report import Findings
 from segstore.manager.throttler import Throttler
+from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+    from types import FrameType
 
     from segstore import UnifiedLog
     from segstore.log.cleaning.cleaner import Cleaner
     from segstore.manager.log_to_clean import LogToClean
     from segstore.manager.maintenance_report import FailedTask
-    from segstore.types import TopicPartition
 
     NewLog = Callable[..., UnifiedLog]
 
@@ -278,6 +280,39 @@ def test_who_pauses_a_log_waits_for_its_pass(new_log: NewLog, tmp_path: Path):
     assert pool.iterate()[0] is False
     pool.manager.resume_cleaning([one])
     assert pool.iterate()[0] is True
+
+
+def test_an_interrupt_anywhere_gives_each_pause_back():
+    """[MGR-85] At each call in the manager, those that give back among them."""
+    one = TopicPartition("topic", 0)
+    manager = LogCleanerManager({}, {}, Profile.SAFE, LogDirFailureChannel())
+    at, is_over = 0, False
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        if frame.f_globals.get("__name__") != LogCleanerManager.__module__:
+            return None
+        if event == "call":
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+        return trace
+
+    while not is_over:
+        at += 1
+        left = at
+        before = sys.gettrace()
+        try:
+            sys.settrace(trace)
+            with manager.paused_cleaning([one]):
+                pass
+            is_over = left > 0
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        assert manager.cleaning_states() == {}, at
+    assert at > 5
 
 
 def test_a_thread_does_not_wait_for_its_own_pass(new_log: NewLog, tmp_path: Path):
