@@ -18,7 +18,7 @@ from segstore.log.recovery.restart_marker import RestartMarkerContent, missing_f
 from segstore.log.recovery.survey import index_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from segstore.log.local.segment import Segment
     from segstore.log.recovery.judge import Judgement
@@ -140,17 +140,23 @@ class Plan:
         is_changed = is_changed or self.gives_up_remote_part
         return bool(is_changed or judgement.lost_indexes or begin.deleted or begin.set_aside)
 
-    @property
-    def cuts_records(self) -> bool:
-        """Whether bytes that a reader may have seen go from the end of the log, or all of them."""
+    def cuts_records(self, is_zero: Callable[[Segment, int], bool]) -> bool:
+        """Whether bytes that a reader may have seen go from the end of the log, or all of them.
+
+        Parameters
+        ----------
+        is_zero : callable
+            Whether a file has only zeros from a position on: no reader has seen records there.
+        """
+        if self.restart is not None:
+            return any(one.size_bytes for one in self.judgement.live)
         tail = self.judgement.tail
-        if self.restart is not None or self.tail.later:
-            return True
-        return tail is not None and (
-            tail.cut is not None
-            or any(one.is_cut for one in tail.scanned)
-            or any(end < segment.size_bytes for segment, end in tail.repairs)
-        )
+        if self.tail.later or tail is None:
+            return bool(self.tail.later)
+        ends = [(one.segment, one.result.valid_bytes) for one in tail.scanned if one.is_cut]
+        ends += [(segment, end) for segment, end in tail.repairs if end < segment.size_bytes]
+        ends += [] if tail.cut is None else [(tail.cut.segment, tail.cut.position)]
+        return not all(is_zero(segment, end) for segment, end in ends)
 
     @property
     def log_end_offset(self) -> int:

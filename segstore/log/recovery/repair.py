@@ -153,7 +153,7 @@ class Repair:
         known = plan.judgement.known
         generation = 0 if known is None else known.generation_at_rest
         is_new = known is None and self._report.created
-        if not is_new and (plan.cuts_records or known is None):
+        if not is_new and (known is None or plan.cuts_records(survey.is_zero)):
             generation = announce_cut(self._directory)
         self._unlink_durably(plan.stale_sidecars)
         missing = plan.judgement.missing
