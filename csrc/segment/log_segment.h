@@ -232,9 +232,9 @@ sgs_status sgs_log_segment_first_batch_timestamp(sgs_log_segment *segment, int64
 sgs_status sgs_log_segment_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *out, bool *is_partial,
                                          sgs_error *err);
 sgs_status sgs_log_segment_modified_ms(sgs_log_segment *segment, int64_t *modified_ms, sgs_error *err);
-/** Whether the .log that is open is another file than the one that has its name: for who reads beside a writer. Without an
- *  open descriptor it is not, since the name decides at the next use. The inode of a file that is open is never given to
- *  another one.
+/** Whether the .log that is open, or was when it was read, is another file than the one that has its name: for who reads
+ *  beside a writer. One that was never opened is not: the name decides at the first use. The inode of a file that is open is
+ *  never given to another one; that of a closed one may be.
  *  @return SGS_NOT_FOUND when nothing has the name, SGS_READ_IO */
 sgs_status sgs_log_segment_is_replaced(sgs_log_segment *segment, bool *replaced, sgs_error *err);
 /** Borrow an index for inspection; loads it. */

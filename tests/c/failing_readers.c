@@ -107,6 +107,19 @@ static sgs_status ask_about_files(failing_run *run)
     return sgs_log_segment_indexes_full(kit->segment, &answer, &kit->err);
 }
 
+/* What a reader has read may be replaced while its file is closed. */
+static sgs_status ask_about_a_closed_file(failing_run *run)
+{
+    segment_kit *kit = &run->kit;
+    bool answer;
+    uint8_t bytes[100];
+    SGS_TRY(sgs_file_records_read_into(kit->segment, 30, bytes, sizeof bytes, &kit->err));
+    SGS_TRY(sgs_log_segment_release(kit->segment, &kit->err));
+    SGS_TRY(sgs_log_segment_is_replaced(kit->segment, &answer, &kit->err));
+    EXPECT_TRUE(!answer);
+    return sgs_file_records_read_into(kit->segment, 30, bytes, sizeof bytes, &kit->err);
+}
+
 /* One batch of many records, compressed: a look-up opens it. */
 static void compressed(failing_run *run)
 {
@@ -195,6 +208,7 @@ const failing_scenario failing_readers[] = {
     { "find the end", false, closed, find_the_end, NULL, false },
     { "find the end in Kafka's profile", true, closed, find_the_end, NULL, false },
     { "ask about files", false, closed, ask_about_files, NULL, false },
+    { "ask about a closed file that others write", false, for_reading, ask_about_a_closed_file, NULL, false },
     { "list a directory", false, closed, list_all, NULL, false },
     { "send", false, with_a_socket, send_some, NULL, false },
     { .name = NULL },
