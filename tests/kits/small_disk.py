@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from typing import TYPE_CHECKING
@@ -23,11 +24,17 @@ class SmallDisk:
         self.ballast = path / "ballast"
 
     def fill(self, leave: int = 0) -> None:
-        """Leave that many bytes free, to a page."""
-        free = os.statvfs(self.path)
-        size = max(free.f_bavail * free.f_frsize - leave, 0)
+        """Leave that many bytes free, to a page; a log may write in the background meanwhile."""
         with self.ballast.open("ab") as file:
-            os.posix_fallocate(file.fileno(), file.tell(), size) if size else None
+            for _ in range(20):
+                free = os.statvfs(self.path)
+                size = max(free.f_bavail * free.f_frsize - leave, 0)
+                try:
+                    return os.posix_fallocate(file.fileno(), file.tell(), size) if size else None
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+            raise AssertionError(f"{self.path} does not come to rest")
 
     def free(self) -> None:
         """Give the ballast's space back."""

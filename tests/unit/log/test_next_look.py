@@ -10,6 +10,7 @@ from segstore.errors import CorruptLogError
 from segstore.log.local.segment import Segment
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
+from segstore.log.log_watcher import Unwatched
 from segstore.log.open_options import open_options
 from segstore.types import TopicPartition
 
@@ -25,7 +26,7 @@ DAY = 86_400_000
 BATCH_BYTES = 70
 
 
-class Notes:
+class Notes(Unwatched):
     """A watcher that counts."""
 
     def __init__(self) -> None:
