@@ -1238,6 +1238,7 @@ class UnifiedLog(Log):
 
         Source: [TRU-1..TRU-3].
         """
+        self._access.require_writable()
         offset = natural("offset", offset)
         with self._writer.watcher.truncating(offset), self._changing:
             return self._truncation.truncate_to(offset)
@@ -1253,6 +1254,7 @@ class UnifiedLog(Log):
             the next open would move the log start there [UNI-2, LDR-9]. A handle in Kafka's profile
             keeps the lower log start until then.
         """
+        self._access.require_writable()
         offset = natural("offset", offset)
         with self._writer.watcher.truncating(None), self._changing:
             log_start = offset if log_start_offset is None else natural("offset", log_start_offset)

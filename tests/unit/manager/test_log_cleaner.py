@@ -120,12 +120,19 @@ def test_an_abort_ends_a_pass_that_waits_for_its_limit(new_log: NewLog, tmp_path
         aborts.append(seconds)
         if len(aborts) > 1:  # the pass was not ended
             throttler.stop()
-        pool.manager._in_progress[log.topic_partition] = ABORTED
+            return
+        other.start()
+        while pool.manager.cleaning_state(log.topic_partition) != ABORTED:
+            time.sleep(0.001)
 
     throttler = Throttler(1, lambda: next(moments), abort)
     pool = Pool(tmp_path, [log], throttler=throttler)
+    other = threading.Thread(
+        target=pool.manager.abort_and_pause_cleaning, args=(log.topic_partition,)
+    )
 
     assert pool.iterate()[:2] == (True, [])
+    other.join()
     assert len(aborts) == 1
     assert aborts[0] <= 0.1
     assert pool.manager.cleaning_state(log.topic_partition) == paused(1)

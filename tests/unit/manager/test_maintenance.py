@@ -663,7 +663,8 @@ def test_an_interrupt_anywhere_in_a_pass_loses_nothing(tmp_path: Path, begin: in
             assert (where, kept) == (where, [])
             content = (tmp_path / "recovery-point-offset-checkpoint").read_bytes()
             points = dict(parse_offset_checkpoint(content))
-            assert (where, points.get(tail)) == (where, 2 * number - 1)
+            # the line is of before the sync, or behind that of the interrupted pass
+            assert (where, points.get(tail) in {2 * number - 1, 2 * number}) == (where, True)
             assert (where, logs.log(*tail).durable_offset) == (where, 2 * number)
             if where is None:
                 break
