@@ -1152,7 +1152,7 @@ def test_a_full_disk_that_keeps_a_file_ahead_refuses_records_alone(monkeypatch, 
 
 
 def test_what_a_full_disk_refuses_leaves_no_file_in_doubt():
-    """[DUR-30] The old content is there: nothing is to be written again before a truncation."""
+    """[DUR-30, DUR-77] The old content is there; a truncation that cannot be told is refused."""
     scene = Scene(ACTS["flush"])
     scene.begin()
     log, disk = scene.log, scene.disk
@@ -1162,8 +1162,11 @@ def test_what_a_full_disk_refuses_leaves_no_file_in_doubt():
         with pytest.raises(DiskFullError):
             ACTS[act](log)
 
-    assert log.truncate_to(5)
+    with pytest.raises(DiskFullError):
+        log.truncate_to(5)
+    assert log.log_end_offset == 7
     disk.fail("write_at", 0, errno.ENOSPC)
+    assert log.truncate_to(5)
     assert log.append(ONE_ACKNOWLEDGED).durable_offset == 6
     with scene.opened() as found:
         assert contents(found) == contents(log)
