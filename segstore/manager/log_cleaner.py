@@ -39,7 +39,7 @@ from segstore.log.files.profile import Profile
 from segstore.log.log_dir_failure_channel import IO_ERRORS
 from segstore.manager.log_cleaner_manager import parent_dir
 from segstore.manager.maintenance_report import FailedTask
-from segstore.manager.retention_schedule import LONGEST_RETRY_MS, retry_delay_ms
+from segstore.manager.retries import next_retry
 from segstore.number_limits import MAX_INT
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from segstore.manager.log_cleaner_manager import LogCleanerManager
     from segstore.manager.log_to_clean import LogToClean
     from segstore.manager.maintenance_report import Findings
+    from segstore.manager.retries import Retry
     from segstore.manager.throttler import Throttler
     from segstore.types import TopicPartition
 
@@ -122,11 +123,6 @@ class CleanedLog(NamedTuple):
         return f"{self.topic_partition}: {self.stats}"
 
 
-class _Retry(NamedTuple):
-    attempts: int
-    due_ms: int
-
-
 class LogCleaner:
     """Runs iterations; each may be in a thread of its own.
 
@@ -169,8 +165,8 @@ class LogCleaner:
         self._wall_clock_ms = wall_clock_ms
         self._timer_ms = timer_ms
         self._is_over = False
-        self._retries: dict[TopicPartition, _Retry] = {}
-        self._deletion_retries: dict[TopicPartition, _Retry] = {}
+        self._retries: dict[TopicPartition, Retry] = {}
+        self._deletion_retries: dict[TopicPartition, Retry] = {}
         self._last_passes: dict[int, tuple[CleanerStats, int]] = {}
         """By thread: what its last pass did, and the longest delay when its log was chosen."""
         self._map_bytes = min(config.dedupe_buffer_size // config.threads, MAX_INT)
@@ -234,7 +230,7 @@ class LogCleaner:
         return is_picked
 
     def _clean_filthiest_log(
-        self, now_ms: int | None, findings: Findings, due: Mapping[TopicPartition, _Retry]
+        self, now_ms: int | None, findings: Findings, due: Mapping[TopicPartition, Retry]
     ) -> bool:
         now = self._wall_clock_ms() if now_ms is None else now_ms
         to_clean = self.cleaner_manager.grab_filthiest_compacted_log(now)
@@ -354,31 +350,26 @@ class LogCleaner:
     def _failed(
         self,
         task: str,
-        retries: dict[TopicPartition, _Retry],
+        retries: dict[TopicPartition, Retry],
         log: UnifiedLog,
         error: Exception,
     ) -> FailedTask:
         topic_partition = log.topic_partition
-        before = retries.get(topic_partition)
-        attempts = 1 if before is None else before.attempts + 1
-        retry_ms = None
+        retry_ms, first_ms = None, max(self.config.backoff_ms, _FIRST_RETRY_MS)
+        retry = next_retry(retries.get(topic_partition), self._timer_ms(), first_ms)
         if self._is_safe:
-            delay_ms = retry_delay_ms(
-                max(self.config.backoff_ms, _FIRST_RETRY_MS), attempts, LONGEST_RETRY_MS
-            )
-            retry_ms = self._timer_ms() + delay_ms
-            retries[topic_partition] = _Retry(attempts, retry_ms)
-        failed = FailedTask(task, topic_partition, error, attempts, retry_ms)
+            retry_ms, retries[topic_partition] = retry.due_ms, retry
+        failed = FailedTask(task, topic_partition, error, retry.attempts, retry_ms)
         _log.warning("%s: %s", log.path, failed)
         return failed
 
-    def _due(self, retries: Mapping[TopicPartition, _Retry]) -> dict[TopicPartition, _Retry]:
+    def _due(self, retries: Mapping[TopicPartition, Retry]) -> dict[TopicPartition, Retry]:
         """Return those whose time has come [DUR-131]."""
         now_ms = self._timer_ms()
         return {one: retry for one, retry in [*retries.items()] if retry.due_ms <= now_ms}
 
     def _drop_settled(
-        self, retries: dict[TopicPartition, _Retry], due: Mapping[TopicPartition, _Retry]
+        self, retries: dict[TopicPartition, Retry], due: Mapping[TopicPartition, Retry]
     ) -> None:
         """Forget who was due and has not failed again: the log is well, or gone."""
         used = self.cleaner_manager.cleaning_states() if due else {}

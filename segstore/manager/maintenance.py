@@ -28,11 +28,13 @@ from segstore.log.files.checkpoints import (
 )
 from segstore.log.files.profile import Profile
 from segstore.manager.compacted_logs import CompactedLogs
+from segstore.manager.listed_topics import ListedTopics
 from segstore.manager.log_cleaner import LogCleaner
-from segstore.manager.log_cleaner_manager import LogCleanerManager
+from segstore.manager.log_cleaner_manager import LogCleanerManager, parent_dir
 from segstore.manager.maintenance_report import FailedTask, Findings
 from segstore.manager.manager_stats import CLEANER, CLEANER_MANAGER
-from segstore.manager.retention_schedule import RetentionSchedule, retry_delay_ms
+from segstore.manager.retention_schedule import RetentionSchedule
+from segstore.manager.retries import retry_delay_ms
 from segstore.manager.task_pool import THREADS, Clock, TaskPool
 
 if TYPE_CHECKING:
@@ -246,23 +248,12 @@ class Maintenance:
         self._is_over = False
         self._passing = AppendLock()  # a handler that comes here in its midst is told
         self._noted: dict[TopicPartition, WatchedLog] = {}
+        self._topics = ListedTopics(directory, listing, options, configs_of)
         self._schedule = RetentionSchedule(
-            directory,
-            listing,
-            options,
-            configs_of,
-            open_log,
-            intervals.retention_ms,
-            cleans=cleaner_config.enable,
+            self._topics, open_log, intervals.retention_ms, cleans=cleaner_config.enable
         )
         self._compacted = CompactedLogs(
-            directory,
-            listing,
-            options,
-            configs_of,
-            open_log,
-            self.now_ms,
-            cleaner_config.backoff_ms,
+            self._topics, open_log, self.now_ms, cleaner_config.backoff_ms
         )
         has_checkpoint = cleaner_config.enable or options.profile is Profile.SAFE  # [CLN-25]
         self.cleaner_manager = LogCleanerManager(
@@ -303,7 +294,7 @@ class Maintenance:
 
     def use_options(self, options: OpenOptions) -> None:
         """Go by these settings, where a topic was given none, from the next run on [MGR-97]."""
-        self._schedule.options = self._compacted.options = options
+        self._topics.options = options
 
     def watched(self, topic_partition: TopicPartition) -> WatchedLog:
         """Return what a log gets that is about to be opened."""
@@ -340,8 +331,7 @@ class Maintenance:
                 self._lower_checkpoint(log, log.segments()[-1].base_offset)
 
     def _lower_checkpoint(self, log: UnifiedLog, offset: int) -> None:
-        manager, log_dir = self.cleaner_manager, log.path.rpartition("/")[0]
-        manager.maybe_truncate_checkpoint(log_dir, log.topic_partition, offset)
+        self.cleaner_manager.maybe_truncate_checkpoint(parent_dir(log), log.topic_partition, offset)
 
     @property
     def deletions(self) -> DeletionCounts:

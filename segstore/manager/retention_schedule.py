@@ -14,34 +14,24 @@ from __future__ import annotations
 
 import heapq
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from segstore.errors import ClosedError, LogNotFoundError, UnknownTopicOrPartitionError
-from segstore.log.files.topics_file import TOPICS_FILE
 from segstore.manager.maintenance_report import DeletionCounts, FailedTask, SegmentDeletion
+from segstore.manager.retries import LONGEST_RETRY_MS, retry_delay_ms
 from segstore.manager.topic_limits import is_left_to_compaction, is_limited
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
-    from segstore._core import Directory
     from segstore.config.log_config import LogConfig
-    from segstore.log.open_options import OpenOptions
     from segstore.log.retention_plan import DeletedSegment
     from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.listed_topics import ListedTopics, TopicsNow
     from segstore.manager.maintenance_report import Findings
-    from segstore.manager.partition_listing import Listed, PartitionListing
-
-LONGEST_RETRY_MS: Final = 3_600_000
-"""A log that fails again and again is tried each hour."""
 
 _log = logging.getLogger(__name__)
-
-
-def retry_delay_ms(first_ms: int, attempts: int, longest_ms: int) -> int:
-    """Return how long a task waits that has failed so often in a row: each time twice as long."""
-    return min(first_ms << min(attempts - 1, 32), longest_ms)
 
 
 class RetentionSchedule:
@@ -49,14 +39,8 @@ class RetentionSchedule:
 
     Parameters
     ----------
-    directory : Directory
-        The log directory.
-    listing : PartitionListing
-        Its partitions.
-    options : OpenOptions
-        What it goes by; see `options` below.
-    configs_of : callable
-        Takes names of topics, returns what the logs of each go by.
+    topics : ListedTopics
+        What there is in the log directory.
     open_log : callable
         Returns the log of a topic and a partition's number.
     cleans : bool
@@ -66,20 +50,15 @@ class RetentionSchedule:
 
     Attributes
     ----------
-    options : OpenOptions
-        Others may take their place: the next run reads the settings of all topics again.
     changed : set of TopicPartition
         Those that are due at the next run; any thread adds to it.
     deletions : DeletionCounts
         What was deleted since the open.
     """
 
-    def __init__(  # noqa: PLR0913 - what it works with
+    def __init__(
         self,
-        directory: Directory,
-        listing: PartitionListing,
-        options: OpenOptions,
-        configs_of: Callable[[Iterable[str]], Mapping[str, LogConfig]],
+        topics: ListedTopics,
         open_log: Callable[[str, int], UnifiedLog],
         interval_ms: int,
         *,
@@ -87,10 +66,8 @@ class RetentionSchedule:
     ) -> None:
         self.changed: set[TopicPartition] = set()
         self.deletions = DeletionCounts()
-        self._directory = directory
-        self._listing = listing
-        self.options = options
-        self._configs_of = configs_of
+        self._topics = topics
+        self._directory = topics.directory
         self._open_log = open_log
         self._interval_ms = interval_ms
         self._cleans = cleans
@@ -101,7 +78,7 @@ class RetentionSchedule:
         self._is_heap_whole = True
         """False during a run, and after one that was interrupted."""
         self._attempts: dict[TopicPartition, int] = {}
-        self._seen: tuple[Listed, OpenOptions, tuple[int, ...] | None] | None = None
+        self._seen: TopicsNow | None = None
         self._configs: Mapping[str, LogConfig] = {}
         self._known: set[TopicPartition] = set()
 
@@ -215,37 +192,21 @@ class RetentionSchedule:
 
         A file that cannot be read fails the run before anything goes by older settings [DUR-128].
         """
-        seen = listed, options, signature = (
-            self._listing.current(),
-            self.options,
-            signature_of_settings(self._directory),
-        )
-        if self._seen is not None:
-            before = self._seen
-            if before[0] is listed and before[1] is options and before[2] == signature:
-                return
+        now = self._topics.current()
+        if now is self._seen:
+            return
         known: set[TopicPartition] = set()
-        configs = self._configs_of(listed.topics)
-        for topic, numbers in listed.topics.items():
-            config = configs[topic]
+        for topic, numbers in now.listed.topics.items():
+            config = now.configs[topic]
             is_new = self._configs.get(topic) != config
             for number in numbers:
                 topic_partition = TopicPartition(topic, number)
                 known.add(topic_partition)
-                is_left = is_left_to_compaction(config, options.profile, cleans=self._cleans)
+                is_left = is_left_to_compaction(config, now.options.profile, cleans=self._cleans)
                 is_due = is_limited(config) and not is_left
                 if is_due and (is_new or topic_partition not in self._known):
                     self._put(topic_partition, 0)
         for gone in self._known - known:
             self._put(gone, None)
             self._attempts.pop(gone, None)
-        self._known, self._configs, self._seen = known, configs, seen
-
-
-def signature_of_settings(directory: Directory) -> tuple[int, ...] | None:
-    """Return what tells one ``topics.json`` from the next; None where there is none."""
-    try:
-        info = directory.info(TOPICS_FILE)
-    except LogNotFoundError:
-        return None
-    return info.inode, info.size, info.changed_ns
+        self._known, self._configs, self._seen = known, now.configs, now
