@@ -232,9 +232,9 @@ sgs_status sgs_log_segment_first_batch_timestamp(sgs_log_segment *segment, int64
 sgs_status sgs_log_segment_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *out, bool *is_partial,
                                          sgs_error *err);
 sgs_status sgs_log_segment_modified_ms(sgs_log_segment *segment, int64_t *modified_ms, sgs_error *err);
-/** Whether the .log that is open, or was when it was read, is another file than the one that has its name: for who reads
- *  beside a writer. One that was never opened is not: the name decides at the first use. The inode of a file that is open is
- *  never given to another one; that of a closed one may be.
+/** Whether a writer has put another .log in the place of the one that this segment has open, or had open. A segment that
+ *  never opened its .log answers no: the name decides at the first use. No other file gets the inode of an open file; one may
+ *  get that of a closed file.
  *  @return SGS_NOT_FOUND when nothing has the name, SGS_READ_IO */
 sgs_status sgs_log_segment_is_replaced(sgs_log_segment *segment, bool *replaced, sgs_error *err);
 /** Borrow an index for inspection; loads it. */

@@ -49,8 +49,8 @@ void sgs_offset_map_deinit(sgs_offset_map *map);
 sgs_status sgs_offset_map_put(sgs_offset_map *map, const uint8_t *key, size_t key_size, int64_t offset, sgs_error *err);
 /** @return the offset of a key, -1 when it is not there */
 int64_t sgs_offset_map_get(const sgs_offset_map *map, const uint8_t *key, size_t key_size);
-/** The two above in two steps. A map is larger than the caches: whoever has many keys hashes a few, and then asks for
- *  them. Their first slots are read from memory meanwhile. */
+/** Put and get in two steps: hash some keys first, then ask for them. A map is larger than the caches; hashing a key starts
+ *  the read of its first slot from memory. */
 void sgs_offset_map_hash(const sgs_offset_map *map, const uint8_t *key, size_t key_size, sgs_key_hash *hash);
 sgs_status sgs_offset_map_put_hashed(sgs_offset_map *map, const sgs_key_hash *hash, int64_t offset, sgs_error *err);
 int64_t sgs_offset_map_get_hashed(const sgs_offset_map *map, const sgs_key_hash *hash);

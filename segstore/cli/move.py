@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from segstore.cli.output import Progress, UsageError, write_line
+from segstore.cli.partition_paths import add_log_dir_argument
 from segstore.log.files.partition_directory import parse_directory_name
 
 if TYPE_CHECKING:
@@ -28,14 +29,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "paths", metavar="PARTITION", nargs="+", help="a partition's directory, as /disk1/orders-0"
     )
     parser.add_argument("target", metavar="DIR", help="the log directory they go to")
-    parser.add_argument(
-        "--log-dir",
-        action="append",
-        default=[],
-        dest="others",
-        metavar="DIR",
-        help="another log directory of the same topics; repeat it for more",
-    )
+    add_log_dir_argument(parser)
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 
 

@@ -154,6 +154,18 @@ def partitions_of(path: str) -> list[tuple[str, int, str]]:
     return [(*partition, name) for partition, name in found if not unfinished.hides(partition)]
 
 
+def add_log_dir_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``--log-dir``, for directories that are used together."""
+    parser.add_argument(
+        "--log-dir",
+        action="append",
+        default=[],
+        dest="others",
+        metavar="DIR",
+        help="another log directory of the same topics; repeat it for more",
+    )
+
+
 def add_metadata_log_argument(parser: argparse.ArgumentParser) -> None:
     """Add ``--metadata-log``, for a broker's directory that is not the first of its log.dirs."""
     parser.add_argument(

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from segstore.cli.output import UsageError, count_of, print_table, say, write_line
-from segstore.cli.partition_paths import add_metadata_log_argument
+from segstore.cli.partition_paths import add_log_dir_argument, add_metadata_log_argument
 from segstore.cli.policy_text import given_properties, policy_of_topic, stray_text, strays_of
 
 if TYPE_CHECKING:
@@ -77,14 +77,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="DIR", help="a log directory")
-    parser.add_argument(
-        "--log-dir",
-        action="append",
-        default=[],
-        dest="others",
-        metavar="DIR",
-        help="another log directory of the same topics; repeat it for more",
-    )
+    add_log_dir_argument(parser)
     add_metadata_log_argument(parser)
 
 

@@ -30,10 +30,17 @@ if TYPE_CHECKING:
     from segstore._core import ChangeLock, CodecTable
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
+    from segstore.log.local.segments import Segments
     from segstore.log.log_writer import LogWriter
 
 _Aborted = tuple[int, int, int, int]
 _log = logging.getLogger(__name__)
+
+
+def aligned(segments: Segments, offset: int) -> int:
+    """Return the base offset of the segment with *offset*, at least that of the first [CLN-34]."""
+    floor = segments.floor_segment(offset)
+    return segments.first_segment.base_offset if floor is None else floor.base_offset
 
 
 class OffsetsToClean(NamedTuple):
@@ -89,8 +96,10 @@ class Compaction:
         stay as they are.
         """
         now_ms = self.local_log.directory.wall_clock_ms()
-        limit = min(self._end_of_decided(), self._end_of_old(first_dirty_offset, now_ms))
-        return max(self._aligned(limit), first_dirty_offset)
+        with self._changing:
+            decided = self._end_of_decided()
+        limit = min(decided, self._end_of_old(first_dirty_offset, now_ms))
+        return max(aligned(self.local_log.segments, limit), first_dirty_offset)
 
     def cleanable_offsets(self, last_clean_offset: int | None, now_ms: int) -> OffsetsToClean:
         """Return the range that a pass would clean, for a choice between logs; it takes no lock.
@@ -117,11 +126,7 @@ class Compaction:
                     first_dirty,
                 )
             first_dirty = start
-        limit = min(
-            offsets.last_stable_offset,
-            local_log.segments.active_segment.base_offset,
-            self._end_of_old(first_dirty, now_ms),
-        )
+        limit = min(self._end_of_cleanable(), self._end_of_old(first_dirty, now_ms))
         return OffsetsToClean(first_dirty, max(limit, first_dirty), is_invalid)
 
     def calculate_cleanable_bytes(
@@ -132,7 +137,7 @@ class Compaction:
         Source: [CLN-34, CLN-36]; Kafka ``LogCleanerManager.calculateCleanableBytes``.
         """
         segments = self.local_log.segments
-        limit = self._aligned(uncleanable_offset)
+        limit = aligned(segments, uncleanable_offset)
         clean = segments.values(-1, first_dirty_offset)
         dirty = segments.values(min(first_dirty_offset, limit), limit)
         return limit, size_of_segments(clean), size_of_segments(dirty)
@@ -157,17 +162,15 @@ class Compaction:
         return MAX_LONG
 
     def _end_of_decided(self) -> int:
-        with self._changing:
-            self._writer.begin_change()
-            self._truncations_done = self.local_log.truncations.done
-            active = self.local_log.segments.active_segment.base_offset
-            return min(self._writer.offsets.last_stable_offset, active)
+        """Return where a pass has to end that begins now; the caller holds the append lock."""
+        self._writer.begin_change()
+        self._truncations_done = self.local_log.truncations.done
+        return self._end_of_cleanable()
 
-    def _aligned(self, offset: int) -> int:
-        """Return the base offset of the segment with *offset* [CLN-34]."""
-        segments = self.local_log.segments
-        floor = segments.floor_segment(offset)
-        return segments.first_segment.base_offset if floor is None else floor.base_offset
+    def _end_of_cleanable(self) -> int:
+        """Return where open transactions begin, and the active segment, whichever is first."""
+        active = self.local_log.segments.active_segment.base_offset
+        return min(self._writer.offsets.last_stable_offset, active)
 
     def begin(self, first_dirty_offset: int, first_uncleanable_offset: int) -> int:
         """Check the range, bring what lies below its end to stable storage; return that end.
@@ -175,9 +178,8 @@ class Compaction:
         It is the base offset of a segment. A value goes because of a newer one: that one has to
         survive a crash, too [DUR-1].
         """
-        highest = self._end_of_decided()
         with self._changing:
-            self._writer.begin_change()
+            highest = self._end_of_decided()
             self.local_log.delete_cleaned_files()
         end = self.local_log.log_end.message_offset
         if not 0 <= first_dirty_offset <= end or first_uncleanable_offset < first_dirty_offset:
@@ -188,7 +190,7 @@ class Compaction:
                 found=f"{first_dirty_offset} to {first_uncleanable_offset}",
                 expected=f"0 to {end}, ascending",
             )
-        self._limit = self._aligned(min(first_uncleanable_offset, highest))
+        self._limit = aligned(self.local_log.segments, min(first_uncleanable_offset, highest))
         if self._is_safe:
             self._writer.flusher.flush_up_to_exclusive(self._limit)
             self._aborted = self._aborted_by_batches()

@@ -44,7 +44,7 @@ from segstore.log.clean_part import CleanPart
 from segstore.log.cleaning.cleaner import DEFAULT_MAP_BYTES, Cleaner
 from segstore.log.cleaning.compaction_forecast import CompactionPlan, plan_compaction
 from segstore.log.closing import Closing
-from segstore.log.compaction import Compaction
+from segstore.log.compaction import Compaction, aligned
 from segstore.log.failure_mark import FailureMark
 from segstore.log.files.checkpoints import HIGH_WATERMARK_CHECKPOINT, UNREADABLE
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
@@ -336,8 +336,7 @@ class Log:
         self._access.require_open()
         segments = self._local_log.segments
         stable = self.scan(isolation=Isolation.READ_COMMITTED).end_offset
-        floor = segments.floor_segment(min(stable, segments.active_segment.base_offset))
-        end = segments.first_segment.base_offset if floor is None else floor.base_offset
+        end = aligned(segments, min(stable, segments.active_segment.base_offset))
         aborted = [
             (one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset)
             for one in self.collect_aborted_transactions(self.log_start_offset, end)
@@ -1235,6 +1234,11 @@ class UnifiedLog(Log):
         ----------
         offset : int
             The next offset to be written; at or above the log end nothing changes.
+
+        Raises
+        ------
+        DiskFullError
+            The disk has no room for what readers are told before. Nothing has changed [DUR-77].
 
         Source: [TRU-1..TRU-3].
         """

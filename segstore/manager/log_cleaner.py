@@ -37,7 +37,7 @@ from segstore.log.cleaning.cleaner import (
 )
 from segstore.log.files.profile import Profile
 from segstore.log.log_dir_failure_channel import IO_ERRORS
-from segstore.manager.log_cleaner_manager import parent_dir
+from segstore.manager.log_cleaner_manager import cleaning_error, parent_dir
 from segstore.manager.maintenance_report import FailedTask
 from segstore.manager.retries import next_retry
 from segstore.number_limits import MAX_INT
@@ -239,7 +239,9 @@ class LogCleaner:
             try:
                 stats = self.clean_log(to_clean, now)
             except Exception as error:
-                raise _failure_of(to_clean.log, "be cleaned") from error
+                raise cleaning_error(
+                    to_clean.log, f"{to_clean.topic_partition} cannot be cleaned"
+                ) from error
             if stats is not None:
                 self._retries.pop(to_clean.topic_partition, None)
                 self._last_passes[threading.get_ident()] = stats, delay_ms
@@ -265,7 +267,9 @@ class LogCleaner:
                     _log.info("nothing of %s is deleted: %s", topic_partition, error)
                 except Exception as error:
                     if not self._is_safe:
-                        raise _failure_of(log, "have its old segments deleted") from error
+                        raise cleaning_error(
+                            log, f"{topic_partition} cannot have its old segments deleted"
+                        ) from error
                     failed = self._failed("retention", self._deletion_retries, log, error)
                     findings.failed.append(failed)
         finally:
@@ -376,9 +380,3 @@ class LogCleaner:
         for one, retry in due.items():
             if retries.get(one) == retry and one not in used:
                 retries.pop(one, None)
-
-
-def _failure_of(log: UnifiedLog, what: str) -> LogCleaningError:
-    error = LogCleaningError(f"{log.topic_partition} cannot {what}", file=log.path)
-    error.log = log
-    return error

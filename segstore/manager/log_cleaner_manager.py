@@ -1,14 +1,14 @@
 """Which log is cleaned next, and who may change a log beside that (Kafka ``LogCleanerManager``).
 
 STATES [CLN-15]  none; in progress, while a thread cleans the log or deletes of it; aborted, when
-that thread is to end; paused, n times. Who truncates, deletes or moves a log aborts and pauses its
-cleaning before, and resumes it afterwards.
+that thread is to end; paused, n times. A truncation, a deletion or a move of a log aborts and
+pauses its cleaning first, and resumes it afterwards.
 
 CHECKPOINTS  ``cleaner-offset-checkpoint`` of each log directory has a line for each cleaned log.
 Brokers and Kafka's profile go by it. The safe profile goes by what ``.segstore`` of the log says,
 which is tied to the topic id and the segments [DUR-120, DUR-126].
 
-THREADS  One lock guards states, checkpoints and marks; it is released while somebody waits. A log's
+THREADS  One lock guards states, checkpoints and marks. No thread waits for a pass under it. A log's
 append lock is taken under it, and never the other way round.
 """
 
@@ -163,7 +163,9 @@ class LogCleanerManager:
 
     def cleaning_state(self, topic_partition: TopicPartition) -> LogCleaningState | None:
         """Return the state of a log, None without one."""
-        return self.cleaning_states().get(topic_partition)
+        with self._lock:
+            use = self._uses.get(topic_partition)
+            return None if use is None else use.state
 
     def cleaning_states(self) -> dict[TopicPartition, LogCleaningState]:
         """Return the states of all logs that have one."""
@@ -181,7 +183,7 @@ class LogCleanerManager:
         Raises
         ------
         IllegalStateError
-            Somebody else waits for the end of its cleaning.
+            Another thread waits for the end of its cleaning.
         RuntimeError
             The cleaning is that of this thread: a signal handler calls in the middle of it.
         """
@@ -192,8 +194,8 @@ class LogCleanerManager:
     def paused_cleaning(self, topic_partitions: Iterable[TopicPartition]) -> Iterator[None]:
         """Clean none of these logs until the block ends; wait for passes that run [MGR-85].
 
-        Who comes while another one waits for the same pass waits too. An interrupt may come
-        anywhere: each pause is given back.
+        Several threads may wait for the same pass. An interrupt may come anywhere: each pause is
+        given back.
         """
         with self._pausing([*topic_partitions], is_alone=False):
             yield
@@ -420,11 +422,9 @@ class LogCleanerManager:
                 generation,
             )
         except Exception as error:
-            failed = LogCleaningError(
-                f"whether {topic_partition} is to be cleaned cannot be said", file=log.path
-            )
-            failed.log = log
-            raise failed from error
+            raise cleaning_error(
+                log, f"whether {topic_partition} is to be cleaned cannot be said"
+            ) from error
 
     # ---- checkpoints -----------------------------------------------------------------------------
 
@@ -670,6 +670,13 @@ class LogCleanerManager:
 
 def _is_compacted(log: UnifiedLog) -> bool:
     return "compact" in log.config.cleanup_policies
+
+
+def cleaning_error(log: UnifiedLog, message: str) -> LogCleaningError:
+    """Return an error of the cleaner that names its log."""
+    error = LogCleaningError(message, file=log.path)
+    error.log = log
+    return error
 
 
 def parent_dir(log: UnifiedLog) -> str:

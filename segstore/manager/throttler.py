@@ -76,5 +76,5 @@ class Throttler:
         return round(wanted_ms - elapsed_ns // _NS_PER_MS) * _NS_PER_MS
 
     def stop(self) -> None:
-        """Wake all that sleep, and let nobody sleep any more."""
+        """End the sleep of all threads; none sleeps after that."""
         self._stopped.set()

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import SimulatedDisk
+    from segstore.log.unified_log import UnifiedLog
 
 LOGS: Final = "/data/logs"
 OTHER_LOGS: Final = "/data/other"
@@ -112,31 +113,33 @@ class Managed:
 
     def maintain(self) -> None:
         """Run retention and the checkpoints over logs whose sealed segments have no times."""
-        with living_on(self.disk):
-            manager = self.manager()
-            (directory,) = manager._directories
-            directory.maintenance._pool._pool._thread_count = 0  # calls come in order
-            for topic, partition in manager.partitions():
-                log = manager.log(topic, partition)
-                self.acknowledged.clear()  # a deletion that fails may have deleted
-                log.delete_records(log.log_end_offset)
-                log.append([(-1, b"k", b"v")])
-                log.roll()
-            for failed in manager.maintain().failed:
-                raise failed.error
-            manager.close()
+
+        def prepare(log: UnifiedLog) -> None:
+            self.acknowledged.clear()  # a deletion that fails may have deleted
+            log.delete_records(log.log_end_offset)
+            log.append([(-1, b"k", b"v")])
+
+        self._maintain_behind(prepare)
 
     def compact(self) -> None:
         """Run a pass over each log, whose records are there twice."""
+
+        def prepare(log: UnifiedLog) -> None:
+            number = log.topic_partition.partition
+            log.append(
+                [(START_MS, key, key) for there, key in self.acknowledged if there == number]
+            )
+
+        self._maintain_behind(prepare)
+
+    def _maintain_behind(self, prepare: Callable[[UnifiedLog], None]) -> None:
         with living_on(self.disk):
             manager = self.manager()
             (directory,) = manager._directories
             directory.maintenance._pool._pool._thread_count = 0  # calls come in order
             for topic, partition in manager.partitions():
                 log = manager.log(topic, partition)
-                log.append(
-                    [(START_MS, key, key) for there, key in self.acknowledged if there == partition]
-                )
+                prepare(log)
                 log.roll()
             for failed in manager.maintain().failed:
                 raise failed.error

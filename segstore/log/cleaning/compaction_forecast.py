@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import OffsetMap, SegmentCleaner
+from segstore.log.cleaning.cleaner import DEFAULT_IO_BUFFER_BYTES, DEFAULT_LOAD_FACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from segstore._core import CodecTable
     from segstore.log.local.segment import Segment
-
-_READ_BYTES: Final = 512 * 1024
-_LOAD_FACTOR: Final = 0.9
 
 
 class CompactionPlan(NamedTuple):
@@ -51,10 +49,10 @@ def plan_compaction(
     core = SegmentCleaner(offset_map, codecs)
     core.begin_pass(
         first_dirty_offset=0,
-        max_entries=int(offset_map.slots * _LOAD_FACTOR),
+        max_entries=int(offset_map.slots * DEFAULT_LOAD_FACTOR),
         now_ms=0,
         delete_retention_ms=0,
-        read_bytes=_READ_BYTES,
+        read_bytes=DEFAULT_IO_BUFFER_BYTES,
         check=True,
     )
     core.add_aborted(aborted)
