@@ -121,8 +121,10 @@ static sgs_status refuse(const sgs_append_request *request, const rebuild_state 
     if (built == SGS_OK)
         built = append_until_wrong(request, state, &writer, &refusal);
     sgs_append_writer_deinit(&writer);
-    if (built != SGS_ILLEGAL_ARGUMENT)
+    if (built != SGS_ILLEGAL_ARGUMENT) {
+        result->failed_batch = state->checking; /* not the last that was written */
         return status;
+    }
     result->metrics = *before;
     result->record_errors_count = 0;
     result->has_invalid_timestamp = false;
