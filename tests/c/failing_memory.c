@@ -1,5 +1,5 @@
-/* failing_memory.c - what takes memory and no disk: builders, validators, filters, columns, iterators, tables. Each gives back
- * all that it took, whichever allocation has failed. */
+/* failing_memory.c - what takes memory and no disk: builders, validators, filters, columns, iterators, tables; and the cleaner, whose
+ * segments keep theirs. Each gives back all that it took, whichever allocation has failed. */
 #include <string.h>
 
 #include "append_kit.h"
@@ -11,7 +11,8 @@
 #include "record/record_filter.h"
 #include "record/record_iterator.h"
 #include "record_kit.h"
-#include "segment/offset_map.h"
+#include "segment/cleaner.h"
+#include "segment_kit.h"
 #include "test.h"
 
 enum { RECORDS = 60 };
@@ -112,13 +113,38 @@ sgs_status failing_validate(sgs_memory memory, sgs_error *err)
     return status;
 }
 
-/* Records of another time than the topic takes: each is noted. */
-sgs_status failing_note(sgs_memory memory, sgs_error *err)
+/* Batches that stay as they are before and after one that is written again: all of them go to the output. */
+sgs_status failing_validate_run(sgs_memory memory, sgs_error *err)
 {
     append_kit kit;
     sgs_log_validator validator;
     append_kit_init(&kit);
-    append_kit_add(&kit, NULL, RECORDS, NULL, false);
+    for (int i = 0; i < 9; ++i)
+        if (i == 4)
+            append_kit_add_legacy(&kit, 1, SGS_CODEC_NONE, RECORDS); /* plain messages: a batch each */
+        else
+            append_kit_add(&kit, NULL, RECORDS, NULL, true);
+    const size_t count = append_kit_scan(&kit);
+    sgs_log_validator_init(&validator, memory, kit_codecs());
+    validator.options.now_ms = EXAMPLE_T + 1000;
+    const sgs_status status =
+        sgs_validate_and_assign_offsets(&validator, 0, kit.data.data, kit.data.size, append_kit_rows(&kit), count, err);
+    EXPECT_TRUE(status != SGS_OK || validator.output_rows.size == 9 * sizeof(sgs_batch_header));
+    sgs_log_validator_deinit(&validator);
+    append_kit_deinit(&kit);
+    return status;
+}
+
+/* Records of another time than the topic takes: each is noted. */
+static sgs_status note(sgs_memory memory, bool convert, sgs_error *err)
+{
+    append_kit kit;
+    sgs_log_validator validator;
+    append_kit_init(&kit);
+    if (convert)
+        append_kit_add_legacy(&kit, 1, SGS_CODEC_NONE, RECORDS);
+    else
+        append_kit_add(&kit, NULL, RECORDS, NULL, false);
     const size_t count = append_kit_scan(&kit);
     sgs_log_validator_init(&validator, memory, kit_codecs());
     validator.options.now_ms = 2 * EXAMPLE_T;
@@ -129,6 +155,9 @@ sgs_status failing_note(sgs_memory memory, sgs_error *err)
     append_kit_deinit(&kit);
     return status == SGS_INVALID_RECORD ? SGS_OK : status;
 }
+
+sgs_status failing_note(sgs_memory memory, sgs_error *err) { return note(memory, false, err); }
+sgs_status failing_note_in_conversion(sgs_memory memory, sgs_error *err) { return note(memory, true, err); }
 
 static void retain_odd(void *context, const sgs_batch_header *batch, const sgs_record *records, size_t count,
                        bool *retained)
@@ -253,6 +282,48 @@ static sgs_status decode(sgs_memory memory, bool null_headers, sgs_error *err)
 sgs_status failing_decode(sgs_memory memory, sgs_error *err) { return decode(memory, false, err); }
 sgs_status failing_decode_for_spark(sgs_memory memory, sgs_error *err) { return decode(memory, true, err); }
 
+/* A table without a row; then rows without headers, and a header key that is no UTF-8 after them. */
+sgs_status failing_decode_headers(sgs_memory memory, sgs_error *err)
+{
+    static uint8_t no_text[1000];
+    const sgs_record_header header = { { no_text, sizeof no_text }, kit_text("v") };
+    sgs_columns_options options;
+    sgs_columns *columns = NULL;
+    sgs_batch_builder builder;
+    sgs_batch_options batch;
+    sgs_buffer bytes;
+    memset(no_text, 0xff, sizeof no_text);
+    sgs_columns_options_default(&options);
+    options.null_headers_when_empty = options.timestamp_in_microseconds = true;
+    strcpy(options.topic, "orders");
+    sgs_batch_options_default(&batch);
+    sgs_batch_builder_init(&builder, kit_memory(), NULL);
+    sgs_buffer_init(&bytes, kit_memory());
+    sgs_status status = sgs_columns_open(memory, &options, kit_codecs(), &columns, err);
+    for (int tables = 0; tables < 3 && status == SGS_OK; ++tables) { /* batches of a table */
+        struct ArrowArray array = { .release = NULL };
+        for (int i = 0; i < tables && status == SGS_OK; ++i) {
+            sgs_buffer_clear(&bytes);
+            batch.base_offset = i;
+            EXPECT_OK(sgs_batch_builder_start(&builder, &batch, err), err);
+            EXPECT_OK(
+                sgs_batch_builder_append(&builder, i, EXAMPLE_T, kit_text("k"), kit_text("v"), &header, i == 1, err),
+                err);
+            EXPECT_OK(sgs_batch_builder_finish(&builder, &bytes, NULL, err), err);
+            status = sgs_columns_append_batch(columns, bytes.data, bytes.size, err);
+        }
+        if (status == SGS_OK)
+            status = sgs_columns_finish(columns, &array, err);
+        EXPECT_TRUE(status != SGS_OK || array.length == tables);
+        if (array.release != NULL)
+            array.release(&array);
+    }
+    sgs_buffer_deinit(&bytes);
+    sgs_batch_builder_deinit(&builder);
+    sgs_columns_close(columns);
+    return status;
+}
+
 sgs_status failing_encode(sgs_memory memory, sgs_error *err)
 {
     columns_kit f = columns_kit_of(
@@ -279,6 +350,93 @@ sgs_status failing_encode(sgs_memory memory, sgs_error *err)
     sgs_batch_builder_deinit(&builder);
     sgs_buffer_deinit(&batch);
     columns_kit_close(&f);
+    return status;
+}
+
+/* ---- what reads a segment ---- */
+
+static void open_segment(segment_kit *kit, append_kit *batches)
+{
+    const size_t count = append_kit_scan(batches);
+    const sgs_slice slice = { batches->data.data, batches->data.size };
+    segment_kit_open(kit);
+    kit->context.codecs = kit_codecs();
+    EXPECT_OK(segment_kit_segment(kit, 0, true), &kit->err);
+    EXPECT_OK(
+        sgs_log_segment_append(kit->segment, &slice, 1, append_kit_rows(batches), count, &kit->poisoned, &kit->err),
+        &kit->err);
+}
+
+static void add_marker(append_kit *batches, int64_t offset, int64_t producer_id, bool commit)
+{
+    EXPECT_OK(sgs_batch_build_end_transaction_marker(offset, EXAMPLE_T, 0, producer_id, 0, commit, 0, &batches->data,
+                                                     &batches->err),
+              &batches->err);
+}
+
+/* Transactions that are aborted and committed, records that later ones replace, and compressed ones. */
+static void add_transactions(append_kit *batches)
+{
+    sgs_batch_options options;
+    int64_t offset = 0;
+    append_kit_init(batches);
+    sgs_batch_options_default(&options);
+    for (int i = 0; i < 6; ++i) {
+        options.codec = i % 2 == 0 ? SGS_CODEC_SNAPPY : SGS_CODEC_NONE;
+        options.base_offset = offset;
+        options.producer_id = i / 2 == 0 ? -1 : i;
+        options.producer_epoch = i / 2 == 0 ? -1 : 0;
+        options.base_sequence = i / 2 == 0 ? -1 : 0;
+        options.transactional = i / 2 != 0;
+        append_kit_add(batches, &options, 3 + i, NULL, true);
+        offset += 3 + i;
+    }
+    for (int i = 2; i < 6; ++i)
+        add_marker(batches, offset++, i, i % 2 == 0);
+    options.base_offset = offset;
+    append_kit_add(batches, &options, 3, NULL, false); /* of a transaction that goes on */
+}
+
+static sgs_status clean(sgs_cleaner *cleaner, segment_kit *kit, sgs_log_segment *destination, sgs_error *err)
+{
+    const sgs_aborted_txn aborted[] = { { 3, 12, 34, 34 }, { 5, 26, 36, 36 } };
+    bool full = false;
+    int64_t begins_at = -1;
+    SGS_TRY(sgs_cleaned_transaction_metadata_add(&cleaner->transactions, aborted, 2, err));
+    sgs_cleaner_begin_source(cleaner, kit->segment, 0, INT64_MAX);
+    while (!sgs_cleaner_is_done(cleaner))
+        SGS_TRY(sgs_cleaner_map_piece(cleaner, kit->segment, &full, err));
+    sgs_cleaned_transaction_metadata_clear(&cleaner->transactions);
+    SGS_TRY(sgs_cleaned_transaction_metadata_add(&cleaner->transactions, aborted, 2, err));
+    sgs_cleaner_begin_source(cleaner, kit->segment, 0, INT64_MAX);
+    while (!sgs_cleaner_is_done(cleaner))
+        SGS_TRY(sgs_cleaner_copy_piece(cleaner, kit->segment, destination, &begins_at, err));
+    return SGS_OK;
+}
+
+sgs_status failing_clean(sgs_memory memory, sgs_error *err)
+{
+    append_kit batches;
+    segment_kit kit;
+    sgs_log_segment *destination;
+    sgs_offset_map map;
+    sgs_cleaner cleaner;
+    add_transactions(&batches);
+    open_segment(&kit, &batches);
+    EXPECT_OK(sgs_log_segment_open(&kit.context, 0, SGS_SUFFIX_CLEANED, true, &destination, &kit.err), &kit.err);
+    EXPECT_OK(sgs_offset_map_init(&map, kit_memory(), 24 * 100, &kit.err), &kit.err);
+    sgs_cleaner_init(&cleaner, memory, kit_codecs(), &map);
+    sgs_cleaner_begin_pass(&cleaner);
+    cleaner.options.max_entries = map.slots;
+    cleaner.options.read_bytes = 1 << 20;
+    cleaner.options.check = true;
+    const sgs_status status = clean(&cleaner, &kit, destination, err);
+    EXPECT_TRUE(status == SGS_OK || sgs_log_segment_size(destination) == 0);
+    sgs_cleaner_deinit(&cleaner);
+    sgs_offset_map_deinit(&map);
+    EXPECT_OK(sgs_log_segment_close(destination, &kit.err), &kit.err);
+    segment_kit_close(&kit);
+    append_kit_deinit(&batches);
     return status;
 }
 

@@ -15,13 +15,17 @@ sgs_status failing_build(sgs_memory memory, sgs_error *err);
 sgs_status failing_build_snappy(sgs_memory memory, sgs_error *err);
 sgs_status failing_build_legacy(sgs_memory memory, sgs_error *err);
 sgs_status failing_validate(sgs_memory memory, sgs_error *err);
+sgs_status failing_validate_run(sgs_memory memory, sgs_error *err);
 sgs_status failing_note(sgs_memory memory, sgs_error *err);
+sgs_status failing_note_in_conversion(sgs_memory memory, sgs_error *err);
 sgs_status failing_filter(sgs_memory memory, sgs_error *err);
 sgs_status failing_iterate(sgs_memory memory, sgs_error *err);
 sgs_status failing_scan(sgs_memory memory, sgs_error *err);
 sgs_status failing_decode(sgs_memory memory, sgs_error *err);
 sgs_status failing_decode_for_spark(sgs_memory memory, sgs_error *err);
+sgs_status failing_decode_headers(sgs_memory memory, sgs_error *err);
 sgs_status failing_encode(sgs_memory memory, sgs_error *err);
+sgs_status failing_clean(sgs_memory memory, sgs_error *err);
 sgs_status failing_offset_map(sgs_memory memory, sgs_error *err);
 
 #endif

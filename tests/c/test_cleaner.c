@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "record/batch_builder.h"
+#include "record/legacy_builder.h"
 #include "record/record_section.h"
 #include "record_kit.h"
 #include "segment_kit.h"
@@ -251,6 +252,25 @@ TEST(a_full_map_ends_with_the_last_key_that_was_put) /* [CLN-57, CLN-61] */
     end(&f);
 }
 
+TEST(a_map_that_is_full_in_the_middle_of_a_piece_takes_nothing_of_later_batches) /* [CLN-57, CLN-61] */
+{
+    fixture f;
+    bool full;
+    begin(&f);
+    append(&f, 0, "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz"); /* more than are asked for at once */
+    append(&f, 52, "a");
+    f.cleaner.options.read_bytes = 1 << 20;
+    f.cleaner.options.max_entries = 3;
+    EXPECT_OK(map_all(&f, &full), &f.kit.err);
+    EXPECT_TRUE(full);
+    EXPECT_EQ_I64(f.map.size, 3);
+    EXPECT_EQ_I64(f.map.latest_offset, 2);
+    EXPECT_EQ_I64(f.cleaner.stats.map_messages_read, 3);
+    EXPECT_OK(copy_all(&f), &f.kit.err);
+    expect(&f, f.destination, "0-51:abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz 52-52:a");
+    end(&f);
+}
+
 TEST(a_record_without_a_key_goes_and_is_counted) /* [CLN-58, CLN-84] */
 {
     fixture f;
@@ -300,6 +320,35 @@ TEST(the_last_batch_of_a_producer_stays_empty) /* [CLN-82, CLN-83, CLN-91] */
     end(&f);
 }
 
+TEST(a_batch_goes_when_it_is_not_the_last_of_its_producer) /* [CLN-83]: another producer, data, another epoch */
+{
+    fixture f;
+    const sgs_last_record records[] = { { 3, 1, 0 }, { 7, -1, 0 }, { 9, 1, 0 } };
+    begin(&f);
+    f.batch.producer_epoch = 0;
+    f.batch.base_sequence = 0;
+    f.batch.producer_id = 5; /* between those that are known */
+    append(&f, 0, "ab");
+    f.batch.producer_id = 7; /* of which a marker is known, and no data */
+    append(&f, 2, "ab");
+    append_marker(&f, 4, 7, true); /* of the known epoch */
+    f.batch.producer_id = 9;       /* its last batch was another one */
+    append(&f, 5, "ab");
+    append(&f, 7, "ab");
+    f.cleaner.options.last_records = records;
+    f.cleaner.options.last_records_count = 3;
+    clean(&f);
+    expect(&f, f.destination, "4-4:*! 7-8:ab");
+
+    const sgs_last_record of_another_epoch[] = { { 7, -1, 1 } };
+    begin_again(&f, NOW + RETENTION);
+    f.cleaner.options.last_records = of_another_epoch;
+    f.cleaner.options.last_records_count = 1;
+    clean(&f);
+    expect(&f, f.destination, "7-8:ab");
+    end(&f);
+}
+
 TEST(a_marker_stays_for_its_producer_that_has_no_data) /* [CLN-83] */
 {
     fixture f;
@@ -312,6 +361,9 @@ TEST(a_marker_stays_for_its_producer_that_has_no_data) /* [CLN-83] */
     f.cleaner.options.last_records_count = 1;
     clean(&f);
     expect(&f, f.destination, "0-0:a 1-1:*! 2-2:*!"); /* nothing of their transactions is left */
+    begin_again(&f, NOW + RETENTION - 1);
+    clean(&f);
+    expect(&f, f.destination, "0-0:a 1-1:*! 2-2:*!"); /* their horizon has not passed */
     begin_again(&f, NOW + RETENTION);
     clean(&f);
     expect(&f, f.destination, "0-0:a 1-1:"); /* emptied, so that the epoch is known */
@@ -363,6 +415,30 @@ TEST(messages_of_magic_1_are_written_again_as_magic_2) /* [CLN-74, CLN-87, CLN-9
         clean(&f);
         expect(&f, f.destination, "42-42:k");
         EXPECT_TRUE(sgs_log_segment_size(f.destination) > SGS_BATCH_HEADER_BYTES);
+        end(&f);
+    }
+}
+
+TEST(a_tombstone_of_magic_1_stays_while_those_of_its_segment_are_retained) /* [CLN-74] */
+{
+    for (int retain = 0; retain < 2; ++retain) {
+        const sgs_legacy_options options = { .codec = SGS_CODEC_NONE, .level = INT32_MIN, .magic = 1 };
+        sgs_legacy_builder builder;
+        sgs_buffer message;
+        fixture f;
+        begin(&f);
+        append(&f, 0, "ka");
+        sgs_legacy_builder_init(&builder, kit_memory(), kit_codecs());
+        sgs_buffer_init(&message, kit_memory());
+        EXPECT_OK(sgs_legacy_builder_start(&builder, &options, &f.kit.err), &f.kit.err);
+        EXPECT_OK(sgs_legacy_builder_append(&builder, 2, 100, kit_text("k"), kit_text(NULL), &f.kit.err), &f.kit.err);
+        EXPECT_OK(sgs_legacy_builder_finish(&builder, &message, &f.kit.err), &f.kit.err);
+        append_bytes(f.kit.segment, message.data, message.size, &f.kit.err);
+        f.cleaner.options.retain_legacy_deletes = retain != 0;
+        clean(&f);
+        expect(&f, f.destination, retain != 0 ? "0-1:a 2-2:K!" : "0-1:a");
+        sgs_buffer_deinit(&message);
+        sgs_legacy_builder_deinit(&builder);
         end(&f);
     }
 }

@@ -202,6 +202,33 @@ TEST(what_cannot_be_is_refused)
     }
 }
 
+/* What was read from a log has headers: a table of it without that column has lost them. */
+TEST(headers_that_are_lost_are_told_by_the_schema)
+{
+    static const struct {
+        const char *headers_are_named, *timestamp_is_named;
+        bool lost;
+    } tables[] = {
+        { "headers", "offset", false },
+        { "leaderEpoch", "timestamp", true },
+        { "topic", "partition", false }, /* whose producer may name them himself */
+    };
+    bool lost = false;
+    sgs_error err;
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; ++i) {
+        arrow_table table;
+        arrow_table_make(&table);
+        table.columns[HEADERS].name = tables[i].headers_are_named;
+        table.columns[TIMESTAMP].name = tables[i].timestamp_is_named;
+        EXPECT_OK(sgs_columns_source_check(&table.schema, &lost, &err), &err);
+        EXPECT_EQ_I64(lost, tables[i].lost);
+    }
+    arrow_table table;
+    arrow_table_make(&table);
+    neither(&table);
+    EXPECT_STATUS(sgs_columns_source_check(&table.schema, &lost, &err), SGS_ILLEGAL_ARGUMENT);
+}
+
 /* ---- what can be ---- */
 
 static int64_t times_of(const char *format, const int64_t *values, int64_t rows, sgs_status expected)

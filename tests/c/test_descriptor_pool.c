@@ -19,11 +19,17 @@ typedef struct faulty {
     int64_t limit;
     _Atomic int syncs;
     int failing_syncs; /* of the next ones */
-    int failing_opens; /* with EMFILE */
+    int sync_error;    /* errno of those; 0 = none is told */
+    int failing_opens; /* with `open_error` */
     int failing_directory_opens;
-    int failing_unlinks; /* with EIO */
+    int failing_lists;
+    int open_error;
+    int failing_infos; /* of open files, and of names: with EIO */
+    int failing_infos_at;
+    int failing_unlinks;    /* with EIO */
+    int allocations_before; /* those that fail */
     int failing_allocations;
-    uint64_t inode;               /* of everything; 0 = the truth */
+    uint64_t device, inode;       /* of everything; 0 = the truth */
     int64_t born_ns;              /* of everything; -1 = the truth */
     _Atomic int64_t births_asked; /* threads ask at once */
     /* called once, from the next open of a file or sync of a directory: what another thread does at that moment */
@@ -61,7 +67,7 @@ static sgs_status fail_sync(const sgs_env *env, const char *name, sgs_error *err
         return SGS_OK;
     base->failing_syncs -= 1;
     sgs_fail(err, SGS_FSYNC_FAILED, "planted");
-    err->os_error = EIO;
+    err->os_error = base->sync_error;
     return sgs_fail_in_file(err, name);
 }
 
@@ -78,27 +84,33 @@ static sgs_status sync_directory(const sgs_env *env, int fd, sgs_barrier barrier
     return sgs_env_posix()->sync_directory(sgs_env_posix(), fd, barrier, err);
 }
 
-static sgs_status fail_open(int *left, sgs_error *err)
+static sgs_status fail_open(const faulty *base, int *left, sgs_error *err)
 {
     if (*left == 0)
         return SGS_OK;
     *left -= 1;
     sgs_fail(err, SGS_RESOURCE, "planted");
-    err->os_error = EMFILE;
+    err->os_error = base->open_error;
     return SGS_RESOURCE;
 }
 
 static sgs_status open_directory(const sgs_env *env, int parent, const char *path, int *fd, sgs_error *err)
 {
-    SGS_TRY(fail_open(&faulty_of(env)->failing_directory_opens, err));
+    SGS_TRY(fail_open(faulty_of(env), &faulty_of(env)->failing_directory_opens, err));
     return sgs_env_posix()->open_directory(sgs_env_posix(), parent, path, fd, err);
+}
+
+static sgs_status list_directory(const sgs_env *env, int fd, sgs_name_visitor visit, void *context, sgs_error *err)
+{
+    SGS_TRY(fail_open(faulty_of(env), &faulty_of(env)->failing_lists, err));
+    return sgs_env_posix()->list_directory(sgs_env_posix(), fd, visit, context, err);
 }
 
 static sgs_status open_file(const sgs_env *env, int directory, const char *name, sgs_open_mode mode, int *fd,
                             sgs_error *err)
 {
     do_meanwhile(faulty_of(env));
-    SGS_TRY(fail_open(&faulty_of(env)->failing_opens, err));
+    SGS_TRY(fail_open(faulty_of(env), &faulty_of(env)->failing_opens, err));
     return sgs_env_posix()->open_file(sgs_env_posix(), directory, name, mode, fd, err);
 }
 
@@ -113,16 +125,35 @@ static sgs_status unlink_file(const sgs_env *env, int directory, const char *nam
 
 static void *allocate(const sgs_env *env, size_t size)
 {
-    if (faulty_of(env)->failing_allocations > 0) {
+    if (faulty_of(env)->allocations_before > 0) {
+        faulty_of(env)->allocations_before -= 1;
+    } else if (faulty_of(env)->failing_allocations > 0) {
         faulty_of(env)->failing_allocations -= 1;
         return NULL;
     }
     return malloc(size);
 }
 
+static sgs_status fail_info(int *left, const char *name, sgs_error *err)
+{
+    if (*left == 0)
+        return SGS_OK;
+    *left -= 1;
+    sgs_fail(err, SGS_READ_IO, "planted");
+    return sgs_fail_in_file(err, name);
+}
+
+static sgs_status file_info_at(const sgs_env *env, int directory, const char *name, sgs_file_info *info, sgs_error *err)
+{
+    SGS_TRY(fail_info(&faulty_of(env)->failing_infos_at, name, err));
+    return sgs_env_posix()->file_info_at(sgs_env_posix(), directory, name, info, err);
+}
+
 static sgs_status file_info(const sgs_env *env, int fd, const char *name, sgs_file_info *info, sgs_error *err)
 {
+    SGS_TRY(fail_info(&faulty_of(env)->failing_infos, name, err));
     SGS_TRY(sgs_env_posix()->file_info(sgs_env_posix(), fd, name, info, err));
+    info->device = faulty_of(env)->device != 0 ? faulty_of(env)->device : info->device;
     info->inode = faulty_of(env)->inode != 0 ? faulty_of(env)->inode : info->inode;
     return SGS_OK;
 }
@@ -137,8 +168,11 @@ static int64_t birth_ns(const sgs_env *env, int fd)
 static void begin(fixture *f, int64_t limit)
 {
     f->place = temporary_open();
-    f->base = (faulty){ .env = *sgs_env_posix(), .limit = 2 * limit, .born_ns = -1 };
+    f->base =
+        (faulty){ .env = *sgs_env_posix(), .limit = 2 * limit, .born_ns = -1, .open_error = EMFILE, .sync_error = EIO };
     f->base.env.file_info = file_info;
+    f->base.env.file_info_at = file_info_at;
+    f->base.env.list_directory = list_directory;
     f->base.env.birth_ns = birth_ns;
     f->base.env.descriptor_limit = limit_of_faulty;
     f->base.env.sync_data = sync_data;
@@ -280,6 +314,89 @@ TEST(where_the_process_has_none_left_one_is_given_back)
     end(&f);
 }
 
+static sgs_status count_name(void *context, const char *name, sgs_error *err)
+{
+    (void)name;
+    (void)err;
+    *(int *)context += 1;
+    return SGS_OK;
+}
+
+/* Whatever needs a descriptor tries again once one was given back, also where the system has none left. */
+TEST(every_open_tries_again_when_one_was_given_back)
+{
+    fixture f;
+    begin(&f, 100);
+    const int fd = make(&f, "a", "1");
+    for (int of_system = 0; of_system < 2; ++of_system) {
+        int names = 0, directory = -1;
+        f.base.open_error = of_system == 1 ? ENFILE : EMFILE;
+        EXPECT_TRUE(reads(&f, fd, "1"));
+        f.base.failing_lists = 1;
+        EXPECT_OK(f.env->list_directory(f.env, f.directory, count_name, &names, &f.err), &f.err);
+        EXPECT_EQ_I64(names, 1);
+        EXPECT_TRUE(reads(&f, fd, "1"));
+        f.base.failing_directory_opens = 1;
+        EXPECT_OK(f.env->open_directory(f.env, SGS_CWD, f.place.path, &directory, &f.err), &f.err);
+        EXPECT_EQ_I64(f.base.failing_lists + f.base.failing_directory_opens, 0);
+        close_file(&f, directory);
+    }
+    evict_all(&f);
+    f.base.failing_directory_opens = 10; /* and says so where none can be */
+    EXPECT_STATUS(f.env->list_directory(f.env, f.directory, count_name, &(int){ 0 }, &f.err), SGS_RESOURCE);
+    f.base.failing_directory_opens = 0;
+    close_file(&f, fd);
+    end(&f);
+}
+
+/* Memory of the kernel is no descriptor: nothing is closed for it. */
+TEST(another_resource_that_is_missing_takes_no_descriptor)
+{
+    fixture f;
+    int fd = -1;
+    uint32_t count;
+    uint64_t before, after;
+    begin(&f, 100);
+    const int first = make(&f, "first", "1");
+    sgs_descriptor_pool_count(&f.pool, &count, &before);
+    f.base.open_error = ENOMEM;
+    f.base.failing_opens = 1;
+    EXPECT_STATUS(f.env->open_file(f.env, f.directory, "first", SGS_OPEN_READ, &fd, &f.err), SGS_RESOURCE);
+    EXPECT_EQ_I64(f.base.failing_opens, 0);
+    sgs_descriptor_pool_count(&f.pool, &count, &after);
+    EXPECT_EQ_U64(after, before);
+    evict_all(&f);
+    f.base.failing_opens = 1;
+    EXPECT_TRUE(!reads(&f, first, "1"));
+    EXPECT_STATUS(f.err.status, SGS_RESOURCE);
+    EXPECT_TRUE(reads(&f, first, "1"));
+    close_file(&f, first);
+    end(&f);
+}
+
+TEST(a_file_that_says_nothing_of_itself_is_not_opened)
+{
+    fixture f;
+    int fd = -1;
+    begin(&f, 100);
+    const int first = make(&f, "first", "1");
+    f.base.failing_infos = 1;
+    EXPECT_STATUS(f.env->open_file(f.env, f.directory, "first", SGS_OPEN_READ, &fd, &f.err), SGS_READ_IO);
+    EXPECT_TEXT(f.err.file, "first");
+    EXPECT_EQ_I64(open_count(&f), 2);
+    evict_all(&f);
+    sgs_file_info info;
+    EXPECT_OK(f.env->file_info_at(f.env, f.directory, "first", &info, &f.err),
+              &f.err); /* the directory is open again */
+    f.base.failing_infos = 1;
+    EXPECT_TRUE(!reads(&f, first, "1")); /* is it the same? */
+    EXPECT_STATUS(f.err.status, SGS_READ_IO);
+    EXPECT_EQ_I64(open_count(&f), 1);
+    EXPECT_TRUE(reads(&f, first, "1"));
+    close_file(&f, first);
+    end(&f);
+}
+
 TEST(what_is_no_handle_passes_through)
 {
     fixture f;
@@ -288,6 +405,9 @@ TEST(what_is_no_handle_passes_through)
     EXPECT_OK(f.env->open_directory(f.env, SGS_CWD, ".", &fd, &f.err), &f.err); /* another one after a chdir */
     EXPECT_TRUE(fd < SGS_FIRST_POOLED_HANDLE);
     EXPECT_TRUE(f.env->sync_directory(f.env, fd, SGS_BARRIER(CLOSED_NAMES), &f.err) == SGS_OK);
+    close_file(&f, fd);
+    EXPECT_OK(f.env->open_directory(f.env, f.directory, ".", &fd, &f.err), &f.err); /* its path is not known */
+    EXPECT_TRUE(fd < SGS_FIRST_POOLED_HANDLE);
     close_file(&f, fd);
     temporary_write(&f.place, "a", "x", 1);
     EXPECT_OK(f.env->open_file(f.env, f.place.fd, "a", SGS_OPEN_WRITE, &fd, &f.err), &f.err);
@@ -436,6 +556,19 @@ TEST(another_file_of_the_name_is_not_the_one_that_was_opened)
     EXPECT_EQ_I64(f.err.status, SGS_NOT_FOUND);
     close_file(&f, fd);
     end(&f);
+
+    begin(&f, 100);
+    const int moved = make(&f, "a", "old");
+    sgs_file_info info;
+    evict_all(&f);
+    EXPECT_OK(f.env->file_info_at(f.env, f.directory, "a", &info, &f.err), &f.err);
+    f.base.device = info.device + 1; /* another file system is mounted there, and has the same inode */
+    EXPECT_TRUE(!reads(&f, moved, "old"));
+    EXPECT_EQ_I64(f.err.status, SGS_NOT_FOUND);
+    f.base.device = 0;
+    EXPECT_TRUE(reads(&f, moved, "old"));
+    close_file(&f, moved);
+    end(&f);
 }
 
 /* Three calls of the system for a small file that is read and closed. */
@@ -541,9 +674,69 @@ TEST(a_directory_is_followed_when_it_is_renamed_here)
     EXPECT_OK(f.env->rename(f.env, f.directory, "t-0", "t-0-delete", &f.err), &f.err);
     evict_all(&f);
     EXPECT_TRUE(reads(&f, fd, "1"));
-    close_file(&f, inner); /* before its file */
+    int other = -1;
+    EXPECT_OK(f.env->open_file(f.env, inner, "b", SGS_OPEN_CREATE, &other, &f.err), &f.err);
+    close_file(&f, inner); /* before its files */
     evict_all(&f);
     EXPECT_TRUE(reads(&f, fd, "1"));
+    close_file(&f, other);
+    EXPECT_TRUE(reads(&f, fd, "1"));
+    close_file(&f, fd);
+    end(&f);
+}
+
+/* Whether it was a directory cannot be told: files of that name are followed. */
+TEST(a_file_is_followed_when_nothing_is_said_of_what_was_renamed)
+{
+    fixture f;
+    begin(&f, 100);
+    const int fd = make(&f, "a", "1");
+    f.base.failing_infos_at = 1;
+    EXPECT_OK(f.env->rename(f.env, f.directory, "a", "b", &f.err), &f.err);
+    EXPECT_EQ_I64(f.base.failing_infos_at, 0);
+    evict_all(&f);
+    EXPECT_TRUE(reads(&f, fd, "1"));
+    close_file(&f, fd);
+    end(&f);
+}
+
+/* A path has 4095 bytes at most. A handle whose new path would be longer keeps the old one, where nothing is any more. */
+TEST(a_directory_whose_new_path_is_too_long_is_not_found_again)
+{
+    fixture f;
+    sgs_file_info info;
+    char path[300], longest[4090];
+    int inner = -1, outer = -1;
+    begin(&f, 100);
+    snprintf(path, sizeof path, "%s/inner", f.place.path);
+    memcpy(longest, f.place.path, strlen(f.place.path));
+    for (size_t at = strlen(f.place.path); at < sizeof longest; ++at)
+        longest[at] = '/';
+    longest[sizeof longest - 1] = '\0';
+    EXPECT_OK(f.env->open_directory(f.env, SGS_CWD, longest, &outer, &f.err), &f.err);
+    EXPECT_OK(f.env->make_directory(f.env, f.directory, "inner", &f.err), &f.err);
+    EXPECT_OK(f.env->open_directory(f.env, SGS_CWD, path, &inner, &f.err), &f.err);
+    EXPECT_OK(f.env->rename(f.env, outer, "inner", "renamed", &f.err), &f.err);
+    EXPECT_OK(f.env->file_info(f.env, inner, ".", &info, &f.err), &f.err);
+    evict_all(&f);
+    EXPECT_STATUS(f.env->file_info(f.env, inner, ".", &info, &f.err), SGS_NOT_FOUND);
+    EXPECT_OK(f.env->rename(f.env, f.directory, "renamed", "inner", &f.err), &f.err);
+    EXPECT_OK(f.env->file_info(f.env, inner, ".", &info, &f.err), &f.err);
+    close_file(&f, inner);
+    close_file(&f, outer);
+    end(&f);
+}
+
+/* Its descriptor was given back before: it has nothing to be kept by. */
+TEST(a_closed_file_that_is_unlinked_is_not_found_again)
+{
+    fixture f;
+    begin(&f, 100);
+    const int fd = make(&f, "a", "1");
+    evict_all(&f);
+    EXPECT_OK(f.env->unlink(f.env, f.directory, "a", &f.err), &f.err);
+    EXPECT_TRUE(!reads(&f, fd, "1"));
+    EXPECT_STATUS(f.err.status, SGS_NOT_FOUND);
     close_file(&f, fd);
     end(&f);
 }
@@ -572,6 +765,9 @@ TEST(a_lock_stays)
     const int fd = make(&f, "lock", "");
     EXPECT_OK(f.env->lock(f.env, fd, "lock", SGS_LOCK_EXCLUSIVE, &f.err), &f.err);
     EXPECT_EQ_I64(open_count(&f), 1); /* it does not count */
+    f.base.failing_unlinks = 1;
+    EXPECT_EQ_I64(f.env->unlink(f.env, f.directory, "lock", &f.err), SGS_WRITE_IO);
+    EXPECT_EQ_I64(open_count(&f), 1); /* nor does it after that */
     evict_all(&f);
     EXPECT_OK(f.env->open_file(f.env, f.directory, "lock", SGS_OPEN_WRITE, &other, &f.err), &f.err);
     EXPECT_EQ_I64(f.env->lock(f.env, other, "lock", SGS_LOCK_EXCLUSIVE, &f.err), SGS_LOCKED);
@@ -631,6 +827,21 @@ TEST(a_failed_sync_is_the_answer_to_every_later_one)
     EXPECT_OK(f.env->sync_data(f.env, other, "b", SGS_BARRIER(APPENDED_RECORDS), &f.err), &f.err);
     close_file(&f, fd);
     close_file(&f, other);
+    end(&f);
+}
+
+TEST(a_failed_sync_without_an_errno_is_an_error_of_the_device)
+{
+    fixture f;
+    begin(&f, 100);
+    const int fd = make(&f, "a", "1");
+    write_to(&f, fd, "2");
+    f.base.failing_syncs = 1;
+    f.base.sync_error = 0;
+    evict_all(&f);
+    EXPECT_EQ_I64(f.env->sync_data(f.env, fd, "a", SGS_BARRIER(APPENDED_RECORDS), &f.err), SGS_FSYNC_FAILED);
+    EXPECT_EQ_I64(f.err.os_error, EIO);
+    close_file(&f, fd);
     end(&f);
 }
 
@@ -876,6 +1087,15 @@ TEST(without_memory_nothing_stays_open)
     f.base.failing_allocations = 1;
     EXPECT_EQ_I64(f.env->open_file(f.env, f.directory, "a", SGS_OPEN_READ, &fd, &f.err), SGS_RESOURCE);
     EXPECT_EQ_I64(open_count(&f), 1);
+    end(&f);
+
+    f.place = temporary_open();
+    sgs_descriptor_pool_init(&f.pool, &f.base.env); /* which has no entry yet */
+    f.base.allocations_before = 1;
+    f.base.failing_allocations = 1;
+    EXPECT_STATUS(f.env->open_directory(f.env, SGS_CWD, f.place.path, &f.directory, &f.err), SGS_RESOURCE);
+    EXPECT_EQ_I64(f.base.failing_allocations, 0);
+    EXPECT_OK(f.env->open_directory(f.env, SGS_CWD, f.place.path, &f.directory, &f.err), &f.err);
     end(&f);
 
     f.place = temporary_open();

@@ -8,7 +8,7 @@
 #include "temporary.h"
 #include "test.h"
 
-enum { OWNER = 65534, GROUP = 65533 };
+enum { OWNER = 65534, GROUP = 65533, ANOTHER = 65532 };
 
 static const sgs_env *env;
 static temporary directory;
@@ -55,6 +55,53 @@ TEST(what_replaces_a_file_has_its_mode)
     EXPECT_EQ_I64(made_file("name.tmp", SGS_OPEN_WRITE_OR_CREATE).st_mode & 0777, 0600); /* it was there */
     REQUIRE_EQ_I64(mkdirat(directory.fd, "folder", 0700), 0);
     EXPECT_EQ_I64(made_file("folder.tmp", SGS_OPEN_CREATE).st_mode & 0777, 0640);
+    end();
+}
+
+/* A file of another owner is replaced: one who is not root cannot hand over what he made, and keeps it closed. */
+TEST(who_is_not_root_hands_nothing_over)
+{
+    begin();
+    if (geteuid() == 0) {
+        struct stat made;
+        temporary_write(&directory, "name", "x", 1);
+        REQUIRE_EQ_I64(fchmodat(directory.fd, "name", 0666, 0), 0);
+        REQUIRE_EQ_I64(fchownat(directory.fd, "name", ANOTHER, ANOTHER, 0), 0);
+        REQUIRE_EQ_I64(fchmod(directory.fd, 0777), 0);
+        REQUIRE_EQ_I64(seteuid(OWNER), 0);
+        const struct stat replacing = made_file("name.tmp", SGS_OPEN_CREATE);
+        const struct stat alone = made_file("0.log", SGS_OPEN_CREATE);
+        EXPECT_OK(env->make_directory(env, directory.fd, "orders-0", &err), &err);
+        EXPECT_EQ_I64(fstatat(directory.fd, "orders-0", &made, 0), 0);
+        REQUIRE_EQ_I64(seteuid(0), 0);
+        EXPECT_EQ_I64(replacing.st_uid, OWNER);
+        EXPECT_EQ_I64(replacing.st_mode & 0777, 0640);
+        EXPECT_EQ_I64(alone.st_uid, OWNER);
+        EXPECT_EQ_I64(alone.st_mode & 0777, 0640);
+        EXPECT_EQ_I64(made.st_uid, OWNER);
+    }
+    end();
+}
+
+/* Only the group is another one; and a mode that is as it should be is left. */
+TEST(what_root_makes_has_the_group_of_its_directory)
+{
+    begin();
+    if (geteuid() == 0) {
+        struct stat made;
+        REQUIRE_EQ_I64(fchown(directory.fd, geteuid(), GROUP), 0);
+        REQUIRE_EQ_I64(fchmod(directory.fd, 0640), 0);
+        const struct stat file = made_file("0.log", SGS_OPEN_CREATE);
+        EXPECT_EQ_I64(file.st_uid, geteuid());
+        EXPECT_EQ_I64(file.st_gid, GROUP);
+        EXPECT_EQ_I64(file.st_mode & 0777, 0640);
+        EXPECT_OK(env->make_directory(env, directory.fd, "orders-0", &err), &err);
+        REQUIRE_EQ_I64(fstatat(directory.fd, "orders-0", &made, 0), 0);
+        EXPECT_EQ_I64(made.st_gid, GROUP);
+        temporary_write(&directory, "name", "x", 1);
+        REQUIRE_EQ_I64(fchownat(directory.fd, "name", geteuid(), ANOTHER, 0), 0);
+        EXPECT_EQ_I64(made_file("name.tmp", SGS_OPEN_CREATE).st_gid, ANOTHER);
+    }
     end();
 }
 

@@ -23,13 +23,17 @@ TEST(an_allocation_that_fails_leaves_nothing_behind)
     failing_calls_explore_memory("build a batch with snappy", failing_build_snappy);
     failing_calls_explore_memory("build messages of magic 0 and 1", failing_build_legacy);
     failing_calls_explore_memory("validate", failing_validate);
+    failing_calls_explore_memory("validate a run", failing_validate_run);
     failing_calls_explore_memory("note wrong records", failing_note);
+    failing_calls_explore_memory("note wrong records of magic 1", failing_note_in_conversion);
     failing_calls_explore_memory("filter", failing_filter);
     failing_calls_explore_memory("iterate", failing_iterate);
     failing_calls_explore_memory("scan", failing_scan);
     failing_calls_explore_memory("decode columns", failing_decode);
     failing_calls_explore_memory("decode columns for Spark", failing_decode_for_spark);
+    failing_calls_explore_memory("decode columns of rare headers", failing_decode_headers);
     failing_calls_explore_memory("encode columns", failing_encode);
+    failing_calls_explore_memory("clean", failing_clean);
     failing_calls_explore_memory("make an offset map", failing_offset_map);
 }
 

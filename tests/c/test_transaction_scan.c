@@ -2,6 +2,8 @@
 #include "segment/transaction_scan.h"
 
 #include "record/batch_builder.h"
+#include "record_kit.h"
+#include "segment/log_segment_internal.h"
 #include "segment_kit.h"
 #include "test.h"
 
@@ -41,6 +43,7 @@ static void write_marker(segment_kit *kit, int64_t offset, int64_t producer_id, 
 static void open_kit(segment_kit *kit)
 {
     segment_kit_open(kit);
+    kit->context.codecs = kit_codecs();
     REQUIRE_OK(segment_kit_segment(kit, 0, true), &kit->err);
 }
 
@@ -123,6 +126,132 @@ TEST(a_marker_that_is_damaged_ends_the_scan)
         EXPECT_TRUE(stop == SGS_SCAN_CORRUPT || (is_order && stop == SGS_SCAN_ORDER));
         segment_kit_close(&kit);
     }
+}
+
+/* One control batch of a record with that key; a codec that Kafka never gives one, but the format allows. */
+static void write_control(segment_kit *kit, int64_t offset, bool is_transactional, int codec, const char *key)
+{
+    const sgs_bytes name = { (const uint8_t *)key, 4 };
+    sgs_batch_builder builder;
+    sgs_batch_options options;
+    sgs_buffer out;
+    sgs_batch_options_default(&options);
+    options.base_offset = offset;
+    options.control = codec == SGS_CODEC_NONE; /* the builder compresses none */
+    options.transactional = is_transactional;
+    options.producer_id = is_transactional ? 7 : -1;
+    options.producer_epoch = is_transactional ? 0 : -1;
+    options.base_sequence = codec == SGS_CODEC_NONE ? -1 : 0;
+    options.codec = codec;
+    sgs_batch_builder_init(&builder, kit_memory(), kit_codecs());
+    sgs_buffer_init(&out, kit_memory());
+    REQUIRE_OK(sgs_batch_builder_start(&builder, &options, &kit->err), &kit->err);
+    REQUIRE_OK(sgs_batch_builder_append(&builder, offset, 0, name, kit_text("123456"), NULL, 0, &kit->err), &kit->err);
+    REQUIRE_OK(sgs_batch_builder_finish(&builder, &out, NULL, &kit->err), &kit->err);
+    out.data[ATTRIBUTES_AT] |= SGS_ATTRIBUTE_CONTROL;
+    (void)sgs_batch_seal(out.data, out.size);
+    append(kit, out.data, out.size);
+    sgs_buffer_deinit(&out);
+    sgs_batch_builder_deinit(&builder);
+}
+
+TEST(what_ends_no_transaction_is_no_row)
+{
+    segment_kit kit;
+    const kit_bytes message = kit_hex(EXAMPLE_V1);
+    sgs_batch_header header;
+    sgs_buffer empty;
+    open_kit(&kit);
+    write_data(&kit, 0, 7, BATCH_BYTES);
+    write_control(&kit, 1, false, SGS_CODEC_NONE, "\0\0\0\2"); /* the leader has changed */
+    write_control(&kit, 2, true, SGS_CODEC_NONE, "\0\0\0\x9"); /* of a type that is not known yet */
+    write_marker(&kit, 3, 7, false);
+    const int64_t at = sgs_log_segment_size(kit.segment);
+    write_marker(&kit, 4, 7, true);
+    write_data(&kit, 5, 7, BATCH_BYTES);
+    EXPECT_EQ_I64(scan(&kit, 0, "7d 7a 7c 7d", 6), SGS_SCAN_COMPLETE);
+
+    /* the marker of another producer as compaction leaves it [format.md 4.5]: nothing is known of that transaction's end */
+    uint8_t marker[78];
+    REQUIRE_OK(sgs_segment_read_exactly(kit.segment, marker, sizeof marker, at, &kit.err), &kit.err);
+    REQUIRE_OK(sgs_batch_header_load(marker, sizeof marker, at, &header, &kit.err), &kit.err);
+    header.base_offset = header.last_offset = 6;
+    sgs_buffer_init(&empty, kit_memory());
+    REQUIRE_OK(sgs_batch_build_empty(&header, &empty, &kit.err), &kit.err);
+    append(&kit, empty.data, empty.size);
+    sgs_buffer_deinit(&empty);
+    append(&kit, (uint8_t *)(uintptr_t)message.data, message.size); /* magic 1 knows no transactions */
+    EXPECT_EQ_I64(scan(&kit, 0, "7d 7a 7c 7d", 43), SGS_SCAN_COMPLETE);
+    segment_kit_close(&kit);
+}
+
+TEST(a_small_batch_of_many_records_was_no_marker)
+{
+    uint8_t batch[2 * BATCH_BYTES];
+    segment_kit kit;
+    open_kit(&kit);
+    const size_t written = segment_kit_batch(batch, sizeof batch, 0, 3, 0, 0);
+    REQUIRE_TRUE(written <= 128);
+    memset(batch + PRODUCER_AT - 7, 0, 8);
+    batch[PRODUCER_AT] = 7;
+    batch[ATTRIBUTES_AT] |= SGS_ATTRIBUTE_TRANSACTIONAL;
+    (void)sgs_batch_seal(batch, written);
+    append(&kit, batch, written);
+    flip(&kit, (int64_t)written - 1, 1); /* its reader notices */
+    EXPECT_EQ_I64(scan(&kit, 0, "7d", 3), SGS_SCAN_COMPLETE);
+    segment_kit_close(&kit);
+}
+
+TEST(a_control_batch_that_cannot_be_read_ends_the_scan)
+{
+    enum { LENGTH_AT = 61, VERSION_AT = 66 };
+    for (int way = 0; way < 3; ++way) { /* a key of no version, a record that is cut, bytes that no codec made */
+        uint8_t marker[128];
+        segment_kit kit;
+        open_kit(&kit);
+        write_data(&kit, 0, 7, BATCH_BYTES);
+        const int64_t at = sgs_log_segment_size(kit.segment);
+        write_control(&kit, 1, true, SGS_CODEC_NONE, "\0\0\0\1");
+        const size_t size = (size_t)(sgs_log_segment_size(kit.segment) - at);
+        REQUIRE_OK(sgs_segment_read_exactly(kit.segment, marker, size, at, &kit.err), &kit.err);
+        if (way == 0)
+            marker[VERSION_AT] = 0x80;
+        else if (way == 1)
+            marker[LENGTH_AT] = 0x7e;
+        else
+            marker[ATTRIBUTES_AT] |= SGS_CODEC_GZIP;
+        (void)sgs_batch_seal(marker, size);
+        REQUIRE_OK(sgs_log_segment_truncate_to(kit.segment, 1, &(int32_t){ 0 }, &kit.err), &kit.err);
+        append(&kit, marker, size);
+        EXPECT_EQ_I64(scan(&kit, 0, "7d", 1), SGS_SCAN_CORRUPT);
+        segment_kit_close(&kit);
+    }
+}
+
+TEST(memory_that_fails_is_told_and_hides_no_marker)
+{
+    segment_kit kit;
+    sgs_scan_options options;
+    sgs_scan_result result;
+    sgs_status status = SGS_RESOURCE;
+    open_kit(&kit);
+    write_data(&kit, 0, 7, BATCH_BYTES);
+    write_control(&kit, 1, true, SGS_CODEC_GZIP, "\0\0\0\0");
+    EXPECT_EQ_I64(scan(&kit, 0, "7d 7a", 2), SGS_SCAN_COMPLETE);
+    sgs_scan_options_default(&options, SGS_SCAN_FILE);
+    int64_t nth = 1;
+    for (; status != SGS_OK && nth < 20; ++nth) {
+        sgs_transaction_rows rows;
+        sgs_transaction_rows_init(&rows, sgs_env_memory(&kit.memory.env));
+        memory_env_fail(&kit.memory, "allocate", nth, 12);
+        status = sgs_log_segment_scan_transactions(kit.segment, &options, 0, -1, 0, &rows, &result, &kit.err);
+        EXPECT_TRUE(status == SGS_RESOURCE ||
+                    (status == SGS_OK && result.stop == SGS_SCAN_COMPLETE && rows.ends.size == 2));
+        sgs_transaction_rows_deinit(&rows);
+    }
+    memory_env_heal(&kit.memory);
+    EXPECT_TRUE(nth > 4); /* rows, their ends, the batch, what the codec makes of it */
+    segment_kit_close(&kit);
 }
 
 TEST(damage_of_data_hides_no_marker)
