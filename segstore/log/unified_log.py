@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import warnings
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Final, overload
 
 import segstore._core as _core
@@ -81,7 +81,13 @@ from segstore.records.memory_records import MemoryRecords
 from segstore.records.message_set_reader import MAX_CHUNK_BYTES, MessageSetReader
 from segstore.records.message_set_receive import FETCH_MAX_BYTES
 from segstore.records.record_builder import codec_of
-from segstore.types import AppendOrigin, Isolation, LogAppendInfo, LogOffsetMetadata
+from segstore.types import (
+    DELETE_HORIZON_FLAG,
+    AppendOrigin,
+    Isolation,
+    LogAppendInfo,
+    LogOffsetMetadata,
+)
 
 if TYPE_CHECKING:
     import uuid
@@ -1403,6 +1409,9 @@ class UnifiedLog(Log):
         after ``delete_retention_ms``. Offsets stay; a reader of one that has gone gets the next.
         Appends and reads go on, also those of other processes, and Ctrl-C leaves a valid log.
 
+        The log knows up to where it is clean. Where nothing came after that, and no tombstone is
+        due, there is no pass. Kafka's profile knows it for logs of a manager alone, and passes.
+
         Parameters
         ----------
         memory_bytes : int
@@ -1433,14 +1442,38 @@ class UnifiedLog(Log):
             offset_map_bytes=integer("memory_bytes", memory_bytes), profile=self.profile
         )
         done: list[CleanerStats] = []
-        first = self.log_start_offset
+        generation, first = self._generation(), self.log_start_offset
         limit = self._compaction().first_uncleanable_offset(first)
+        clean_end = self._clean_end() or 0
+        if clean_end >= limit and not self._is_deletion_due(first, limit):
+            return done
+        first = first if clean_end >= limit else max(first, clean_end)
         while first < limit:
             done.append(self.clean(cleaner, first, limit))
             first = done[-1].end_offset
             if progress is not None:
                 progress("compact", first, limit)
+        if done:
+            with suppress(DiskFullError):  # then the next call begins where this one did
+                self._note_clean_end(first, generation)
         return done
+
+    def _is_deletion_due(self, start: int, end: int) -> bool:
+        """Whether the time of a tombstone or an empty transaction's marker has come [CLN-84]."""
+        now_ms = self._directory.wall_clock_ms()
+        for _, headers in self.scan(start, end).headers() if start < end else ():
+            is_due = (
+                (headers["magic"] > 1)
+                & (headers["attributes"] & DELETE_HORIZON_FLAG != 0)
+                & (headers["base_timestamp"] <= now_ms)
+                & (headers["records_count"] > 0)
+            )
+            for row in headers[is_due]:  # the batch keeps its time when its tombstones have gone
+                found = self.scan(max(start, int(row["base_offset"])), int(row["last_offset"]) + 1)
+                for batch in found.batches():
+                    if batch.is_control or any(one.value is None for one in batch.records()):
+                        return True
+        return False
 
     def _compaction(self) -> Compaction:
         """Return the log as the cleaner sees it, for one choice or pass."""

@@ -24,6 +24,7 @@ from segstore.log.files.partition_directory import file_name
 from segstore.log.files.profile import Profile
 from segstore.log.local.local_log import LocalLog
 from segstore.log.local.segment_replacement import SegmentReplacement
+from segstore.log.unified_log import UnifiedLog
 from segstore.types import Codec
 from tests.kits.cleaner_kit import SmallDestinations
 from tests.kits.interrupted_at import InterruptedAt
@@ -34,8 +35,6 @@ from tests.kits.transactions_kit import ABORT, COMMIT, Producer
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from segstore import UnifiedLog
 
     NewLog = Callable[..., UnifiedLog]
 
@@ -62,6 +61,12 @@ def cleaned(log: UnifiedLog) -> list[tuple[int, bytes | None, bytes | None]]:
     """Return the records before the active segment."""
     active = log.segments()[-1].base_offset
     return [(one.offset, one.key, one.value) for one in log.scan() if one.offset < active]
+
+
+def markers(log: UnifiedLog) -> list[int]:
+    """Return the offsets of the transaction markers that have a record yet."""
+    found = (one for one in log.scan().batches() if one.is_control)
+    return [record.offset for one in found for record in one.records()]
 
 
 def files(path: Path) -> dict[str, bytes]:
@@ -107,6 +112,74 @@ def test_compact_again_changes_no_record(new_log: NewLog, tmp_path: Path):
 
     assert cleaned(log) == before
     assert files(tmp_path / "topic-0") == files_before
+
+
+def test_compact_of_a_clean_log_reads_and_writes_nothing(
+    new_log: NewLog, tmp_path: Path, clock, monkeypatch
+):
+    """[CLN-36, CLN-39] No dirty byte, no pass; also after an open, and with tombstones not due."""
+    log = new_log(**COMPACT, delete_retention_ms=1000)
+    fill(log)
+    log.append([(b"k0", None), (b"k1", b"beside it")])
+    log.roll()
+    assert len(log.compact()) == 1
+    log.close()
+    log = new_log(**COMPACT, delete_retention_ms=1000)
+    before = {one: one.stat().st_ino for one in (tmp_path / "topic-0").glob("*.log")}
+    clock.sleep(999)
+    with monkeypatch.context() as patched:
+        patched.setattr(UnifiedLog, "clean", lambda *_: pytest.fail("a pass"))
+        assert log.compact() == []
+    assert {one: one.stat().st_ino for one in (tmp_path / "topic-0").glob("*.log")} == before
+
+    clock.sleep(1)  # the tombstone is due: the pass takes it, and is the last one
+    assert len(log.compact()) == 1
+    assert b"k0" not in [key for _, key, _ in cleaned(log)]
+    assert log.compact() == []
+    last = fill(log)
+    log.roll()
+    [stats] = log.compact()
+    assert stats.map_messages_read == 40  # of what came since then
+    assert live(log) == last
+    assert log.compact() == []
+
+
+def test_a_marker_that_is_due_is_taken_from_a_clean_log(new_log: NewLog, clock):
+    """[CLN-81, CLN-96] Nothing is left of its transaction; it goes once its time has come."""
+    log = new_log(**COMPACT, delete_retention_ms=1000)
+    producer = Producer(log, 1)
+    producer.write()
+    producer.end(COMMIT)
+    producer = Producer(log, 1, epoch=1)
+    producer.write()  # a newer value of the same key
+    producer.end(COMMIT)
+    log.roll()
+    log.compact()
+    assert log.compact() == []
+    log.append([(b"1", b"more")])
+    log.roll()
+    log.compact()  # the data has gone: the marker has a time now
+    clock.sleep(999)
+    assert log.compact() == []
+    clock.sleep(1)
+    assert markers(log) == [1, 3]
+    assert len(log.compact()) == 1
+    assert markers(log) == [3]
+    assert log.compact() == []
+
+
+def test_a_truncated_log_is_compacted_again(new_log: NewLog):
+    """[DUR-126] What was clean is known no more."""
+    log = new_log(**COMPACT)
+    fill(log)
+    log.compact()
+    log.truncate_to(20)
+    last = {record.key: record.value for record in log.scan()} | fill(log)
+    log.roll()
+    [stats] = log.compact()
+
+    assert stats.end_offset == log.log_end_offset
+    assert live(log) == last
 
 
 def test_with_a_small_map_there_are_several_passes(new_log: NewLog):
@@ -201,12 +274,17 @@ def test_aborted_records_go_and_take_no_value_away(new_log: NewLog, tmp_path: Pa
     assert 1 not in offsets(log)
     assert log.verify().ok
     for _ in range(2):
+        log.append([(b"x", b"last")])
+        log.roll()
         log.compact()
         clock.sleep(1000)
-    Producer(log, 1, epoch=1).write()  # its last record was in the empty batch, until now
-    log.roll()
-    log.compact()
-    log.compact()
+    producer = Producer(log, 1, epoch=1)
+    producer.write()  # its last record was in the empty batch, until now
+    producer.end(COMMIT)
+    for _ in range(2):
+        log.append([(b"x", b"last")])
+        log.roll()
+        log.compact()
 
     assert log.collect_aborted_transactions(0, log.log_end_offset) == []
 
@@ -324,8 +402,9 @@ def test_segments_are_merged_and_snapshots_go_with_those_that_vanish(
     """[CLN-65, CLN-70, CLN-110, CLN-111]"""
     log = new_log(**COMPACT)
     fill(log, count=60)
-    before = bases(log)
     log.compact()
+    fill(log, count=10)
+    before = bases(log)
     log.compact()
     after = bases(log)
     path = tmp_path / "topic-0"
