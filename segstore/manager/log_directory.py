@@ -286,6 +286,11 @@ class LogDirectory:
             manager, other = self.maintenance.cleaner_manager, target.maintenance.cleaner_manager
             manager.hand_over(topic_partition, self.path, other, target.path)
 
+    def ask_for_retention(self) -> None:
+        """Let retention look at the logs in the next pass, or in a thread now: a limit changed."""
+        if self.maintenance is not None:
+            self.maintenance.ask_for_retention()
+
     def start(self) -> None:
         """Let threads do what is due."""
         cast("Maintenance", self.maintenance).start()

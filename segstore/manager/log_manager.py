@@ -517,8 +517,9 @@ class LogManager:
     ) -> TopicDescription:
         """Give a topic other settings or more partitions, durably: all of it, or nothing.
 
-        Logs that are open go by the settings at once. With more partitions, keys belong to other
-        partitions than before.
+        Logs that are open go by the settings at once. A lowered limit deletes in the next pass of
+        `maintain`; with ``background=True`` a thread begins that pass now. With more partitions,
+        keys belong to other partitions than before.
 
         Parameters
         ----------
@@ -560,7 +561,7 @@ class LogManager:
         """Use other settings where a topic was given none, until `close`.
 
         They take the place of all settings that `open_dir` got; what a topic was given stays. Open
-        logs go by them at once. Retention goes by them in its next run.
+        logs go by them at once, and the next pass of `maintain` looks for segments to delete.
 
         Parameters
         ----------
@@ -590,6 +591,8 @@ class LogManager:
                     self._changes.update_open_logs(topic)
                 except SegstoreError as error:
                     errors.append(error)
+            for directory in self._directories:
+                directory.ask_for_retention()
             raise_of_several(errors, "another topic's log cannot take the settings")
 
     def delete_topic(self, name: str) -> None:
@@ -959,8 +962,8 @@ class LogManager:
         The checkpoints of the log directory are written. Directories of deleted partitions are
         removed, and logs do what they have to do later: timed syncs, unlinking, the look for silent
         producers. Call it as often as you like:
-        retention is due every five minutes, compaction every 15 seconds, the rest every minute, or
-        as each log says.
+        retention is due every five minutes, and after `alter_topic`; compaction every 15 seconds,
+        the rest every minute, or as each log says.
         ``open_dir(..., background=True)`` needs no call.
 
         In the safe profile, a topic without limits loses nothing. What fails is in the report, and

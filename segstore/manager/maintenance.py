@@ -170,10 +170,17 @@ class _Job:
         self.name = name
         self.interval_ms = interval_ms
         self.next_ms = now_ms
+        self.is_asked = False  # it is due whatever `next_ms` says
         self.attempts = 0
         self.run = run
         self.lock = AppendLock()
         self.tasks: PooledTasks | None = None  # where threads do it
+        self.turn = 0  # of the task that counts: another one was submitted before
+
+    @property
+    def due_ms(self) -> int:
+        """When it is due."""
+        return 0 if self.is_asked else self.next_ms
 
 
 class Maintenance:
@@ -386,7 +393,7 @@ class Maintenance:
             findings.failed += [FailedTask(name, None, error, 1, None) for name, error in failed]
             if now_ms is not None:
                 self._pool.settle()
-            next_ms = min(job.next_ms for job in self._jobs)
+            next_ms = min(job.due_ms for job in self._jobs)
             due_ms = self._pool.next_due_ms()
         first_ms = next_ms if due_ms is None else min(next_ms, due_ms)
         return findings.report(tasks, max(0, first_ms - self._clock.now_ms()))
@@ -395,8 +402,11 @@ class Maintenance:
         """Run a job that is due; a failure is reported, and it is tried again [DUR-131]."""
         with job.lock:
             clock_ms = self._clock.now_ms()
-            if job.next_ms > clock_ms or self._is_over:
+            if job.due_ms > clock_ms or self._is_over:
                 return
+            if job.is_asked:
+                job.next_ms = min(job.next_ms, clock_ms)  # an interrupted run leaves it due
+                job.is_asked = False  # before the run: what is asked meanwhile makes it due again
             try:
                 with self._changing():
                     job.run(now_ms, findings)
@@ -411,6 +421,13 @@ class Maintenance:
                 _log.warning("%s: %s", self._path, failed)
             else:
                 job.attempts, job.next_ms = 0, clock_ms + job.interval_ms
+
+    def ask_for_retention(self) -> None:
+        """Let the next pass look for segments to delete, or a thread now; also beside a pass."""
+        for job in self._jobs:
+            if job.name == "retention":
+                job.is_asked = True
+                self._submit(job)
 
     def _run_retention(self, now_ms: int | None, findings: Findings) -> None:
         self._schedule.run(now_ms, findings, self._has_ended)
@@ -487,15 +504,21 @@ class Maintenance:
             self._submit(job)
 
     def _submit(self, job: _Job) -> None:
-        """Let a thread run a job at its time; nothing here keeps the manager alive."""
+        """Let a thread run a job at its time; nothing here keeps the manager alive.
+
+        The task that was submitted before counts no more.
+        """
         if job.tasks is not None and not self._is_over:
-            delay_ms = max(0, job.next_ms - self._clock.now_ms())
-            tick = partial(_tick, weakref.ref(self), self._jobs.index(job))
+            job.turn += 1
+            delay_ms = max(0, job.due_ms - self._clock.now_ms())
+            tick = partial(_tick, weakref.ref(self), self._jobs.index(job), job.turn)
             job.tasks.submit(tick, delay_ms / 1000)
 
-    def tick(self, number: int) -> None:
+    def tick(self, number: int, turn: int) -> None:
         """Run a job in a thread, if it is due yet, and wait for its next time."""
         job = self._jobs[number]
+        if turn != job.turn:
+            return
         try:
             self._run_job(job, None, Findings())
         finally:
@@ -529,7 +552,7 @@ class Maintenance:
         self._pool.close()
 
 
-def _tick(reference: weakref.ref[Maintenance], number: int) -> None:
+def _tick(reference: weakref.ref[Maintenance], number: int, turn: int) -> None:
     maintenance = reference()
     if maintenance is not None:
-        maintenance.tick(number)
+        maintenance.tick(number, turn)

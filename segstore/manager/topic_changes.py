@@ -118,7 +118,11 @@ class TopicChanges:
             now = entry._replace(partitions=len(numbers))
             placement = self._placement.of(range(len(numbers), count), directories)
             self._topics.grow(name, now, then._replace(partitions=count), placement)
-        self.update_open_logs(name)
+        try:
+            self.update_open_logs(name)
+        finally:
+            for one in self._directories:
+                one.ask_for_retention()
 
     def update_open_logs(self, name: str) -> None:
         """Let open logs go by the settings of their topic; one that fails keeps no other."""

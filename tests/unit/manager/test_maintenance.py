@@ -207,6 +207,49 @@ def test_what_changes_is_looked_at_in_the_next_pass(logs: LogManager, begin: int
     )
 
 
+@pytest.mark.parametrize(
+    "limit", [{"retention.ms": MINUTE}, {"retention.bytes": 400}], ids=["age", "size"]
+)
+def test_a_lowered_limit_deletes_in_the_next_pass(logs: LogManager, begin: int, limit: dict):
+    """[MGR-30, MGR-96] However long ago the last look for segments was; others wait for theirs."""
+    logs.create_topic("a", config={"retention.ms": 365 * DAY, "retention.bytes": 10**6})
+    write(logs.log("a", 0), 9, begin - HOUR)
+    assert deleted(logs.maintain(begin + HOUR)) == []
+    write(logs.log("a", 0), 1, begin - 400 * DAY)
+    assert deleted(logs.maintain(begin + HOUR + 1)) == []
+    logs.alter_topic("a", limit)
+    assert logs.maintain(begin + HOUR + 2).deleted
+    assert logs.maintain(begin + HOUR + 3).due_in_ms > 0
+
+
+def test_a_lowered_limit_of_the_directory_deletes_in_the_next_pass(logs: LogManager, begin: int):
+    """[MGR-97]"""
+    logs.create_topic("a")
+    write(logs.log("a", 0), 9, begin - HOUR)
+    assert deleted(logs.maintain(begin + HOUR)) == []
+    logs.reconfigure_default_log_config(retention_ms=MINUTE, internal_segment_bytes=300)
+    assert len(logs.maintain(begin + HOUR + 1).deleted) == 3
+
+
+def test_an_interrupted_pass_that_was_asked_for_is_due_again(
+    logs: LogManager, begin: int, monkeypatch
+):
+    """[DUR-70]"""
+    logs.create_topic("a", config={"retention.ms": 365 * DAY})
+    write(logs.log("a", 0), 9, begin - HOUR)
+    logs.maintain(begin + HOUR)
+    logs.alter_topic("a", {"retention.ms": MINUTE})
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(UnifiedLog, "_run_retention", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            logs.maintain(begin + HOUR + 1)
+    assert logs.maintain(begin + HOUR + 2).deleted
+
+
 def test_a_roll_by_hand_lets_the_deleted_segment_go_in_the_next_pass(logs: LogManager, begin: int):
     """[RTN-1, RET-5] The active segment had only deleted records, and was not to go before."""
     logs.create_topic("a", config={"retention.ms": -1, "retention.bytes": 10**6})
@@ -738,6 +781,53 @@ def test_threads_delete_beside_writers(tmp_path: Path, begin: int, monkeypatch):
         assert errors == []
     with open_small(tmp_path) as logs:
         assert all(logs.log("a", number).report.clean for number in range(4))
+
+
+@pytest.mark.parametrize("is_beside_a_pass", [False, True])
+def test_a_thread_deletes_by_a_lowered_limit_at_once(
+    tmp_path: Path, begin: int, monkeypatch, *, is_beside_a_pass: bool
+):
+    """[MGR-30, MGR-36] Neither the initial delay nor the interval is over.
+
+    Also where a pass runs, which has looked at the log before.
+    """
+    with open_small(tmp_path, background=True) as logs:
+        logs.create_topic("a", config={"retention.ms": 365 * DAY})
+        write(logs.log("a", 0), 9, begin - HOUR)
+        schedule = logs._directories[0].maintenance._schedule
+        has_looked, go_on = threading.Event(), threading.Event()
+        real = schedule.run
+
+        def run(*given: object) -> None:
+            real(*given)
+            has_looked.set()
+            go_on.wait(30)
+
+        if is_beside_a_pass:
+            monkeypatch.setattr(schedule, "run", run)
+            logs.alter_topic("a", {"retention.bytes": 10**6})
+            assert has_looked.wait(30)
+        logs.alter_topic("a", {"retention.ms": MINUTE})
+        go_on.set()
+        deadline = time.monotonic() + 20
+        while logs.log("a", 0).log_start_offset < 9:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def test_many_changes_leave_one_task_that_counts(tmp_path: Path):
+    """[MGR-37] Each change begins a run, and the wait of one run alone goes on."""
+    with open_small(tmp_path, background=True) as logs:
+        logs.create_topic("a")
+        maintenance = logs._directories[0].maintenance
+        for number in range(50):
+            logs.alter_topic("a", {"retention.ms": 365 * DAY + number})
+        (job,) = (one for one in maintenance._jobs if one.name == "retention")
+        assert job.tasks.wait_until_idle()
+        maintenance._pool._pool.next_due_ns()  # what has come is in the heap
+        owner = job.tasks._owner
+        waiting = [one for one in maintenance._pool._pool._heap if one.owner is owner]
+        assert [one.run.args[-1] for one in waiting].count(job.turn) == 1
 
 
 def test_a_directory_starts_no_thread_of_its_own_unasked(tmp_path: Path, begin: int):

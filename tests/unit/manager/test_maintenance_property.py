@@ -50,6 +50,7 @@ class Maintained(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="segstore-maintained-"))
         self.now = time.time_ns() // 1_000_000
         self.last_pass_ms = self.passes = 0
+        self.is_asked = False
         self.ours = self.open("ours")
         self.models = self.open("model")
 
@@ -98,6 +99,7 @@ class Maintained(RuleBasedStateMachine):
     def alter(self, topic, config) -> None:
         for logs in (self.ours, self.models):
             logs.alter_topic(topic, config)
+        self.is_asked = True
 
     @rule(name=PARTITIONS, count=st.integers(1, 4))
     def truncate(self, name, count) -> None:
@@ -137,7 +139,8 @@ class Maintained(RuleBasedStateMachine):
         for deletion in report.deleted:
             ours.setdefault(deletion.topic_partition, []).append(deletion.segment)
         expected: dict[TopicPartition, list[DeletedSegment]] = {}
-        if self.last_pass_ms == 0 or self.now - self.last_pass_ms >= CHECK:
+        if self.last_pass_ms == 0 or self.now - self.last_pass_ms >= CHECK or self.is_asked:
+            self.is_asked = False
             for topic in TOPICS:
                 deleted: list[DeletedSegment] = []
                 self.models.log(topic, 0)._run_retention(deleted, self.now)
