@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from segstore.cli.output import (
     UsageError,
@@ -19,15 +19,14 @@ from segstore.cli.output import (
     write_line,
 )
 from segstore.cli.partition_paths import add_metadata_log_argument
-from segstore.cli.policy_text import given_properties
+from segstore.cli.policy_text import keys_and_values
 from segstore.errors import SegstoreError
 from segstore.log.retention_plan import RetentionLimit
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from segstore.config.log_config import LogSettings
     from segstore.manager.log_manager import LogManager
     from segstore.manager.maintenance_report import MaintenanceReport, SegmentDeletion
 
@@ -55,8 +54,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a default of topics that were not given it, as server.properties sets it for a"
-        " broker, such as retention.ms=-1; repeat it for more",
+        help="a setting in Kafka's keys, as in a broker's server.properties: a default of topics"
+        " that were not given it, such as retention.ms=-1, or of this work, such as"
+        " log.retention.check.interval.ms=60000 or log.cleaner.threads=2; repeat it for more",
     )
     parser.add_argument("--once", action="store_true", help="do what is due now, and end")
 
@@ -67,10 +67,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     if not os.path.isdir(arguments.path):  # noqa: PTH112 - as it was typed
         raise UsageError(f"{arguments.path} is no directory")
-    defaults = defaults_of(arguments.config)
+    config = keys_and_values(arguments.config)
     with (
         _sigterm_as_ctrl_c(),
-        segstore.open_dir(arguments.path, metadata_log=arguments.metadata_log, **defaults) as logs,
+        segstore.open_dir(
+            arguments.path, metadata_log=arguments.metadata_log, config=config
+        ) as logs,
     ):
         with suppress(SegstoreError):  # settings that cannot be read: the pass says so
             _say_what_deletes(logs)
@@ -96,17 +98,6 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
-
-
-def defaults_of(texts: Iterable[str]) -> LogSettings:
-    """Return what ``--config`` arguments say, as keywords of `open_dir`."""
-    from segstore.config.log_config import LogConfig
-
-    properties = given_properties(texts)
-    config = LogConfig.from_properties(properties)
-    fields = (name.replace(".", "_") for name in properties)
-    names = [name for name in fields if hasattr(config, name)]  # no log goes by the others
-    return cast("LogSettings", {name: getattr(config, name) for name in names})
 
 
 def _say_what_deletes(logs: LogManager) -> None:

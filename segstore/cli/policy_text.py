@@ -97,10 +97,23 @@ def given_properties(texts: Iterable[str]) -> dict[str, str]:
     UsageError
         One of them has no ``=``.
     InvalidConfigurationError
-        A key is unknown.
+        A topic has no such key.
     """
     from segstore.config.topic_properties import refuse_unknown_keys
 
+    found = keys_and_values(texts)
+    refuse_unknown_keys(found)
+    return found
+
+
+def keys_and_values(texts: Iterable[str]) -> dict[str, str]:
+    """Return what ``--config KEY=VALUE`` arguments say, known or not.
+
+    Raises
+    ------
+    UsageError
+        One of them has no ``=``.
+    """
     found = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -109,5 +122,4 @@ def given_properties(texts: Iterable[str]) -> dict[str, str]:
                 f"--config takes KEY=VALUE, such as retention.ms=604800000, not {text}"
             )
         found[key.strip()] = value
-    refuse_unknown_keys(found)
     return found

@@ -49,11 +49,13 @@ class OpenOptions(NamedTuple):
 
 
 class OpenKeywords(LogSettings, total=False):
-    """The keywords of `open_dir`: those of `open` that are not for one log alone."""
+    """The keywords of `open_dir`: those of `open` that are not for one log alone.
+
+    Its ``config`` takes more than that of `open`.
+    """
 
     durability: str
     recovery: Literal["safe", "kafka"]
-    config: LogConfig | None
     progress: Callable[[str, int, int], None] | None
     allow_network_fs: bool
     replicated: bool | None
@@ -65,7 +67,7 @@ class OpenKeywords(LogSettings, total=False):
     index_mode: Literal["heap", "mmap"] | None
 
 
-_KNOWN: Final = frozenset({*OpenKeywords.__annotations__, "as_", "read_only", "target"})
+_KNOWN: Final = frozenset({*OpenKeywords.__annotations__, "as_", "config", "read_only", "target"})
 
 
 def open_options(  # noqa: PLR0913 - those of `open`

@@ -45,6 +45,7 @@ from segstore.number_limits import MAX_INT
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from segstore.config.broker_config import BrokerConfig
     from segstore.log.cleaning.cleaner_stats import CleanerStats
     from segstore.log.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.unified_log import UnifiedLog
@@ -103,6 +104,20 @@ class CleanerConfig:
                 found=str(self.threads),
                 expected="1 or more",
             )
+
+    @classmethod
+    def of_broker(cls, config: BrokerConfig) -> CleanerConfig:
+        """Return that of a broker's settings [CFG-69…CFG-75]."""
+        values = config.values
+        return cls(
+            values["log.cleaner.threads"],
+            values["log.cleaner.dedupe.buffer.size"],
+            values["log.cleaner.io.buffer.load.factor"],
+            values["log.cleaner.io.buffer.size"],
+            values["log.cleaner.io.max.bytes.per.second"],
+            values["log.cleaner.backoff.ms"],
+            values["log.cleaner.enable"],
+        )
 
 
 class CleanedLog(NamedTuple):

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.directory_metadata import DirectoryMetadata
     from segstore.manager.log_cleaner import CleanerConfig
+    from segstore.manager.maintenance import MaintenanceIntervals
     from segstore.manager.maintenance_report import MaintenanceReport
     from segstore.manager.partition_listing import Listed
     from segstore.manager.throttler import Throttler
@@ -76,6 +77,8 @@ class LogDirectory:
         Takes the directory, returns what its broker's metadata log says of topics.
     cleaner_config : CleanerConfig
         How compaction runs in this directory.
+    intervals : MaintenanceIntervals
+        How often what is done.
     throttler : Throttler
         What limits it in all directories together.
 
@@ -105,6 +108,7 @@ class LogDirectory:
         check_usable: Callable[[], None],
         metadata_of: Callable[[Directory], DirectoryMetadata],
         cleaner_config: CleanerConfig,
+        intervals: MaintenanceIntervals,
         throttler: Throttler,
     ) -> None:
         self.path = path
@@ -142,6 +146,7 @@ class LogDirectory:
                 cleaner_config,
                 throttler,
                 failures,
+                intervals=intervals,
             )
         self.logs = CurrentLogs(
             self.directory,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator as IteratorType
+from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from operator import is_
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import segstore._core as _core
 from segstore._core import AppendLock
 from segstore.arguments import instance, integer, path_text, refuse_pickle, timestamp
+from segstore.config.directory_config import directory_config
 from segstore.errors import (
     ClosedError,
     ForkedHandleError,
@@ -48,6 +50,7 @@ from segstore.manager.log_directory import (
     close_all_logs,
     distinct_paths,
 )
+from segstore.manager.maintenance import MaintenanceIntervals
 from segstore.manager.maintenance_report import combined_counts, combined_report
 from segstore.manager.manager_stats import manager_stats
 from segstore.manager.partition_directories import (
@@ -79,11 +82,12 @@ from segstore.types import TopicPartition
 if TYPE_CHECKING:
     import os
     import uuid
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from typing import NoReturn, TypeAlias, Unpack
 
     from segstore._core import Directory
+    from segstore.config.directory_config import DirectoryConfig
     from segstore.config.log_config import LogConfig, LogSettings
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.log_directory import PathOrPaths
@@ -100,13 +104,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def open_dir(
+def open_dir(  # noqa: PLR0913 - keywords of users
     path: PathOrPaths,
     *,
     read_only: bool = False,
     background: bool = False,
     metadata_log: str | os.PathLike[str] | None = None,
     cleaner: CleanerConfig | None = None,
+    config: LogConfig | Mapping[str, TopicValue] | None = None,
     **settings: Unpack[OpenKeywords],
 ) -> LogManager:
     """Open a log directory, which holds ``<topic>-<partition>`` directories; or several.
@@ -130,7 +135,12 @@ def open_dir(
         and then by Kafka's defaults. None = the one in *path*, if there is one.
     cleaner : CleanerConfig or None
         How topics with ``cleanup.policy=compact`` are compacted by `LogManager.maintain` and in the
-        background: threads, memory, a limit of bytes a second. None = Kafka's defaults.
+        background: threads, memory, a limit of bytes a second. None = what *config* says.
+    config : LogConfig, mapping or None
+        What logs go by whose topic was not given a setting; single settings are keywords. A mapping
+        has keys of a broker's ``server.properties``: defaults of topics, with or without ``log.``
+        before the key, how often what is done, and how logs are compacted, such as
+        ``{"log.retention.check.interval.ms": 60_000, "log.cleaner.threads": 2}``.
     **settings
         As for ``segstore.open``, for every log. ``progress`` must not use the manager.
 
@@ -148,7 +158,10 @@ def open_dir(
     LogNotFoundError
         There is no metadata log at *metadata_log*.
     IllegalArgumentError
-        Two paths are the same directory [MGR-4].
+        Two paths are the same directory [MGR-4]. A value of *config* has another type than its key,
+        or is out of range; or it names settings of the cleaner beside *cleaner*.
+    InvalidConfigurationError
+        A key of *config* is unknown, or none that a log directory goes by.
     SegstoreError
         Another error of the directory; of several, the first one's, when none can be opened.
     """
@@ -158,6 +171,7 @@ def open_dir(
         background=background,
         metadata_log=metadata_log,
         cleaner=cleaner,
+        config=config,
         **settings,
     )
 
@@ -170,7 +184,7 @@ class LogManager:
     those not open yet, can be read until the manager is closed [LOC-27, DUR-35, DUR-38, MGR-72].
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - as `open_dir`
         self,
         path: PathOrPaths,
         *,
@@ -178,6 +192,7 @@ class LogManager:
         background: bool = False,
         metadata_log: str | os.PathLike[str] | None = None,
         cleaner: CleanerConfig | None = None,
+        config: LogConfig | Mapping[str, TopicValue] | None = None,
         **settings: Unpack[OpenKeywords],
     ) -> None:
         if read_only and background:
@@ -187,7 +202,11 @@ class LogManager:
                 expected="one of them",
             )
         self._read_only = read_only
-        self._options = open_options(read_only=read_only, **settings)
+        given = directory_config(config if isinstance(config, Mapping) else {})
+        self._intervals = MaintenanceIntervals.of_broker(given.broker)
+        log_config = None if isinstance(config, Mapping) else config
+        settings = {**given.defaults, **settings}
+        self._options = open_options(read_only=read_only, config=log_config, **settings)
         self._failures = LogDirFailureChannel()
         self._mutex = AppendLock()  # a handler that comes here in its midst is told
         self._process_id = _core.process_id()
@@ -199,7 +218,7 @@ class LogManager:
             metadata_log = path_text("metadata_log", metadata_log)
         self._metadata_log = metadata_log
         paths = distinct_paths(path)
-        self._cleaner_config = _cleaner_config(cleaner, len(paths))
+        self._cleaner_config = _cleaner_config(cleaner, given, len(paths))
         self._throttler = Throttler(self._cleaner_config.max_io_bytes_per_second, time.monotonic_ns)
         if self._options.state_dir is not None:  # one that cannot be made leaves nothing behind
             make_log_directory(self._options.state_dir).close()
@@ -262,6 +281,7 @@ class LogManager:
                 self._check_usable,
                 self._metadata_of,
                 self._cleaner_config,
+                self._intervals,
                 self._throttler,
             )
         except LogLockedError:  # another process uses it: the disk has no fault [MGR-6]
@@ -1212,8 +1232,16 @@ class LogManager:
         return f"<LogManager {', '.join(self._paths)} {state}>"
 
 
-def _cleaner_config(given: CleanerConfig | None, directories: int) -> CleanerConfig:
+def _cleaner_config(
+    cleaner: CleanerConfig | None, given: DirectoryConfig, directories: int
+) -> CleanerConfig:
     """Return how each of so many directories is compacted: they share the memory for keys."""
-    config = CleanerConfig() if given is None else given
+    if cleaner is not None and given.is_of_cleaner:
+        raise IllegalArgumentError(
+            "config= has settings of the cleaner, and cleaner= was given too",
+            found="both",
+            expected="one of them",
+        )
+    config = CleanerConfig.of_broker(given.broker) if cleaner is None else cleaner
     instance("cleaner", config, CleanerConfig, "a CleanerConfig")
     return replace(config, dedupe_buffer_size=config.dedupe_buffer_size // directories)

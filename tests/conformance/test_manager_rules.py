@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,8 +23,6 @@ from segstore.log.files.partition_directory import parse_directory_name
 from segstore.log.local.local_log import LocalLog
 from segstore.log.local.segment import Segment
 from segstore.log.unified_log import UnifiedLog
-from segstore.manager import log_directory
-from segstore.manager.maintenance import Maintenance, MaintenanceIntervals
 from tests.kits.log_kit import bases, offsets, singleton, wait_for
 from tests.kits.remote_kit import TIERED, RemoteRecords
 from tests.kits.unified_log_kit import follow
@@ -267,12 +264,14 @@ def test_reads_below_the_new_start(replica):
 
 
 @pytest.mark.parametrize("initial_delay_ms", [0, 3_600_000])
-def test_threads_remove_deleted_partitions(tmp_path, monkeypatch, initial_delay_ms):
+def test_threads_remove_deleted_partitions(tmp_path, initial_delay_ms):
     """[MGR-34, MGR-36] From the initial delay on, again and again."""
-    intervals = MaintenanceIntervals(20, 20, 20, initial_delay_ms)
-    with_intervals = partial(Maintenance, intervals=intervals)
-    monkeypatch.setattr(log_directory, "Maintenance", with_intervals)
-    with segstore.open_dir(tmp_path, background=True, file_delete_delay_ms=0) as logs:
+    config = {
+        "log.flush.offset.checkpoint.interval.ms": 20,
+        "log.initial.task.delay.ms": initial_delay_ms,
+        "log.segment.delete.delay.ms": 0,
+    }
+    with segstore.open_dir(tmp_path, background=True, config=config) as logs:
         for name in ("first", "second"):
             logs.create_topic(name)
             logs.delete_topic(name)

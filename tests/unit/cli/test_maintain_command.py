@@ -109,7 +109,10 @@ def test_a_directory_that_is_open_elsewhere_is_refused(directory: Path, capsys):
 
 @pytest.mark.parametrize(
     ("setting", "code", "text"),
-    [("retntion.bytes=1", 2, "no such setting of a topic: retntion.bytes"),
+    [("retntion.bytes=1", 2, "no such setting of a log directory: retntion.bytes"),
+     ("log.dirs=/data", 2, "no such setting of a log directory: log.dirs"),
+     ("log.cleaner.backoff.ms=-1", 2, "log.cleaner.backoff.ms"),
+     ("log.retention.check.interval.ms=1000", 0, "no topic here has"),
      ("leader.replication.throttled.replicas=*", 0, "no topic here has")],
 )  # fmt: skip
 def test_a_setting_is_known_or_refused(tmp_path: Path, capsys, setting: str, code: int, text: str):

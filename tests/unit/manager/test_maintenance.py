@@ -30,7 +30,7 @@ from segstore.log.files.checkpoints import (
 from segstore.log.files.topics_file import TOPICS_FILE, format_topics, parse_topics
 from segstore.log.retention_plan import RetentionLimit
 from segstore.log.unified_log import UnifiedLog
-from segstore.manager import log_directory, maintenance
+from segstore.manager import maintenance
 from segstore.manager.maintenance import MaintenanceIntervals
 from segstore.number_limits import MAX_LONG
 from segstore.types import TopicPartition
@@ -513,12 +513,8 @@ def test_kafkas_profile_leaves_no_marker_for_a_log_that_was_not_flushed(tmp_path
 
 def test_kafkas_profile_flushes_logs_that_are_late(tmp_path: Path, begin: int, monkeypatch):
     """[MGR-31, MGR-40] ``flush.ms`` of the topic; one that fails stops no other [DUR-131]."""
-    intervals = MaintenanceIntervals(flushes_ms=MINUTE)
-    made = maintenance.Maintenance
-    monkeypatch.setattr(
-        log_directory, "Maintenance", lambda *given: made(*given, intervals=intervals)
-    )
-    with open_small(tmp_path, recovery="kafka") as logs:
+    config = {"log.flush.scheduler.interval.ms": MINUTE, "log.flush.interval.ms": MAX_LONG}
+    with open_small(tmp_path, recovery="kafka", config=config) as logs:
         logs.create_topic("late", 2, config={"flush.ms": HOUR})
         logs.create_topic("other")
         late, failing, other = logs.log("late", 1), logs.log("late", 0), logs.log("other", 0)
@@ -734,21 +730,19 @@ def test_a_log_that_its_user_closed_is_opened_again(logs: LogManager, begin: int
 # ---- threads, the end ----------------------------------------------------------------------------
 
 
-def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let background work begin at once, and come back soon."""
-    made = maintenance.Maintenance
+FAST = {
+    "log.retention.check.interval.ms": 20,
+    "log.flush.offset.checkpoint.interval.ms": 20,
+    "log.flush.start.offset.checkpoint.interval.ms": 20,
+    "log.initial.task.delay.ms": 0,
+}
+"""Background work begins at once, and comes back soon."""
 
-    def new(*given: object) -> maintenance.Maintenance:
-        return made(*given, intervals=MaintenanceIntervals(20, 20, 20, 0))
 
-    monkeypatch.setattr(log_directory, "Maintenance", new)
-
-
-def test_threads_delete_beside_writers(tmp_path: Path, begin: int, monkeypatch):
+def test_threads_delete_beside_writers(tmp_path: Path, begin: int):
     """[MGR-30, MGR-37] DESIGN D18: appends, rolls, settings and reads go on meanwhile."""
-    fast(monkeypatch)
     errors: list[BaseException] = []
-    with open_small(tmp_path, background=True) as logs:
+    with open_small(tmp_path, background=True, config=FAST) as logs:
         logs.create_topic("a", 4, config={"retention.bytes": 900})
 
         def append(number: int) -> None:
@@ -859,7 +853,6 @@ def test_a_dropped_manager_ends_its_threads(tmp_path: Path):
 
 def test_close_waits_for_one_log_and_not_for_the_pass(tmp_path: Path, begin: int, monkeypatch):
     """[MGR-37, MGR-50] What is left is due for the next who opens the directory."""
-    fast(monkeypatch)
     began, is_over, calls = threading.Event(), threading.Event(), []
     real = UnifiedLog._run_retention
 
@@ -874,7 +867,7 @@ def test_close_waits_for_one_log_and_not_for_the_pass(tmp_path: Path, begin: int
         for number in range(5):
             write(logs.log("a", number), 4, begin - DAY)
     monkeypatch.setattr(UnifiedLog, "_run_retention", slow)
-    logs = open_small(tmp_path, background=True)
+    logs = open_small(tmp_path, background=True, config=FAST)
     assert began.wait(60)
     closer = threading.Thread(target=logs.close)
     closer.start()
