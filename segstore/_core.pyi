@@ -293,6 +293,15 @@ class Directory:
         """Up to *size* bytes of a regular file from *position* on; fewer only at its end."""
     def write_file_atomically(self, name: str, data: Buffer, barrier: FileBarrier) -> None:
         """name.tmp, fsync, rename, fsync of the directory [DUR-21]."""
+    def postpone_syncs(self) -> None:
+        """Sync nothing until `put_postponed_in_place`: of a new directory that counts for nothing.
+
+        Small files get their names then; `sync_postponed` comes before.
+        """
+    def sync_postponed(self) -> None:
+        """Sync the content of all small files that were written since `postpone_syncs`."""
+    def put_postponed_in_place(self) -> None:
+        """Give them their names; the next sync of the directory is done, as all that follow."""
     def write_beside(self, name: str, data: Buffer, barrier: FileBarrier) -> None:
         """The first half of `write_file_atomically`: name.tmp, fsync."""
     def put_in_place(self, name: str, barrier: FileBarrier) -> None:

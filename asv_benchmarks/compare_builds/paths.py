@@ -73,6 +73,7 @@ PATHS: Final = (
     BenchmarkPath("recovery", "RecoveryScan", (100, 16_384), "_recover"),
     BenchmarkPath("recovery", "RecoveryScan", (1000, 1_000_000), "_recover"),
     BenchmarkPath("maintenance", "DeleteSegments"),
+    BenchmarkPath("make_topic", "MakeTopic"),
     BenchmarkPath("move_partition", "MovePartition"),
     BenchmarkPath("spark_source", "SourceRead", (100,)),
 )

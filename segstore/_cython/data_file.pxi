@@ -119,7 +119,9 @@ cdef class DataFile(_Handle):
 
     def sync(self, barrier, *, bint ends_writing=False):
         """Data and size to stable storage; *ends_writing*: a failure marks the directory, told or not [DUR-35]."""
-        cdef sgs_barrier promise = barrier_of(barrier)
+        self.sync_as(barrier_of(barrier), ends_writing)
+
+    cdef int sync_as(self, sgs_barrier promise, bint ends_writing) except -1:
         cdef const char *text = self.name
         cdef sgs_error err
         cdef sgs_status status
@@ -132,6 +134,7 @@ cdef class DataFile(_Handle):
             check(status, &err, self.path)
         finally:
             self.leave()
+        return 0
 
     def close(self):
         """Let go of the descriptor; twice is harmless."""

@@ -79,6 +79,9 @@ cdef sgs_status write_whole_file(const sgs_env *env, int directory_fd, const cha
     return status
 
 
+cdef class DataFile(_Handle)
+
+
 @cython.final
 @cython.no_gc_clear  # its environment outlives its descriptor
 cdef class Directory(_Handle):
@@ -90,6 +93,8 @@ cdef class Directory(_Handle):
     cdef readonly str path
     cdef readonly c_bool sync_failed  # for good
     cdef readonly bint created
+    cdef bint postpones_syncs
+    cdef dict postponed  # what was written beside, by name: the file and what its sync is for
 
     def __cinit__(self, path, Environment environment=None, *, bint create=False):
         cdef bytes encoded = os.fsencode(path)
@@ -354,6 +359,7 @@ cdef class Directory(_Handle):
         """Let go of the descriptor; calls that are inside, and segments that are open, keep it until they are done."""
         if self.process != current_process:
             self.require_open()
+        self.postponed = None
         if not self.is_closed:
             self.mark_closed()
 
@@ -474,6 +480,42 @@ cdef class Directory(_Handle):
         self.write_beside(name, data, barrier)
         self.put_in_place(name, barrier)
 
+    def postpone_syncs(self):
+        """Sync nothing, and give no small file its name, until `sync_postponed` and `put_postponed_in_place`.
+
+        For a new directory that counts for nothing before its maker has synced it: many such are written first, and
+        synced then. Each file stays open, so that its sync reports whatever error the disk has had with it [DUR-35].
+        """
+        self.postpones_syncs = True
+        self.postponed = {}
+
+    def sync_postponed(self):
+        """Sync the content of all small files that were written since `postpone_syncs`."""
+        cdef DataFile file
+        for file, promise in self.postponed.values():
+            file.sync_as(<sgs_barrier><int>promise, False)
+
+    def put_postponed_in_place(self):
+        """Give them their names; the next sync of the directory is done, as all that follow."""
+        cdef DataFile file
+        postponed, self.postponed = self.postponed, None
+        self.postpones_syncs = False
+        for name, (file, _) in postponed.items():
+            file.close()
+            self.rename(f"{name}.tmp", name)
+
+    cdef int postpone(self, str name, data, sgs_barrier promise) except -1:
+        """Write *name*.tmp, to be synced later."""
+        cdef DataFile file = DataFile(self, f"{name}.tmp", create=True)
+        try:
+            file.truncate(0)
+            file.write(0, data)
+        except BaseException:
+            file.close()
+            raise
+        self.postponed[name] = file, <int>promise
+        return 0
+
     def write_beside(self, str name, data, barrier):
         """Write the next content of a file, as *name*.tmp, and sync it."""
         cdef sgs_barrier promise = content_barrier_of(barrier)
@@ -482,6 +524,9 @@ cdef class Directory(_Handle):
         cdef Py_buffer view
         cdef sgs_error err, second
         cdef sgs_status status
+        if self.postpones_syncs:
+            self.postpone(name, data, promise)
+            return
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
             self.enter()
@@ -505,6 +550,8 @@ cdef class Directory(_Handle):
         cdef const char *beside = encoded_beside
         cdef sgs_error err, second
         cdef sgs_status status
+        if self.postpones_syncs:
+            return
         self.enter()
         try:
             with nogil:
@@ -559,6 +606,8 @@ cdef class Directory(_Handle):
     cdef sgs_status sync_names(self, sgs_barrier barrier, sgs_error *err) noexcept nogil:
         """Sync, unless that failed before: an error is told once, and the next sync proves nothing [DUR-35]."""
         cdef sgs_status status
+        if self.postpones_syncs:
+            return SGS_OK
         if not self.sync_failed:
             status = self.env.sync_directory(self.env, self.fd, barrier, err)
             if status == SGS_FSYNC_FAILED:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from segstore.cli.output import UsageError, count_of, print_table, say, write_line
+from segstore.cli.output import Progress, UsageError, count_of, print_table, say, write_line
 from segstore.cli.partition_paths import add_log_dir_argument, add_metadata_log_argument
 from segstore.cli.policy_text import given_properties, policy_of_topic, stray_text, strays_of
 
@@ -35,6 +36,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     _add_topic(created)
     created.add_argument("--partitions", type=int, default=1, metavar="N", help="how many (1)")
     _add_config(created, "a setting, such as retention.ms=604800000; repeat it for more")
+    _add_quiet(created)
     created.set_defaults(action=_create)
 
     altered = actions.add_parser("alter", help="other settings, more partitions: all or nothing")
@@ -50,6 +52,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="KEY",
         help="a setting that the topic is to have no more; repeat it for more",
     )
+    _add_quiet(altered)
     altered.set_defaults(action=_alter)
 
     shown = actions.add_parser("describe", help="id, partitions, and settings with their source")
@@ -84,6 +87,10 @@ def _add_directory(parser: argparse.ArgumentParser) -> None:
 def _add_topic(parser: argparse.ArgumentParser) -> None:
     _add_directory(parser)
     parser.add_argument("topic", metavar="TOPIC")
+
+
+def _add_quiet(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 
 
 def _add_config(parser: argparse.ArgumentParser, help_text: str) -> None:
@@ -134,8 +141,13 @@ def _list(arguments: argparse.Namespace) -> None:
 
 def _create(arguments: argparse.Namespace) -> None:
     config = given_properties(arguments.config)
-    with _open_to_write(arguments) as logs:
-        made = logs.create_topic(arguments.topic, arguments.partitions, config=config)
+    with _open_to_write(arguments) as logs, Progress(quiet=arguments.quiet) as progress:
+        made = logs.create_topic(
+            arguments.topic,
+            arguments.partitions,
+            config=config,
+            progress=partial(progress, arguments.topic),
+        )
     write_line(f"{arguments.topic}: created, with {count_of(len(made), 'partition')}")
 
 
@@ -145,8 +157,13 @@ def _alter(arguments: argparse.Namespace) -> None:
     for key in given.keys() & taken_back.keys():
         raise UsageError(f"--config and --delete-config both name {key}: name it in one of them")
     config = {**given, **taken_back}
-    with _open_to_write(arguments) as logs:
-        described = logs.alter_topic(arguments.topic, config, partitions=arguments.partitions)
+    with _open_to_write(arguments) as logs, Progress(quiet=arguments.quiet) as progress:
+        described = logs.alter_topic(
+            arguments.topic,
+            config,
+            partitions=arguments.partitions,
+            progress=partial(progress, arguments.topic),
+        )
     _print(described, with_defaults=False)
 
 

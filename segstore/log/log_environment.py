@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from segstore._core import Environment
     from segstore.log.files.background import Scheduler
     from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
+    from segstore.log.files.postponed_syncs import PostponedSyncs
     from segstore.log.files.stored_state import StoredState
     from segstore.log.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.log_watcher import LogWatcher
@@ -49,6 +50,9 @@ class LogEnvironment(NamedTuple):
         The settings are those of the topic; else the log looks into ``topics.json``.
     watcher : LogWatcher
         Told when the log may need a look.
+    postponed : PostponedSyncs or None
+        Gets the directory, which the caller has just made: he syncs it with others. None = the open
+        does that.
     """
 
     parent_is_locked: bool = False
@@ -63,6 +67,7 @@ class LogEnvironment(NamedTuple):
     on_new_name: Callable[[], None] | None = None
     has_settings: bool = False
     watcher: LogWatcher = UNWATCHED
+    postponed: PostponedSyncs | None = None
 
 
 STANDALONE = LogEnvironment()

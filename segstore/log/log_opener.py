@@ -87,7 +87,7 @@ def open_partition(
             open_handles.lock = PartitionLock.acquire(
                 directory, parent, parent_is_locked=log_environment.parent_is_locked, home=home
             )
-            if not is_kafka:
+            if not is_kafka and log_environment.postponed is None:
                 sync_directory_names(
                     directory,
                     parent,
@@ -236,6 +236,8 @@ def _open_directories(
         if home is not None:
             home.close()
         raise
+    if log_environment.postponed is not None:
+        log_environment.postponed.add(directory)
     if home is not None and home.identity == directory.identity:  # by another path
         home.close()
         home = directory

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from segstore._core import Directory
     from segstore.config.log_config import LogConfig
+    from segstore.log.files.postponed_syncs import PostponedSyncs
     from segstore.log.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.open_options import OpenOptions
     from segstore.manager.maintenance import Maintenance
@@ -105,6 +106,11 @@ class CurrentLogs:
             self.by_name[name] = log
         return log
 
+    def open_new(self, topic_partition: TopicPartition, postponed: PostponedSyncs) -> None:
+        """Open the log of a partition whose directory was just made; the caller does its syncs."""
+        name = directory_name(topic_partition)
+        self.by_name[name] = self._open(topic_partition, postponed)
+
     def closed_log_end(self, topic_partition: TopicPartition) -> int | None:
         """Return where a log that is not open ends; None where it has to be opened for that."""
         is_safe = self._options.profile is Profile.SAFE and self._options.state_dir is None
@@ -118,7 +124,9 @@ class CurrentLogs:
         log_dir = self._directory.path
         return os.path.join(log_dir, directory_name(topic_partition))  # noqa: PTH118 - the directory's own spelling
 
-    def _open(self, topic_partition: TopicPartition) -> UnifiedLog:
+    def _open(
+        self, topic_partition: TopicPartition, postponed: PostponedSyncs | None = None
+    ) -> UnifiedLog:
         # a log that only reads refuses what it does not have: whoever asks for one asked to write
         log_dir, path = self._directory.path, self._path_of(topic_partition)
         options = self._options._replace(
@@ -130,6 +138,7 @@ class CurrentLogs:
             checkpoints_above=None if self._owned is None else self._owned.checkpoints,
             on_new_name=self.note_rename,
             has_settings=True,
+            postponed=postponed,
         )
         if self._owned is None or self._maintenance is None:  # to be read only: nothing ends
             return cast("UnifiedLog", open_partition(path, options, log_environment))

@@ -492,6 +492,7 @@ class LogManager:
         *,
         config: Mapping[str, TopicValue] | None = None,
         directories: Mapping[int, str | os.PathLike[str]] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> list[TopicPartition]:
         """Create a topic: partition directories with one topic id and empty logs; all or none.
 
@@ -507,6 +508,9 @@ class LogManager:
         directories : mapping of int to path, or None
             The log directory of some partitions. The others go where the fewest logs are
             [MGR-77, MGR-78].
+        progress : callable or None
+            Called with how many partitions are made and how many there are to be, after each 256.
+            What it raises undoes the creation. It must not use the manager.
 
         A call that fails removes what it created. After a crash, the next open for writing removes
         it; ``topics.json`` of the directory records the progress.
@@ -525,7 +529,7 @@ class LogManager:
             One of several log directories could not be opened: the topic may be there.
         """
         with self._changing_topics() as changes:
-            return changes.create(name, partitions, config, directories or {})
+            return changes.create(name, partitions, config, directories or {}, progress)
 
     def alter_topic(
         self,
@@ -534,6 +538,7 @@ class LogManager:
         *,
         partitions: int | None = None,
         directories: Mapping[int, str | os.PathLike[str]] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> TopicDescription:
         """Give a topic other settings or more partitions, durably: all of it, or nothing.
 
@@ -551,6 +556,8 @@ class LogManager:
             How many there are to be; at least as many as there are.
         directories : mapping of int to path, or None
             The log directory of some of the new partitions, as for `create_topic`.
+        progress : callable or None
+            Gets the new partitions that are made, as for `create_topic`.
 
         Returns
         -------
@@ -572,7 +579,7 @@ class LogManager:
             An open log cannot take the settings; a note says that the topic has them.
         """
         with self._changing_topics() as changes:
-            changes.alter(name, config, partitions, directories or {})
+            changes.alter(name, config, partitions, directories or {}, progress)
         return self.describe_topic(name)
 
     def reconfigure_default_log_config(

@@ -36,7 +36,7 @@ from segstore.manager.topic_directories import new_topic_id
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from segstore.manager.log_directory import LogDirectory
     from segstore.types import TopicPartition
@@ -149,6 +149,7 @@ class SharedTopics:
         name: str,
         placement: Mapping[LogDirectory, Sequence[int]],
         config: Mapping[str, str],
+        made: Callable[[int], None],
     ) -> None:
         """Make a topic: all of it, or nothing.
 
@@ -160,6 +161,8 @@ class SharedTopics:
             Where each partition is to be.
         config : mapping of str to str
             Its settings.
+        made : callable
+            Called with how many partitions are made since the call before.
 
         Raises
         ------
@@ -172,8 +175,8 @@ class SharedTopics:
         """
         count = sum(map(len, placement.values()))
         entry = TopicEntry(new_topic_id(), count, TopicState.CREATING, config)
-        made = entry._replace(state=TopicState.LIVE)
-        self._make_or_undo(name, _steps(entry, placement), made)
+        live = entry._replace(state=TopicState.LIVE)
+        self._make_or_undo(name, _steps(entry, placement), live, made)
 
     def check_is_new(self, name: str) -> None:
         """Raise `AlreadyExistsError` when there is any partition, made by whomever."""
@@ -192,6 +195,7 @@ class SharedTopics:
         entry: TopicEntry,
         then: TopicEntry,
         placement: Mapping[LogDirectory, Sequence[int]],
+        made: Callable[[int], None],
     ) -> None:
         """Add partitions to a topic: all of them, or none.
 
@@ -203,14 +207,20 @@ class SharedTopics:
             As the topic is before, and as it is to be after.
         placement : mapping of LogDirectory to sequence of int
             Where each new partition is to be.
+        made : callable
+            Called with how many partitions are made since the call before.
         """
         homes = {one: placement.get(one, ()) for one in [*self._homes(name), *placement]}
         adding = entry._replace(adding=then.partitions - entry.partitions)
-        made = then._replace(change=then.change + 1) if len(homes) > 1 else then
-        self._make_or_undo(name, _steps(adding, homes), made)
+        live = then._replace(change=then.change + 1) if len(homes) > 1 else then
+        self._make_or_undo(name, _steps(adding, homes), live, made)
 
     def _make_or_undo(
-        self, name: str, steps: Mapping[LogDirectory, TopicEntry], made: TopicEntry
+        self,
+        name: str,
+        steps: Mapping[LogDirectory, TopicEntry],
+        live: TopicEntry,
+        made: Callable[[int], None],
     ) -> None:
         begun: list[LogDirectory] = []
         try:
@@ -218,7 +228,7 @@ class SharedTopics:
                 with one.guard():
                     one.registry.create(name, entry)
                 begun.append(one)
-            self._finish(name, steps, made)
+            self._finish(name, steps, live, made)
         except BaseException as error:
             try:
                 self._undo(name, {one: steps[one] for one in begun})
@@ -230,14 +240,19 @@ class SharedTopics:
             raise
 
     @staticmethod
-    def _finish(name: str, steps: Mapping[LogDirectory, TopicEntry], made: TopicEntry) -> None:
+    def _finish(
+        name: str,
+        steps: Mapping[LogDirectory, TopicEntry],
+        live: TopicEntry,
+        made: Callable[[int], None] = lambda _: None,
+    ) -> None:
         """Make what is missing of the new partitions, then say that they are live."""
         for one, entry in steps.items():
             with one.guard():
-                one.registry.make(name, entry)
+                one.registry.make(name, entry, made)
         for one in steps:
             with one.guard():
-                one.registry.put(name, made)
+                one.registry.put(name, live)
 
     @staticmethod
     def _undo(name: str, steps: Mapping[LogDirectory, TopicEntry]) -> None:

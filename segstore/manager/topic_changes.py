@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from segstore.arguments import integer
+from segstore.arguments import callback, integer
 from segstore.config.topic_properties import properties_of, refuse_unknown_keys
 from segstore.errors import (
     ClosedError,
@@ -69,6 +69,7 @@ class TopicChanges:
         partitions: int,
         config: Mapping[str, object] | None,
         directories: Mapping[int, str | os.PathLike[str]],
+        progress: Callable[[int, int], None] | None,
     ) -> list[TopicPartition]:
         """Make a topic; see `LogManager.create_topic`."""
         check_topic(name)
@@ -80,7 +81,8 @@ class TopicChanges:
         self._directories[0].settings.refuse_name_of_broker(name)
         self._topics.settle(name)
         self._topics.check_is_new(name)
-        self._topics.create(name, self._placement.of(range(count), directories), properties)
+        placement = self._placement.of(range(count), directories)
+        self._topics.create(name, placement, properties, _counting(count, progress))
         return [TopicPartition(name, number) for number in range(count)]
 
     def alter(
@@ -89,6 +91,7 @@ class TopicChanges:
         config: Mapping[str, object] | None,
         partitions: int | None,
         directories: Mapping[int, str | os.PathLike[str]],
+        progress: Callable[[int, int], None] | None,
     ) -> None:
         """Change a topic; see `LogManager.alter_topic`."""
         changes = {} if config is None else properties_of(config)
@@ -117,7 +120,8 @@ class TopicChanges:
                 )
             now = entry._replace(partitions=len(numbers))
             placement = self._placement.of(range(len(numbers), count), directories)
-            self._topics.grow(name, now, then._replace(partitions=count), placement)
+            made = _counting(count - len(numbers), progress)
+            self._topics.grow(name, now, then._replace(partitions=count), placement, made)
         try:
             self.update_open_logs(name)
         finally:
@@ -189,6 +193,20 @@ def checked_count(partitions: int) -> int:
             expected=f"1 to {MAX_PARTITIONS_OF_A_TOPIC}",
         )
     return count
+
+
+def _counting(total: int, progress: Callable[[int, int], None] | None) -> Callable[[int], None]:
+    """Return what is called with how many more are made; it reports how many are."""
+    callback("progress", progress)
+    done = 0
+
+    def made(count: int) -> None:
+        nonlocal done
+        done += count
+        if progress is not None:
+            progress(done, total)
+
+    return made
 
 
 def _given(properties: Mapping[str, str | None]) -> dict[str, str]:

@@ -6,7 +6,7 @@ directories in which the topic has partitions.
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, Directory, FileBarrier
@@ -26,6 +26,7 @@ from segstore.log.files.partition_directory import (
 )
 from segstore.log.files.partition_metadata_file import PartitionMetadataFile
 from segstore.log.files.partition_path import is_of_an_empty_log
+from segstore.log.files.postponed_syncs import PostponedSyncs
 from segstore.log.files.topics_file import (
     TOPICS_FILE,
     Arrival,
@@ -39,7 +40,7 @@ from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from segstore.manager.current_logs import CurrentLogs
     from segstore.manager.deleted_partitions import DeletedPartitions
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 HEADER_BYTES: Final = 17
 """Offset, size, leader epoch and magic of a batch."""
 
+_ROUND: Final = 256
+"""So many partitions are written before the first of them is synced; two files of each are open."""
 _NO_ID: Final = (CorruptCheckpointError, LimitExceededError)
 """What says of ``partition.metadata`` that nothing can be read of it."""
 
@@ -156,8 +159,18 @@ class TopicRegistry:
 
     # ---- making ----------------------------------------------------------------------------------
 
-    def make(self, name: str, entry: TopicEntry) -> None:
-        """Make what is missing of the new partitions that belong here; `put` makes them live."""
+    def make(self, name: str, entry: TopicEntry, made: Callable[[int], None]) -> None:
+        """Make what is missing of the new partitions that belong here; `put` makes them live.
+
+        Parameters
+        ----------
+        name : str
+            The topic.
+        entry : TopicEntry
+            What the file says of it.
+        made : callable
+            Called with how many partitions are whole and synced since the call before.
+        """
         partitions = [TopicPartition(name, number) for number in entry.new_here]
         names = {one: directory_name(one) for one in partitions}
         new = [one for one in partitions if not _is_directory(self._directory, names[one])]
@@ -166,13 +179,39 @@ class TopicRegistry:
             for one in new:
                 self._directory.make_directory(names[one])
         self._directory.sync(Barrier.NEW_DIRECTORY)
-        for directory in self._directories(name, entry.new_here):
+        for first in range(0, len(new), _ROUND):
+            one_round = new[first : first + _ROUND]
+            self._fill(one_round, entry.topic_id)
+            made(len(one_round))
+        left = [one for one in partitions if one not in {*new}]
+        for directory in self._directories(name, [one.partition for one in left]):
             metadata = PartitionMetadataFile(directory)
             if not metadata.exists and entry.topic_id is not None:
                 metadata.record(entry.topic_id)
                 metadata.maybe_flush()
-        for one in partitions:
+        for one in left:
             self._logs.find_or_open(one)
+            made(1)
+
+    def _fill(self, new: Sequence[TopicPartition], topic_id: uuid.UUID | None) -> None:
+        """Make the files of new and empty directories: all are written, then all are synced."""
+        with ExitStack() as opened:
+            ids = PostponedSyncs()
+            for one in new:
+                directory = opened.enter_context(self._open(directory_name(one)))
+                ids.add(directory)
+                if topic_id is not None:
+                    PartitionMetadataFile(directory).write(topic_id)
+            ids.sync_files()
+        logs = PostponedSyncs()
+        try:
+            for one in new:
+                self._logs.open_new(one, logs)
+            logs.sync_files()
+            logs.sync_names()  # with those of the ids
+        except BaseException:
+            self._logs.close_all_quietly(new)  # none goes on without its syncs
+            raise
 
     def withdraw(self, name: str, entry: TopicEntry) -> None:
         """Say again that the new partitions are not live, where the file may say that they are."""

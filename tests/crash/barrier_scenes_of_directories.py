@@ -284,15 +284,17 @@ def salvage() -> Scene:
     return Scene(disk, check)
 
 
-def made_topic() -> Scene:
+def made_topic(partitions: int = 2) -> Scene:
     """A topic is whole or not there, for readers and writers; when the call returned it is there.
 
     Each write, sync and rename of the making is a crash point.
     """
+    whole = {"topic": [*range(partitions)]}
     disk = new_disk()
     with living_on(disk):
         manager = LogManager(LOGS, durability="sync", segment_ms=None)
-        manager.create_topic("topic", 2)
+        manager.create_topic("topic", partitions)
+        made_id = manager.describe_topic("topic").topic_id
     made = disk.effects
     abandon(manager)
 
@@ -306,8 +308,12 @@ def made_topic() -> Scene:
                     assert crash.effects < made
                     continue
                 topics = found.topics()
+                ids = {found.log(*one).topic_id for one in found.partitions()}
+                left = [one for one in found._directories[0].directory.names() if "-" in one]
                 abandon(found)
-                assert topics in ({}, {"topic": [0, 1]})
+                assert topics in ({}, whole)
+                assert ids == ({made_id} if topics else set())
+                assert read_only or topics or not [one for one in left if one.startswith("topic-")]
                 assert topics or crash.effects < made
 
     return Scene(disk, check)

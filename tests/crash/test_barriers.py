@@ -12,9 +12,10 @@ import pytest
 
 from segstore._core import BARRIERS, Barrier, DataFile, Directory, FileBarrier, SimulatedDisk
 from segstore.errors import ArgumentTypeError
+from segstore.manager import topic_registry
 from tests.crash.barrier_scenes import SCENES
 from tests.crash.barrier_scenes_of_cleaner import compacted
-from tests.crash.barrier_scenes_of_directories import deleted_topic, moved_partition
+from tests.crash.barrier_scenes_of_directories import deleted_topic, made_topic, moved_partition
 from tests.crash.crash_check import Crash, distinct
 
 if TYPE_CHECKING:
@@ -70,6 +71,17 @@ def test_the_deletion_of_a_topic_needs_its_barrier(one_in: Callable[[int], int])
     scene = deleted_topic()
     check_every_crash(scene, one_in(5), "lost", "killed")
     assert scene.is_missed("DOOMED_DIRECTORY")
+
+
+def test_a_topic_of_many_partitions_is_made_whole_or_not_at_all(
+    monkeypatch, one_in: Callable[[int], int]
+):
+    """[DUR-110, DUR-11] Over several rounds of writes and syncs, at any crash point."""
+    monkeypatch.setattr(topic_registry, "_ROUND", 2)
+    scene = made_topic(5)
+    check_every_crash(scene, one_in(5), "lost", "kept", "killed")
+    for barrier in ("TOPICS_NAME", "NEW_DIRECTORY", "PARTITION_METADATA_CONTENT"):
+        assert scene.is_missed(barrier)
 
 
 def test_a_move_leaves_one_live_directory(one_in: Callable[[int], int]):

@@ -468,10 +468,10 @@ def test_adding_that_fails_leaves_the_topic_as_it_was(tmp_path: Path, monkeypatc
     with segstore.open_dir(tmp_path) as logs:
         real = CurrentLogs._open
 
-        def open_one(self, one):
+        def open_one(self, one, *given):
             if one.partition == 4:
                 raise DiskFullError("no room")
-            return real(self, one)
+            return real(self, one, *given)
 
         monkeypatch.setattr(CurrentLogs, "_open", open_one)
         with pytest.raises(DiskFullError):
@@ -491,10 +491,10 @@ def test_adding_that_was_killed(tmp_path: Path, monkeypatch, used):
         monkeypatch.setattr(TopicRegistry, "undo", failing(DiskFullError("killed here")))
         real = CurrentLogs._open
 
-        def open_one(self, one):
+        def open_one(self, one, *given):
             if one.partition == 3:
                 raise DiskFullError("no room")
-            return real(self, one)
+            return real(self, one, *given)
 
         monkeypatch.setattr(CurrentLogs, "_open", open_one)
         with pytest.raises(DiskFullError):

@@ -731,10 +731,10 @@ def test_an_error_of_an_open_ends_its_directory_alone(paths, monkeypatch):
         logs.create_topic("t", 2)
     real = CurrentLogs._open
 
-    def open_one(self, one):
+    def open_one(self, one, *given):
         if one.partition == 0:
             raise FsyncFailedError("broken")
-        return real(self, one)
+        return real(self, one, *given)
 
     logs = segstore.open_dir(paths[:2])
     monkeypatch.setattr(CurrentLogs, "_open", open_one)
