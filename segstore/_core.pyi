@@ -942,7 +942,13 @@ class ColumnDecoder:
         topic: str = "",
         partition: int = -1,
         aborted: AbortedTransactions | None = None,
-    ) -> ColumnDecoder: ...
+        last_offsets: OffsetMap | None = None,
+        notes_last_offsets: bool = False,
+    ) -> ColumnDecoder:
+        """*last_offsets*, with a secret: a row is the last record of its key, if it has a value.
+
+        *notes_last_offsets*: put the records into the map, and make no rows; it grows as it must.
+        """
     def append(self, data: Buffer, max_rows: int = -1, max_bytes: int = -1) -> int:
         """Decode whole batches from *data* until rows or bytes reach a bound.
 

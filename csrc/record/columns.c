@@ -261,6 +261,8 @@ static sgs_status append_records(sgs_columns *columns, const sgs_record_reader *
         }
         if (fault != NULL)
             return sgs_record_fail(batch, (int32_t)(batch->records_count - state.remaining_count), fault, err);
+        if (columns->options.last_offsets != NULL)
+            SGS_TRY(sgs_columns_latest(columns, err));
         if (columns->chunk.rows == 0)
             continue;
         const sgs_status status = sgs_columns_fill(columns, batch, err);

@@ -14,7 +14,10 @@
  * leaderEpoch      int32 (i), -1 unknown                        yes
  * Names and nullability are those of Spark's Kafka connector. Control records have offsets but no rows. Header keys
  * that are not valid UTF-8 are repaired as Java decodes them. A timestamp that does not fit microseconds is
- * SGS_INVALID_RECORD. */
+ * SGS_INVALID_RECORD.
+ *
+ * THE LAST VALUE OF EACH KEY takes two passes over the same batches: the first builder puts the offset of each key into a
+ * map, the second one makes rows of the records that lie where the map says, but for those without a value. */
 #ifndef SGS_RECORD_COLUMNS_H
 #define SGS_RECORD_COLUMNS_H
 
@@ -22,6 +25,7 @@
 #include "record/arrow_abi.h"
 #include "record/batch_builder.h"
 #include "record/codec.h"
+#include "record/offset_map.h"
 #include "record/record.h"
 
 typedef enum sgs_column {
@@ -50,6 +54,8 @@ typedef struct sgs_columns_options {
     sgs_aborted_transactions aborted;       /* transactions without rows [TXX-*]; the rows must outlive the builder */
     char topic[SGS_TOPIC_MAX_BYTES + 1];
     int32_t partition;
+    sgs_offset_map *last_offsets; /* borrowed, with a secret; NULL: every record is a row */
+    bool notes_last_offsets; /* put the records into the map, and make no rows; after a failure it has some of them */
 } sgs_columns_options;
 
 typedef struct sgs_columns sgs_columns; /* owns its buffers */

@@ -1,4 +1,5 @@
-/* columns_state.h - the inside of sgs_columns, shared by columns.c, columns_fill.c (decode) and columns_export.c. */
+/* columns_state.h - the inside of sgs_columns, shared by columns.c, columns_latest.c, columns_fill.c (decode)
+ * and columns_export.c. */
 #ifndef SGS_RECORD_COLUMNS_STATE_H
 #define SGS_RECORD_COLUMNS_STATE_H
 
@@ -47,6 +48,9 @@ struct sgs_columns {
     sgs_chunk chunk;
 };
 
+/** Put the records of columns->chunk into options.last_offsets, and leave no row; or leave those rows that are the last
+ *  ones of their keys, with a value. */
+sgs_status sgs_columns_latest(sgs_columns *columns, sgs_error *err);
 /** Append the wanted columns of columns->chunk, whose rows are those of `batch`. The caller rewinds after a failure. */
 sgs_status sgs_columns_fill(sgs_columns *columns, const sgs_batch_header *batch, sgs_error *err);
 /** Make the first `rows` cells of the headers column, which has none yet: no record in them has headers. */

@@ -12,9 +12,9 @@
 #define SGS_SEGMENT_CLEANER_H
 
 #include "record/cleaned_transaction_metadata.h"
+#include "record/offset_map.h"
 #include "record/record_filter.h"
 #include "segment/log_segment.h"
-#include "segment/offset_map.h"
 
 /* Up to where a producer wrote: that batch stays, if empty, so that its state can be rebuilt [CLN-83]. */
 typedef struct sgs_last_record {

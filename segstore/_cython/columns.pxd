@@ -7,6 +7,7 @@ from segstore._cython.arrow_abi cimport ArrowArray, ArrowSchema
 from segstore._cython.batch_builder cimport sgs_batch_builder, sgs_batch_options
 from segstore._cython.buffer cimport sgs_buffer, sgs_memory
 from segstore._cython.codec cimport sgs_codec_table
+from segstore._cython.offset_map cimport sgs_offset_map
 from segstore._cython.status cimport c_bool, sgs_error, sgs_status
 
 
@@ -28,6 +29,8 @@ cdef extern from "record/columns.h" nogil:
         sgs_aborted_transactions aborted
         char topic[250]
         int32_t partition
+        sgs_offset_map *last_offsets
+        bint notes_last_offsets
 
     ctypedef struct sgs_columns:
         pass

@@ -93,6 +93,7 @@ cdef class ColumnDecoder:
     cdef sgs_batch_scan scan
     cdef CodecTable codecs
     cdef AbortedTransactions aborted  # keeps the table that the options borrow
+    cdef OffsetMap last_offsets  # borrowed by the options too
     cdef sgs_buffer kept  # a compressed batch of bytes that may change
     cdef bint may_change
     cdef bint is_busy
@@ -100,7 +101,8 @@ cdef class ColumnDecoder:
     def __cinit__(self, CodecTable codecs not None, columns=None, *, bint microseconds=False,
                   bint null_headers_when_empty=True, bint check_crc=True, int64_t start_offset=0,
                   int64_t end_offset=INT64_MAX, int64_t start_timestamp=INT64_MIN, int64_t end_timestamp=INT64_MAX,
-                  str topic not None="", int32_t partition=-1, AbortedTransactions aborted=None):
+                  str topic not None="", int32_t partition=-1, AbortedTransactions aborted=None,
+                  OffsetMap last_offsets=None, bint notes_last_offsets=False):
         cdef sgs_error err
         sgs_buffer_init(&self.kept, memory)
         self.codecs = codecs
@@ -114,6 +116,12 @@ cdef class ColumnDecoder:
         self.options.start_timestamp = start_timestamp
         self.options.end_timestamp = end_timestamp
         self.options.aborted = aborted_table(aborted)
+        if last_offsets is not None:
+            if not last_offsets.map.is_keyed:
+                raise IllegalArgumentError("a map that grows needs a secret", found="none", expected="16 bytes")
+            self.last_offsets = last_offsets
+            self.options.last_offsets = &last_offsets.map
+            self.options.notes_last_offsets = notes_last_offsets
         sgs_scan_options_default(&self.scan_options, SGS_SCAN_MEMORY)
         self.scan_options.check_crc = False  # done where the batch is opened
         self.scan_options.max_batches = 1

@@ -1,4 +1,4 @@
-"""csrc/segment/offset_map.h"""
+"""csrc/record/offset_map.h"""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -9,11 +9,12 @@ from segstore._cython.status cimport sgs_error, sgs_status
 cdef extern from "base/siphash.h" nogil:
     enum: SGS_SIPHASH_SECRET_BYTES
 
-cdef extern from "segment/offset_map.h" nogil:
+cdef extern from "record/offset_map.h" nogil:
     ctypedef struct sgs_offset_map:
         int32_t slots
         int32_t size
         int64_t latest_offset
+        bint is_keyed
 
     sgs_status sgs_offset_map_init(sgs_offset_map *map, sgs_memory memory, int64_t memory_bytes, sgs_error *err)
     sgs_status sgs_offset_map_init_keyed(sgs_offset_map *map, sgs_memory memory, int64_t memory_bytes,

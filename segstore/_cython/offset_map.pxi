@@ -1,4 +1,4 @@
-# offset_map.pxi - the last offset of each key of a log that is cleaned (csrc/segment/offset_map.h)
+# offset_map.pxi - the last offset of each key of a log that is cleaned (csrc/record/offset_map.h)
 
 @cython.final
 cdef class OffsetMap:

@@ -451,3 +451,27 @@ sgs_status failing_offset_map(sgs_memory memory, sgs_error *err)
     sgs_offset_map_deinit(&map);
     return status;
 }
+
+sgs_status failing_latest(sgs_memory memory, sgs_error *err)
+{
+    static const uint8_t secret[SGS_SIPHASH_SECRET_BYTES] = { 7 };
+    sgs_buffer batch = columns_kit_batch(0, 300, SGS_CODEC_NONE);
+    sgs_columns_options options;
+    sgs_offset_map map;
+    sgs_columns_options_default(&options);
+    options.last_offsets = &map;
+    sgs_status status = sgs_offset_map_init_keyed(&map, memory, 24 * 10, secret, err);
+    for (int pass = 0; pass < 2 && status == SGS_OK; ++pass) {
+        sgs_columns *columns = NULL;
+        options.notes_last_offsets = pass == 0;
+        status = sgs_columns_open(memory, &options, kit_codecs(), &columns, err);
+        if (status == SGS_OK)
+            status = sgs_columns_append_batch(columns, batch.data, batch.size, err);
+        if (status == SGS_OK)
+            EXPECT_EQ_I64(sgs_columns_rows_count(columns), pass == 0 ? 0 : 257); /* one in seven has no key */
+        sgs_columns_close(columns);
+    }
+    sgs_offset_map_deinit(&map);
+    sgs_buffer_deinit(&batch);
+    return status;
+}

@@ -27,5 +27,6 @@ sgs_status failing_decode_headers(sgs_memory memory, sgs_error *err);
 sgs_status failing_encode(sgs_memory memory, sgs_error *err);
 sgs_status failing_clean(sgs_memory memory, sgs_error *err);
 sgs_status failing_offset_map(sgs_memory memory, sgs_error *err);
+sgs_status failing_latest(sgs_memory memory, sgs_error *err);
 
 #endif

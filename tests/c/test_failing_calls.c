@@ -35,6 +35,7 @@ TEST(an_allocation_that_fails_leaves_nothing_behind)
     failing_calls_explore_memory("encode columns", failing_encode);
     failing_calls_explore_memory("clean", failing_clean);
     failing_calls_explore_memory("make an offset map", failing_offset_map);
+    failing_calls_explore_memory("find the last value of each key", failing_latest);
 }
 
 TEST(every_place_was_failed_with_every_errno) { EXPECT_TRUE(failing_calls_print()); }

@@ -1,5 +1,5 @@
 /* test_offset_map.c - the cleaner's map of keys [CLN-45..CLN-52], Kafka OffsetMapTest where named. */
-#include "segment/offset_map.h"
+#include "record/offset_map.h"
 
 #include <errno.h>
 
@@ -132,6 +132,88 @@ TEST(with_a_secret_what_was_put_is_found_also_when_every_slot_is_taken) /* DUR-1
     EXPECT_EQ_I64(get(&f, 5), 8);
     EXPECT_EQ_I64(f.map.size, 1);
     sgs_offset_map_deinit(&f.map);
+}
+
+/* Each step asks for another number of keys more; each size is looked at, and how full it is. */
+TEST(a_map_with_a_secret_grows_and_keeps_what_was_put) /* DUR-126 */
+{
+    enum { KEYS = 20000 };
+    for (uint8_t seed = 0; seed < 3; ++seed) {
+        fixture f;
+        const uint8_t secret[SGS_SIPHASH_SECRET_BYTES] = { seed, 9 };
+        REQUIRE_OK(sgs_offset_map_init_keyed(&f.map, kit_memory(), 24, secret, &f.err), &f.err);
+        int32_t growths = 0;
+        for (int64_t i = 0, more; i < KEYS; i += more) {
+            const int32_t slots = f.map.slots;
+            more = 1 + i % 128;
+            REQUIRE_OK(sgs_offset_map_reserve(&f.map, (int32_t)more, &f.err), &f.err);
+            EXPECT_TRUE(5 * (i + more) <= 4 * (int64_t)f.map.slots + 5);
+            if (f.map.slots != slots) {
+                ++growths;
+                for (int64_t k = 0; k < i; k += 1 + i / 50)
+                    EXPECT_EQ_I64(get(&f, k), 3 * k);
+                EXPECT_EQ_I64(get(&f, i), -1);
+                EXPECT_EQ_I64(f.map.size, i);
+                if (i > 1000)
+                    EXPECT_TRUE(f.map.slots * INT64_C(24) <= 38 * (i + more));
+            }
+            for (int64_t k = i; k < i + more; ++k)
+                REQUIRE_OK(put(&f, k, 3 * k), &f.err);
+        }
+        EXPECT_TRUE(growths > 20);
+        for (int64_t k = 0; k < KEYS; ++k)
+            EXPECT_EQ_I64(get(&f, k), 3 * k);
+        EXPECT_EQ_I64(get(&f, KEYS + 128), -1);
+        EXPECT_EQ_I64(f.map.latest_offset / 3 + 1, f.map.size);
+        sgs_offset_map_deinit(&f.map);
+    }
+}
+
+/* All keys belong to the first slot, or to the last one: what does not fit there lies in the slots behind, or at the front. */
+TEST(a_crowd_at_one_slot_is_found_after_growth)
+{
+    enum { CROWD = 12 };
+    const uint8_t secret[SGS_SIPHASH_SECRET_BYTES] = { 1 };
+    for (uint8_t first = 0; first < 3; ++first) {
+        fixture f;
+        sgs_key_hash hashes[CROWD] = { { { 0 } } };
+        REQUIRE_OK(sgs_offset_map_init_keyed(&f.map, kit_memory(), 24 * 16, secret, &f.err), &f.err);
+        for (uint8_t i = 0; i < CROWD; ++i) {
+            const bool at_the_end = first == 1 || (first == 2 && i % 2 == 0);
+            memset(hashes[i].bytes, at_the_end ? 0xFF : 0, 4);
+            hashes[i].bytes[15] = i;
+            REQUIRE_OK(sgs_offset_map_put_hashed(&f.map, &hashes[i], 100 + i, &f.err), &f.err);
+        }
+        for (int32_t more = 1; more < 200; more += 13) {
+            REQUIRE_OK(sgs_offset_map_reserve(&f.map, more, &f.err), &f.err);
+            for (uint8_t i = 0; i < CROWD; ++i)
+                EXPECT_EQ_I64(sgs_offset_map_get_hashed(&f.map, &hashes[i]), 100 + i);
+            EXPECT_EQ_I64(f.map.size, CROWD);
+        }
+        EXPECT_TRUE(f.map.slots > 200);
+        sgs_offset_map_deinit(&f.map);
+    }
+}
+
+TEST(a_map_that_cannot_grow_is_as_it_was) /* DUR-31 */
+{
+    fixture f;
+    memory_env memory;
+    const uint8_t secret[SGS_SIPHASH_SECRET_BYTES] = { 1 };
+    memory_env_init(&memory, sgs_env_posix());
+    const sgs_memory allocator = sgs_env_memory(&memory.env);
+    REQUIRE_OK(sgs_offset_map_init_keyed(&f.map, allocator, 24 * 10, secret, &f.err), &f.err);
+    for (int64_t i = 0; i < 8; ++i)
+        REQUIRE_OK(put(&f, i, i), &f.err);
+    memory_env_fail_always(&memory, "allocate", 1, ENOMEM);
+    EXPECT_STATUS(sgs_offset_map_reserve(&f.map, 1, &f.err), SGS_RESOURCE);
+    EXPECT_STATUS(sgs_offset_map_reserve(&f.map, INT32_MAX, &f.err), SGS_LIMIT_EXCEEDED);
+    EXPECT_OK(sgs_offset_map_reserve(&f.map, 0, &f.err), &f.err); /* there is room for none more */
+    EXPECT_EQ_I64(f.map.slots, 10);
+    for (int64_t i = 0; i < 8; ++i)
+        EXPECT_EQ_I64(get(&f, i), i);
+    sgs_offset_map_deinit(&f.map);
+    EXPECT_TRUE(memory_env_is_balanced(&memory));
 }
 
 TEST(where_a_key_lies_depends_on_the_secret)

@@ -17,6 +17,7 @@ from segstore._core import (
     ArrowStream,
     BatchOptions,
     ColumnDecoder,
+    OffsetMap,
     Record,
     decode_tuples,
     encode_columns,
@@ -68,6 +69,30 @@ def test_the_schema_is_that_of_sparks_kafka_source():
     assert pa.schema(decoder(microseconds=True)).field("timestamp").type == pa.timestamp(
         "us", "UTC"
     )
+
+
+@given(st.lists(records, min_size=1, max_size=40), st.sampled_from([0, 1, 2, 3, 4]))
+def test_the_last_value_of_each_key_takes_two_passes(given_records: list[Record], codec: int):
+    """[CLN-52, CLN-84] the oracle is a dictionary: keys whose last record has no value are out."""
+    data, last_offsets = batch(given_records, codec=codec), OffsetMap(24, b"0123456789abcdef")
+    assert decoder(last_offsets=last_offsets, notes_last_offsets=True).append(data) == len(data)
+
+    table = table_of(data, last_offsets=last_offsets)
+
+    rows = [one for one in iterate_records(data, codec_table()) if one.key is not None]
+    last = {one.key: one for one in rows}
+    expected = [one for one in rows if last[one.key] is one and one.value is not None]
+    assert last_offsets.size == len(last)
+    table.validate(full=True)
+    for name in ("offset", "key", "value", "timestamp"):
+        found = table[name].cast(pa.int64()) if name == "timestamp" else table[name]
+        assert found.to_pylist() == [getattr(one, name) for one in expected]
+
+
+def test_a_map_without_a_secret_takes_no_columns():
+    """[DUR-126] its keys can be chosen so that one loses its last value; it cannot grow either."""
+    with pytest.raises(IllegalArgumentError):
+        decoder(last_offsets=OffsetMap(24), notes_last_offsets=True)
 
 
 @given(st.lists(records, min_size=1, max_size=8), st.sampled_from([0, 1, 2, 3, 4]))

@@ -1,8 +1,8 @@
-/* offset_map.h - the last offset of every key in the dirty part of a log [CLN-45..CLN-52], Kafka SkimpyOffsetMap.
+/* offset_map.h - the last offset of every key in a part of a log [CLN-45..CLN-52], Kafka SkimpyOffsetMap.
  *
  * One flat table in one allocation: an entry is the hash of a key and its offset, 24 bytes, so a log of any key sizes is
  * cleaned in memory that is known beforehand. Keys are compared by their hash alone. Nothing is ever removed: the map is
- * cleared as a whole.
+ * cleared as a whole. A map with a secret can grow, for a reader who does not know how many keys there are.
  *     0  hash    16 bytes
  *    16  offset  int64, big-endian
  * An entry of 24 zero bytes is an empty slot.
@@ -11,8 +11,8 @@
  * PROBES  of Kafka's attempts i = 0, 1, 2 ... the first 13 take four bytes of the hash each, later ones step on from the
  *         last of those. With a secret each attempt takes the next slot, which is mostly in the cache line of the last.
  * THREADS  one at a time. */
-#ifndef SGS_SEGMENT_OFFSET_MAP_H
-#define SGS_SEGMENT_OFFSET_MAP_H
+#ifndef SGS_RECORD_OFFSET_MAP_H
+#define SGS_RECORD_OFFSET_MAP_H
 
 #include <stdbool.h>
 
@@ -44,6 +44,10 @@ sgs_status sgs_offset_map_init(sgs_offset_map *map, sgs_memory memory, int64_t m
 sgs_status sgs_offset_map_init_keyed(sgs_offset_map *map, sgs_memory memory, int64_t memory_bytes,
                                      const uint8_t *secret, sgs_error *err);
 void sgs_offset_map_deinit(sgs_offset_map *map);
+/** Make room for `more` keys in a map with a secret: at most 4/5 of its slots are taken then, and it grows by a quarter, so
+ *  a key takes 30 to 38 bytes. No second table stands beside it meanwhile. Offsets in it are not negative.
+ *  @return SGS_RESOURCE, SGS_LIMIT_EXCEEDED (2^31-1 slots): the map is as it was */
+sgs_status sgs_offset_map_reserve(sgs_offset_map *map, int32_t more, sgs_error *err);
 /** Remember the offset of a key, also a smaller one than before [CLN-52]. An empty key is a key.
  *  @return SGS_ILLEGAL_ARGUMENT when no slot is free, even for a key that is there [CLN-48] */
 sgs_status sgs_offset_map_put(sgs_offset_map *map, const uint8_t *key, size_t key_size, int64_t offset, sgs_error *err);

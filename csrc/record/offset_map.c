@@ -1,5 +1,5 @@
 /* offset_map.c - Kafka SkimpyOffsetMap: open addressing with the bytes of the hash as the first steps. */
-#include "segment/offset_map.h"
+#include "record/offset_map.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -9,6 +9,8 @@
 
 enum {
     LAST_WORD_AT = SGS_MD5_BYTES - 4, /* of the hash: where attempt 12 and all later ones look */
+    OFFSET_AT = SGS_MD5_BYTES,
+    OUT_OF_PLACE = 0x80, /* in the first byte of an offset, which is not negative: the entry lies where it did before */
 };
 _Static_assert((int)SGS_MD5_BYTES == (int)SGS_SIPHASH_BYTES, "an entry has room for either");
 
@@ -89,6 +91,68 @@ static bool has_hash(const uint8_t *entry, const uint8_t *hash)
     memcpy(expected, hash, sizeof expected);
     return words[0] == expected[0] && words[1] == expected[1];
 }
+
+/* ---- growth ---- */
+
+static void swap_entries(uint8_t *a, uint8_t *b)
+{
+    uint8_t kept[SGS_OFFSET_MAP_ENTRY_BYTES];
+    memcpy(kept, a, sizeof kept);
+    memcpy(a, b, sizeof kept);
+    memcpy(b, kept, sizeof kept);
+}
+
+/* Take an entry to the slot where a look for it comes now. What is out of place there is taken on in its stead: an entry
+ * that is in place never moves again, so no gap opens between another one and the first slot that is looked at. */
+static void put_in_place(sgs_offset_map *map, uint8_t *from)
+{
+    uint8_t moving[SGS_OFFSET_MAP_ENTRY_BYTES] = { 0 };
+    swap_entries(moving, from);
+    for (int64_t attempt = 0; !is_empty(moving);) {
+        SGS_EXPECT(attempt < map->slots);
+        uint8_t *const entry = entry_in_a_row(map, moving, attempt++);
+        const bool is_free = is_empty(entry), is_taken = !is_free && (entry[OFFSET_AT] & OUT_OF_PLACE) == 0;
+        if (is_taken)
+            continue;
+        moving[OFFSET_AT] &= (uint8_t)~OUT_OF_PLACE;
+        swap_entries(moving, entry);
+        attempt = 0;
+    }
+}
+
+sgs_status sgs_offset_map_reserve(sgs_offset_map *map, int32_t more, sgs_error *err)
+{
+    const int32_t before = map->slots;
+    const int64_t needed = (int64_t)map->size + more;
+    int64_t slots = before;
+    SGS_EXPECT(map->is_keyed && more >= 0);
+    while (needed > slots - slots / 5)
+        slots += slots / 4 + 1;
+    if (slots == before)
+        return SGS_OK;
+    if (slots > INT32_MAX)
+        return sgs_fail(err, SGS_LIMIT_EXCEEDED, "an offset map of more than 2^31-1 slots");
+    const size_t bytes = (size_t)slots * SGS_OFFSET_MAP_ENTRY_BYTES;
+    const size_t bytes_before = (size_t)before * SGS_OFFSET_MAP_ENTRY_BYTES;
+    uint8_t *const entries = map->memory.reallocate(map->memory.context, map->entries, bytes);
+    if (entries == NULL)
+        return sgs_fail(err, SGS_RESOURCE, "no memory for an offset map of %zu bytes", bytes);
+    memset(entries + bytes_before, 0, bytes - bytes_before);
+    map->entries = entries;
+    map->slots = (int32_t)slots;
+    for (size_t at = 0; at < bytes_before; at += SGS_OFFSET_MAP_ENTRY_BYTES)
+        if (!is_empty(entries + at))
+            entries[at + OFFSET_AT] |= OUT_OF_PLACE;
+    /* from the last on: what lies behind is in place already, and a larger table takes an entry there */
+    for (size_t at = bytes_before; at > 0; at -= SGS_OFFSET_MAP_ENTRY_BYTES) {
+        uint8_t *const entry = entries + at - SGS_OFFSET_MAP_ENTRY_BYTES;
+        if ((entry[OFFSET_AT] & OUT_OF_PLACE) != 0)
+            put_in_place(map, entry);
+    }
+    return SGS_OK;
+}
+
+/* ---- put and get ---- */
 
 void sgs_offset_map_hash(const sgs_offset_map *map, const uint8_t *key, size_t key_size, sgs_key_hash *hash)
 {
