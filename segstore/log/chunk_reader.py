@@ -468,6 +468,7 @@ class ChunkReader:
         """Do the same with batches that a look-up has found; *reached* is what it looked for.
 
         One beyond the end of its segment, or of the log, may hide batches of the range [DUR-79].
+        A segment that the cleaner made has batches that were appended after the scan was made.
         """
         yield from self._within_range(chunk)
         local_log, headers = self._local_log, chunk.headers
@@ -476,7 +477,8 @@ class ChunkReader:
         if within == len(headers) or reached >= self._end_offset or local_log.is_kafkas:
             return
         found, segment = int(headers["base_offset"][within]), chunk.segment
-        end = min(local_log.end_of_segment(segment.base_offset), self._bound.message_offset)
+        log_end = local_log.log_end if segment.is_cleaned else self._bound
+        end = min(local_log.end_of_segment(segment.base_offset), log_end.message_offset)
         if found >= end > reached:
             raise CorruptLogError(
                 "the base offset of a batch is not what was written: it lies beyond the end;"

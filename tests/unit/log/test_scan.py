@@ -71,6 +71,30 @@ def read(request):
     return WAYS[request.param]
 
 
+# ---- beside a compaction -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_read_only", [False, True])
+@pytest.mark.parametrize("count", [1, 20, 60])
+def test_a_scan_ends_where_it_did_after_the_end_was_compacted_away(new_log, is_read_only, count):
+    """[CLN-84, DUR-79] A segment that the cleaner made has batches beyond the end: no damage."""
+    log = new_log(cleanup_policy="compact", internal_segment_bytes=1500)
+    for number in range(60):
+        log.append([(b"k%d" % (number % 5), b"value %d" % number)])
+    of_scan = new_log(log.path, read_only=True) if is_read_only else log
+    scan = of_scan.scan()
+    for number in range(count):
+        log.append([(b"k%d" % (number % 5), b"value %d" % number)])
+    log.roll()
+    log.compact()
+
+    left = [record.offset for record in log.scan() if record.offset < 60]
+    found = offsets(scan)  # a reader has the old files open
+    assert set(left) <= set(found) <= set(range(60))
+    assert set(left) <= set(scan.to_arrow()["offset"].to_pylist()) <= set(found)
+    assert len(left) <= scan.count(by_headers=True) <= len(found)
+
+
 # ---- what is good --------------------------------------------------------------------------------
 
 
