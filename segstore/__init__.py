@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from segstore.log.file_records import FileRecords
     from segstore.log.files.metadata_image import MetadataImage
     from segstore.log.files.metadata_image_reader import read_metadata_image
+    from segstore.log.latest_values import LatestValues
     from segstore.log.local.segment import Segment
     from segstore.log.log_offsets import LogOffsetSnapshot
     from segstore.log.log_salvage import salvage
@@ -82,6 +83,7 @@ _HOMES = {
     "FileRecords": "segstore.log.file_records",
     "FileTimestampAndOffset": "segstore.types",
     "Isolation": "segstore.types",
+    "LatestValues": "segstore.log.latest_values",
     "Log": "segstore.log.unified_log",
     "LogAppendInfo": "segstore.types",
     "LogConfig": "segstore.config.log_config",
@@ -132,6 +134,7 @@ __all__ = [
     "FileRecords",
     "FileTimestampAndOffset",
     "Isolation",
+    "LatestValues",
     "Log",
     "LogAppendInfo",
     "LogConfig",

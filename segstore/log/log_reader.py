@@ -16,7 +16,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from segstore._core import AbortedTransactions, FetchedBytes, ReadLane, SegmentSlice
-from segstore.errors import CorruptLogError, CorruptRecordError, ReadIOError, SegstoreError
+from segstore.errors import (
+    CorruptLogError,
+    CorruptRecordError,
+    IllegalStateError,
+    LogNotFoundError,
+    ReadIOError,
+    SegstoreError,
+)
 from segstore.log.chunk_reader import ChunkReader
 from segstore.log.committed_view import CommittedEnd, LogMoment
 from segstore.log.damage_errors import (
@@ -30,6 +37,7 @@ from segstore.log.damage_errors import (
 from segstore.log.file_records import FileRecords
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.files.profile import Profile
+from segstore.log.latest_values import LatestOfLog
 from segstore.log.local.batch_transactions import BatchTransactions
 from segstore.log.local.list_of_aborted import list_of_aborted
 from segstore.log.local.local_log import out_of_range
@@ -631,6 +639,70 @@ class LogReader:
             self._local_log.log_end.message_offset + MAX_INT,
         )
         return found.safe_below if found.safe_below <= most else 0
+
+    def latest(
+        self, refresh: Callable[[], object], columns: Sequence[str] | None = None
+    ) -> LatestOfLog:
+        """Return the last value of each key of what is committed now.
+
+        Parameters
+        ----------
+        refresh : callable
+            As for `follow`.
+        columns : sequence of str or None
+            As for `scan`.
+        """
+        local_log = self._local_log
+        bases = None
+        while bases != local_log.segments.base_offsets:
+            bases = local_log.segments.base_offsets
+            files = self._files_of(bases)  # before the end is looked for
+            refresh()
+        scan = self.scan(None, None, Isolation.READ_COMMITTED, columns=columns)
+
+        def require_complete() -> None:
+            refresh()
+            if self._files_of(bases) != files:
+                self._require_not_compacted_beyond(scan.end_offset)
+
+        return LatestOfLog(scan, require_complete)
+
+    def _files_of(self, base_offsets: Sequence[int]) -> list[tuple[int, int] | None]:
+        """Return which file each segment is: inode and size; of the last one, which grows, no size.
+
+        None for a file that is gone. A reader that opens its files again sees no other difference.
+        """
+        directory = self._local_log.directory
+        files: list[tuple[int, int] | None] = []
+        for base_offset in base_offsets:
+            try:
+                found = directory.info(file_name(base_offset, LOG_FILE_SUFFIX))
+            except LogNotFoundError:
+                files.append(None)
+            else:
+                grows = base_offset == base_offsets[-1]
+                files.append((found.inode, -1 if grows else found.size))
+        return files
+
+    def _require_not_compacted_beyond(self, end_offset: int) -> None:
+        """Raise when a last record below *end_offset* may have gone because of one above it.
+
+        Compaction ends below the active segment: where that begins at *end_offset* or before, no
+        record above has taken one away. A handle that follows another one takes over all new files,
+        so the next pass reads nothing that is older than what this one has read.
+        """
+        local_log = self._local_log
+        active = local_log.segments.active_segment.base_offset
+        if active > end_offset:
+            raise IllegalStateError(
+                "the log was compacted, or segments were deleted, while its last values were read,"
+                " and one of a key may be missing: call latest() again",
+                file=local_log.directory.path,
+                found=f"an active segment at offset {active}",
+                expected=f"at most offset {end_offset}, the end of the read",
+            )
+        if local_log.take_over_replaced is not None:
+            local_log.take_over_replaced()
 
     # ---- as records come -------------------------------------------------------------------------
 

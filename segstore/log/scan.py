@@ -22,19 +22,27 @@ from segstore.records.record_batch import RecordBatch
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
-    from typing import Literal, NoReturn
+    from typing import Literal, NoReturn, TypedDict, Unpack
 
     from segstore._core import (
         AbortedTransactions,
         ArrowBatch,
         BatchHeaders,
         CodecTable,
+        OffsetMap,
         Record,
     )
     from segstore.log.chunk_reader import Chunk, Chunks
     from segstore.log.local.segment import Segment
     from segstore.log.recovery.salvage_report import LostRange
     from segstore.types import TopicPartition
+
+    class _DecoderOptions(TypedDict, total=False):
+        """What the passes over one range do not have in common; as for `ColumnDecoder`."""
+
+        microseconds: bool
+        last_offsets: OffsetMap
+        notes_last_offsets: bool
 
 
 _UNITS: Final = ("ms", "us")
@@ -251,15 +259,11 @@ class LogScan:
         InvalidRecordError
             A timestamp does not fit in microseconds; raised at its batch.
         """
-        if timestamp_unit not in _UNITS:
-            raise IllegalArgumentError(
-                "this is no unit of timestamps", found=repr(timestamp_unit), expected="ms or us"
-            )
         return self._arrow_batches(
             self.columns,
             positive("rows", rows),
             positive("max_bytes", max_bytes),
-            microseconds=timestamp_unit == "us",
+            microseconds=is_in_microseconds(timestamp_unit),
         )
 
     def _arrow_batches(
@@ -267,8 +271,7 @@ class LogScan:
         columns: Sequence[str],
         rows: int = MAX_BATCH_ROWS,
         max_bytes: int = MAX_BATCH_BYTES,
-        *,
-        microseconds: bool = False,
+        **options: Unpack[_DecoderOptions],
     ) -> Iterator[ArrowBatch]:
         current: Chunk | None = None
 
@@ -279,7 +282,7 @@ class LogScan:
                 yield chunk.data
 
         try:
-            decoder = self._decoder(columns, microseconds=microseconds)
+            decoder = self._decoder(columns, **options)
             yield from decode_to_batches(chunks_of_bytes(), decoder, rows, max_bytes)
         except SegstoreError as error:
             if current is not None:
@@ -302,14 +305,13 @@ class LogScan:
         return ArrowStream(self._decoder(columns), self._arrow_batches(columns))
 
     def _decoder(
-        self, columns: Sequence[str] | None = None, *, microseconds: bool = False
+        self, columns: Sequence[str] | None = None, **options: Unpack[_DecoderOptions]
     ) -> ColumnDecoder:
         low, high = self._timestamps
         topic, partition = self._topic_partition
         return ColumnDecoder(
             self._codecs,
             self.columns if columns is None else columns,
-            microseconds=microseconds,
             check_crc=self._check_crcs,
             start_offset=self.start_offset,
             end_offset=self.end_offset,
@@ -318,6 +320,7 @@ class LogScan:
             topic=topic,
             partition=partition,
             aborted=self._aborted,
+            **options,
         )
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -329,6 +332,15 @@ class LogScan:
 
     def __repr__(self) -> str:
         return f"LogScan({self._topic_partition}, offsets {self.start_offset} to {self.end_offset})"
+
+
+def is_in_microseconds(timestamp_unit: str) -> bool:
+    """Whether timestamps are in microseconds, not milliseconds; raises IllegalArgumentError."""
+    if timestamp_unit not in _UNITS:
+        raise IllegalArgumentError(
+            "this is no unit of timestamps", found=repr(timestamp_unit), expected="ms or us"
+        )
+    return timestamp_unit == "us"
 
 
 def timestamp_bounds(

@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from segstore.log.file_records import FileRecords
     from segstore.log.files.log_directory_checkpoints import OwnedCheckpoints
     from segstore.log.follower import LogFollower
+    from segstore.log.latest_values import LatestOfLog
     from segstore.log.local.missing_records import MissingRecords
     from segstore.log.local.transaction_index import AbortedTransaction
     from segstore.log.log_offsets import LogOffsetSnapshot
@@ -527,6 +528,11 @@ class Log:
             end_timestamp=high,
             check_crcs=check_crcs,
         )
+
+    def _latest(self, columns: Sequence[str] | None) -> LatestOfLog:
+        """Return the last committed value of each key, for the manager."""
+        self._access.require_open()
+        return self._reader.latest(self.refresh, columns)
 
     def select(
         self, *columns: str, isolation: Isolation | IsolationName = Isolation.LOG_END

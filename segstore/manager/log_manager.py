@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from operator import is_
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import segstore._core as _core
 from segstore._core import AppendLock
@@ -37,6 +37,7 @@ from segstore.log.files.clean_shutdown_file_handler import NO_BROKER_EPOCH
 from segstore.log.files.partition_directory import directory_name
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.files.profile import Profile
+from segstore.log.latest_values import LatestValues
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.open_options import OpenKeywords, open_options, with_settings
 from segstore.log.shutdown import Shutdown, suppress_repeated_error
@@ -102,6 +103,15 @@ if TYPE_CHECKING:
     """A setting of a topic; a text is read as Kafka's tools read it."""
 
 _log = logging.getLogger(__name__)
+
+_KEYS_ARE_SPREAD: Final = (
+    "the number of partitions of topic {topic!r} decides where a key belongs, and this log"
+    " directory, which may have some of them, is offline. Name the partition"
+)
+_ALL_ARE_READ: Final = (
+    "the last values are read from all partitions of topic {topic!r}, and this log directory, which"
+    " may have some of them, is offline. Read the others with log(topic, partition)"
+)
 
 
 def open_dir(  # noqa: PLR0913 - keywords of users
@@ -877,6 +887,49 @@ class LogManager:
         self._check_usable()
         return {number: self._log_end_offset(topic, number) for number in self._numbers_of(topic)}
 
+    def latest(self, topic: str, *, columns: Sequence[str] | None = None) -> LatestValues:
+        """Return the last committed value of each key of a topic, to be read lazily as Arrow.
+
+        It does not matter whether the cleaner has run. A key whose last record is a tombstone has
+        no row; records without a key have none either. Aborted and open transactions are left out,
+        as by ``read_committed``. Each partition answers for itself: a key that lies in two of them,
+        because partitions were added, has a row of each. Records appended later are not in it.
+
+        The logs are read twice. Of one partition at a time there is a map in memory, of 30 to 38
+        bytes for each key, tombstones too. Keys are compared by a hash of 128 bits with a secret.
+
+        Parameters
+        ----------
+        topic : str
+            An existing topic. Of a log in remote storage the local part is read.
+        columns : sequence of str or None
+            Some of key, value, topic, partition, offset, timestamp, timestampType, headers,
+            leaderEpoch. Default: all but the last.
+
+        Returns
+        -------
+        LatestValues
+            ``polars.DataFrame(logs.latest("users"))`` reads it; so does `append` to another topic.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            The topic does not exist.
+        LogDirectoryOfflineError
+            One of several log directories is offline, and may have partitions of the topic.
+        IllegalArgumentError
+            There is no such column.
+        SegstoreError
+            What `log` raises for a partition, or a read of its transactions.
+
+        Source: [CLN-84, DUR-126]: what Kafka's cleaner would leave, without tombstones.
+        """
+        self._check_usable()
+        numbers = self._numbers_of(topic)
+        self._check_none_is_offline(topic, len(numbers), _ALL_ARE_READ)
+        logs = [self.log(topic, number) for number in numbers]
+        return LatestValues(topic, [log._latest(columns) for log in logs])  # noqa: SLF001 - asked by its manager
+
     def _log_end_offset(self, topic: str, partition: int) -> int:
         topic_partition = TopicPartition(topic, partition)
         with self._mutex:
@@ -1116,15 +1169,15 @@ class LogManager:
             if known is not None and known[0] is listed:
                 return known[1]
             numbers = self._numbers_of(topic)
-            self._check_none_is_offline(topic, len(numbers))
+            self._check_none_is_offline(topic, len(numbers), _KEYS_ARE_SPREAD)
             check_no_gap(self._directories[0].directory, topic, numbers)
             if known is None or known[1].partitions_count != len(numbers):
                 known = listed, StickyPartitioner(len(numbers))
             self._partitioners[topic] = listed, known[1]
             return known[1]
 
-    def _check_none_is_offline(self, topic: str, there: int) -> None:
-        """Raise where keys cannot be spread: a partition may be in a directory that is offline."""
+    def _check_none_is_offline(self, topic: str, there: int, why: str) -> None:
+        """Raise where all partitions are needed: one may be in a directory that is offline."""
         failed = {one.path: one.error for one in self._directories if one.is_unknown}
         offline = self._offline | failed
         if not offline:
@@ -1133,8 +1186,7 @@ class LogManager:
         if entry is None or entry.partitions != there:
             path, error = next(iter(offline.items()))
             raise LogDirectoryOfflineError(
-                f"the number of partitions of topic {topic!r} decides where a key belongs, and this"
-                " log directory, which may have some of them, is offline. Name the partition",
+                why.format(topic=topic),
                 file=path,
                 found=f"{there} partitions in the other directories",
             ) from error

@@ -56,6 +56,19 @@ def committed_from_start(log: UnifiedLog) -> object:
     return [one.offset for one in log.scan(isolation="read_committed")]
 
 
+def last_values(log: UnifiedLog) -> object:
+    """Count them; as in `look_again`, that the log was cut may be told twice."""
+
+    def count() -> int:
+        batches = log._latest(None).arrow_batches(("offset",), 100, 100, microseconds=False)
+        return sum(batch.rows_count for batch in batches)
+
+    for _ in range(2):
+        with suppress(*CUT):
+            return count()
+    return count()
+
+
 def following(
     make: Callable[[], SimulatedDisk],
     change: Callable[[SimulatedDisk], object],
@@ -255,6 +268,9 @@ READER_SCENARIOS: dict[str, Callable[[], Trial]] = {
     ),
     "look again behind a compaction": partial(
         lagging, many_segments, writing(compact_the_first), told(look)
+    ),
+    "read the last value of each key": partial(
+        lagging, many_segments, writing(compact_the_first), told(last_values)
     ),
     "follow a writer that compacts the first segments": partial(
         following, many_segments, writing(compact_the_first)

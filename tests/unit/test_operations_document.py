@@ -131,6 +131,16 @@ def hanging_transaction(folder: Path) -> None:
         log.append([(b"b", b"20")])
 
 
+def compacted_topic(folder: Path) -> None:
+    """A topic with ten keys, each written nine times, and nothing in the active segment."""
+    config = {"cleanup.policy": "compact"}
+    with segstore.open_dir(folder / "accounts") as logs:
+        logs.create_topic("users", config=config)
+        for number in range(90):
+            logs.append("users", [(b"user %d" % (number % 10), b"version %d" % number)])
+        logs.log("users", 0).roll()
+
+
 def lone_file(folder: Path) -> None:
     """One file of a broker's, and a copy of a partition under another name."""
     shutil.copy(folder / "data/orders-0" / SEALED_LOG, folder / "found.bin")
@@ -153,6 +163,7 @@ FAULTS: dict[str, Callable[[Path], dict[str, str] | None]] = {
     "A file that blocks the open": blocked_file,
     "A log directory is missing": unmounted_disk,
     "A transaction that hangs": hanging_transaction,
+    "A compacted topic that is too large": compacted_topic,
     "Backup and restore": as_it_is,
     "Take a partition over from a broker": as_it_is,
     "Give the disk back to a Kafka broker": torn_tail,

@@ -68,7 +68,7 @@ def run(command: list[str], folder: Path) -> str:
 
 def test_readme_has_all_its_pieces():
     """First lines, a query, read, append, Spark; ten lines of the command line."""
-    assert len(PYTHON_BLOCKS) == 5
+    assert len(PYTHON_BLOCKS) == 6
     assert len(COMMANDS) >= 9
 
 
@@ -99,10 +99,18 @@ def test_the_read_piece_has_the_records_of_the_first(newcomers_folder: Path):
     assert run([sys.executable, "-c", block], newcomers_folder) == "3 b'bob' b'ada'\n"
 
 
+def test_the_piece_of_last_values_has_each_key_once(newcomers_folder: Path):
+    printed = run([sys.executable, "-c", PYTHON_BLOCKS[4]], newcomers_folder)
+
+    assert "shape: (2, 2)" in printed
+    assert 'b"3"' in printed  # ada's last one
+    assert 'b"1"' not in printed
+
+
 def test_spark_piece_runs(newcomers_folder: Path):
     """As typed; the table that it prints counts the records of the first piece."""
     pytest.importorskip("pyspark")
-    printed = run([sys.executable, "-c", PYTHON_BLOCKS[4]], newcomers_folder)
+    printed = run([sys.executable, "-c", PYTHON_BLOCKS[5]], newcomers_folder)
 
     assert "|partition|count|" in printed
     assert re.search(r"\| +0\| +3\|", printed), printed
@@ -148,7 +156,7 @@ def test_guide_has_a_section_for_each_task():
 def test_guide_names_everything_public():
     """Exports, errors, settings, and what the main classes have without an underscore."""
     named = {word for code in re.findall(r"`([^`\n]+)`", GUIDE) for word in re.split(r"\W+", code)}
-    classes = (segstore.UnifiedLog, segstore.LogManager, LogScan)
+    classes = (segstore.UnifiedLog, segstore.LogManager, LogScan, segstore.LatestValues)
     public = {
         *segstore.__all__,
         "open",
