@@ -25,7 +25,8 @@ C_TESTS = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS))
 OLDEST := build/oldest-spark
 ARCHIVE := build/archive
 # Left out is what no version of Spark changes; and what takes long, which the long run does.
-OLDEST_IN_THE_LONG_RUN := connector_sink jobs mapped_read session
+OLDEST_IN_THE_LONG_RUN := connector_batch connector_sink jobs mapped_read metadata_reader remote_source session sink_rows sink_topics \
+    topic_made_again
 OLDEST_LEAVES_OUT := $(OLDEST_IN_THE_LONG_RUN) cluster commit_log named_commit options ranges sink_commit sink_faults where_clause
 THREAD_TESTS := $(basename $(notdir $(shell grep -l pthread_create tests/c/test_*.c)))
 SOURCES := $(shell find csrc segstore -name '*.[ch]' -o -name '*.pyx' -o -name '*.px[di]')

@@ -225,13 +225,13 @@ def copy_of(tmp_path: Path) -> Callable[[Path], Path]:
 
 @pytest.fixture
 def few_or_many(pytestconfig: pytest.Config) -> Callable[[int, int], int]:
-    """Choose how often to repeat: ``few_or_many(5, 200)`` is 200 with --slow, 12 in CI, else 5.
+    """Choose how often to repeat: ``few_or_many(5, 200)`` is 200 with --slow, 6 in CI, else 5.
 
-    CI does a sixteenth of the many, and at least the few.
+    CI does a thirty-second part of the many, and at least the few.
     """
     if pytestconfig.getoption("--slow"):
         return lambda _few, many: many
-    return lambda few, many: max(few, many // 16) if IN_CI else few
+    return lambda few, many: max(few, many // 32) if IN_CI else few
 
 
 @pytest.fixture

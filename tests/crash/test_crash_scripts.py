@@ -88,7 +88,7 @@ def test_every_script_of_two_operations(
     """[DUR-1, DUR-2, DUR-5, DUR-112] Every crash point of every script."""
     settings = Settings(durability)
     prelude, seen = run_script([], settings, prelude=PRELUDE).disk.effects, SeenImages()
-    seconds = ALPHABET[ALPHABET.index(first) % one_in(5) :: one_in(5)]
+    seconds = ALPHABET[ALPHABET.index(first) % one_in(10) :: one_in(10)]
     for number, second in enumerate(seconds):
         run = run_script([first, second], settings, prelude=PRELUDE, seen=seen)
         for crash in crashes_behind(run, prelude, few_or_many(1, 3)):

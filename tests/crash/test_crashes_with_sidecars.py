@@ -80,6 +80,7 @@ def test_every_operation_behind_sealed_segments_and_a_refill(
     assert fitting > 0
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_scripts_with_sidecars(part: int, few_or_many: Callable[[int, int], int]):
     """[DUR-1, DUR-2, DUR-5, DUR-60]"""

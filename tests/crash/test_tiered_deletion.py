@@ -16,6 +16,8 @@ from tests.kits.log_kit import offsets, singleton
 from tests.kits.remote_kit import TIERED, RemoteRecords
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from segstore import UnifiedLog
 
 COUNT = 9
@@ -59,10 +61,16 @@ def run() -> tuple[SimulatedDisk, list[tuple[int, int, int]]]:
     return disk, promises
 
 
-def images(disk: SimulatedDisk, begin: int):
+@pytest.fixture
+def seeds(one_in: Callable[[int], int]) -> range:
+    """What is lost is drawn so many times at each effect."""
+    return range(0, 8, one_in(4))
+
+
+def images(disk: SimulatedDisk, begin: int, seeds: range):
     for effects in range(begin, disk.effects + 1):
         yield effects, disk.crash_image(effects, fate="lost")
-        for seed in range(8):
+        for seed in seeds:
             yield effects, disk.crash_image(effects, fate="seed", seed=seed)
 
 
@@ -72,11 +80,11 @@ def begins(disk: SimulatedDisk) -> list[int]:
     return sorted(int(name.partition(".")[0]) for name in names if name.endswith(".log"))
 
 
-def test_what_is_here_is_whole(run):
+def test_what_is_here_is_whole(run, seeds):
     """[DUR-19, LDR-9, LST-5] nothing is missing in the midst, and nothing that was not uploaded."""
     disk, promises = run
     holes = 0
-    for effects, image in images(disk, promises[0][0]):
+    for effects, image in images(disk, promises[0][0], seeds):
         done = max(number for number, one in enumerate(promises) if one[0] <= effects)
         least = promises[done][2]
         most = promises[min(done + 1, len(promises) - 1)][2]
@@ -95,10 +103,10 @@ def test_what_is_here_is_whole(run):
     assert holes  # a crash between the renames: only `.segstore` tells what is to go
 
 
-def test_who_reads_shows_no_hole(run):
+def test_who_reads_shows_no_hole(run, seeds):
     """[DUR-19, DUR-71]"""
     disk, promises = run
-    for _, image in images(disk, promises[0][0]):
+    for _, image in images(disk, promises[0][0], seeds):
         options = open_options(read_only=True)
         log = open_partition(PATH, options, LogEnvironment(environment=image))
         found = offsets(log)
@@ -107,10 +115,10 @@ def test_who_reads_shows_no_hole(run):
         log.close()
 
 
-def test_an_ordinary_open_gives_nothing_up(run):
+def test_an_ordinary_open_gives_nothing_up(run, seeds):
     """[DUR-26, LDR-9] whatever a crash has left."""
     disk, promises = run
-    for _, image in images(disk, promises[-1][0]):
+    for _, image in images(disk, promises[-1][0], seeds):
         log = open_partition(PATH, open_options(retention_ms=0), LogEnvironment(environment=image))
         assert (log.log_start_offset, log.local_log_start_offset) == (0, promises[-1][2])
         assert len(log.delete_old_segments()) == 0
@@ -120,10 +128,10 @@ def test_an_ordinary_open_gives_nothing_up(run):
         log.close_quietly()
 
 
-def test_a_log_without_its_remote_part_begins_where_it_does_here(run):
+def test_a_log_without_its_remote_part_begins_where_it_does_here(run, seeds):
     """[LDR-9, UNI-2] where that is said to be given up."""
     disk, promises = run
-    for _, image in images(disk, promises[-1][0]):
+    for _, image in images(disk, promises[-1][0], seeds):
         log, _ = open_log(image, tiered=False)
         assert log.log_start_offset == log.local_log_start_offset == promises[-1][2]
         assert offsets(log) == list(range(log.log_start_offset, COUNT))

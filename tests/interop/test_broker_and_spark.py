@@ -77,6 +77,7 @@ def our_records(logs: Path, topic: str) -> dict[int, list[Record]]:
         return {number: list(manager.log(topic, number)) for number in range(PARTITIONS)}
 
 
+@pytest.mark.long
 def test_a_broker_serves_what_spark_wrote_into_its_directory(spark, broker):
     """Five codecs, headers, nulls, four partitions, several segments; then the broker goes on."""
     logs = broker.log_directory

@@ -128,8 +128,8 @@ def sink_entries(folder: str | None) -> tuple[SinkEntry, ...]:
 
 @cache
 def chosen_entries(folder: str | None) -> tuple[SinkEntry, ...]:
-    """Of each group the first one, and a fixed sixteenth of all."""
+    """Of each group the first one, and a fixed forty-eighth of all."""
     entries = [entry for entry in sink_entries(folder) if entry.left_out is None]
     first = {entry.group: entry for entry in reversed(entries)}
-    wanted = {entry.id for entry in entries[::16]} | {entry.id for entry in first.values()}
+    wanted = {entry.id for entry in entries[::48]} | {entry.id for entry in first.values()}
     return tuple(entry for entry in entries if entry.id in wanted)

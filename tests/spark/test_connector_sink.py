@@ -55,7 +55,7 @@ def test_options_and_columns_are_refused_as_by_the_connector(sink_entry, tmp_pat
 
 
 def test_writes_go_as_with_the_connector(spark, tmp_path, summary, pytestconfig, answers_folder):
-    """One of each group and a sixteenth of all; all of them with --slow."""
+    """One of each group and a forty-eighth of all; all of them with --slow."""
     differences = []
     chosen = sink_entries if pytestconfig.getoption("--slow") else chosen_entries
     entries = chosen(answers_folder)
