@@ -42,6 +42,11 @@ class CompactedLogs:
         The clock of waits.
     interval_ms : int
         A log that cannot be opened is tried again after that, then after twice as long, and so on.
+
+    Attributes
+    ----------
+    interval_ms : int
+        As above; it may change.
     """
 
     def __init__(
@@ -55,7 +60,7 @@ class CompactedLogs:
         self._path = topics.directory.path
         self._open_log = open_log
         self._timer_ms = timer_ms
-        self._interval_ms = interval_ms
+        self.interval_ms = interval_ms
         self._known: tuple[Listed, frozenset[TopicPartition]] = NOTHING_LISTED, frozenset()
         self._seen: TopicsNow | None = None
         self._compacted: list[TopicPartition] = []
@@ -102,7 +107,7 @@ class CompactedLogs:
         except _GONE:
             return None
         except Exception as error:  # noqa: BLE001 - one log stops no other [DUR-131]
-            retry = self._failed[topic_partition] = next_retry(before, now_ms, self._interval_ms)
+            retry = self._failed[topic_partition] = next_retry(before, now_ms, self.interval_ms)
             failed = FailedTask("cleaning", topic_partition, error, *retry)
             findings.failed.append(failed)
             _log.warning("%s: %s", self._path, failed)

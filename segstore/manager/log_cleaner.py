@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import (
@@ -184,10 +184,48 @@ class LogCleaner:
         self._deletion_retries: dict[TopicPartition, Retry] = {}
         self._last_passes: dict[int, tuple[CleanerStats, int]] = {}
         """By thread: what its last pass did, and the longest delay when its log was chosen."""
-        self._map_bytes = min(config.dedupe_buffer_size // config.threads, MAX_INT)
-        if self._map_bytes < config.dedupe_buffer_size // config.threads:
-            _log.warning("a cleaner uses %d bytes for keys, not more", MAX_INT)
-        self._new_cleaner(None, min(self._map_bytes, 100 * _BYTES_PER_KEY))  # [CLN-2] checks them
+        self._turn = 0
+        """A pass of an earlier one ends: it uses memory by other settings."""
+        _check_memory(config)
+
+    def validate_reconfiguration(self, config: CleanerConfig) -> None:
+        """Refuse a configuration that cannot take the place of this one.
+
+        Raises
+        ------
+        IllegalArgumentError
+            It has less than half of the threads, or more than twice as many; or a thread has no
+            room for two keys; or it ends or begins compaction.
+
+        Source: [CLN-8]; Kafka ``LogCleaner.validateReconfiguration``.
+        """
+        threads, enable = self.config.threads, self.config.enable
+        if not threads // 2 <= config.threads <= 2 * threads:
+            raise IllegalArgumentError(
+                f"the threads of a cleaner change from {threads} to {config.threads}, which is more"
+                " than double or less than half: change them in steps",
+                found=str(config.threads),
+                expected=f"{max(1, threads // 2)} to {2 * threads}",
+            )
+        if config.enable != enable:
+            raise IllegalArgumentError(
+                "whether logs are compacted is set by the open: close the log directory first",
+                found=f"enable={config.enable}",
+                expected=f"enable={enable}",
+            )
+        _check_memory(config)
+
+    def reconfigure(self, config: CleanerConfig) -> None:
+        """Clean by another configuration, which `validate_reconfiguration` takes [CLN-8].
+
+        Passes that run end at their next piece where it has other memory or threads, and else go
+        on.
+        """
+        before, self.config = self.config, config
+        if replace(config, backoff_ms=before.backoff_ms, max_io_bytes_per_second=math.inf) != (
+            replace(before, max_io_bytes_per_second=math.inf)
+        ):
+            self._turn += 1  # last: a pass that begins meanwhile ends, whichever it has read
 
     def stop(self) -> None:
         """End the passes that run, each at its next piece; no further one begins."""
@@ -304,7 +342,7 @@ class LogCleaner:
         log, topic_partition = to_clean.log, to_clean.topic_partition
         end_offset = to_clean.first_dirty_offset
         try:
-            cleaner = self._new_cleaner(to_clean, self._map_bytes_for(to_clean))
+            cleaner = self._new_cleaner(to_clean)
             stats = log.clean(cleaner, end_offset, to_clean.first_uncleanable_offset, now_ms=now_ms)
             end_offset = stats.end_offset
         except (*_ENDED, *_STORAGE) as error:
@@ -337,32 +375,36 @@ class LogCleaner:
 
     def _map_bytes_for(self, to_clean: LogToClean) -> int:
         """Return how much memory the keys need at most: each offset has one record at most."""
+        map_bytes = _map_bytes(self.config)
         if not self._is_safe:
-            return self._map_bytes
+            return map_bytes
         offsets = to_clean.first_uncleanable_offset - to_clean.first_dirty_offset
         needed = int((offsets + 2) / self.config.dedupe_buffer_load_factor) * _BYTES_PER_KEY
-        return min(self._map_bytes, needed)
+        return min(map_bytes, needed)
 
-    def _new_cleaner(self, to_clean: LogToClean | None, map_bytes: int) -> Cleaner:
+    def _new_cleaner(self, to_clean: LogToClean) -> Cleaner:
+        turn, config = self._turn, self.config
+
         def check_done() -> None:
+            if turn != self._turn:
+                raise LogCleaningAbortedError("the cleaner was given other threads or memory")
             self._check_done(to_clean)
 
         return Cleaner(
-            offset_map_bytes=map_bytes,
-            io_buffer_bytes=max(1, self.config.io_buffer_size // self.config.threads // 2),
-            load_factor=self.config.dedupe_buffer_load_factor,
+            offset_map_bytes=self._map_bytes_for(to_clean),
+            io_buffer_bytes=max(1, config.io_buffer_size // config.threads // 2),
+            load_factor=config.dedupe_buffer_load_factor,
             profile=self._profile,
             throttle=lambda count: self._throttler.maybe_throttle(count, check_done),
             check_done=check_done,
         )
 
-    def _check_done(self, to_clean: LogToClean | None) -> None:
+    def _check_done(self, to_clean: LogToClean) -> None:
         if self._is_over:
             raise LogCleaningAbortedError("the log directory is being closed")
-        if to_clean is not None:
-            self.cleaner_manager.check_cleaning_aborted(to_clean.topic_partition)
-            if to_clean.log._generation() != to_clean.generation:  # noqa: SLF001 - as above
-                raise LogCleaningAbortedError("the log was truncated: what is clean is not known")
+        self.cleaner_manager.check_cleaning_aborted(to_clean.topic_partition)
+        if to_clean.log._generation() != to_clean.generation:  # noqa: SLF001 - as above
+            raise LogCleaningAbortedError("the log was truncated: what is clean is not known")
 
     # ---- logs that cannot be cleaned -------------------------------------------------------------
 
@@ -395,3 +437,19 @@ class LogCleaner:
         for one, retry in due.items():
             if retries.get(one) == retry and one not in used:
                 retries.pop(one, None)
+
+
+def _map_bytes(config: CleanerConfig) -> int:
+    """Return how much memory a thread has for keys [CLN-1]."""
+    return min(config.dedupe_buffer_size // config.threads, MAX_INT)
+
+
+def _check_memory(config: CleanerConfig) -> None:
+    """Refuse memory that has no room for keys; warn of memory that is not used [CLN-1, CLN-2]."""
+    map_bytes = _map_bytes(config)
+    if map_bytes < config.dedupe_buffer_size // config.threads:
+        _log.warning("a cleaner uses %d bytes for keys, not more", MAX_INT)
+    Cleaner(
+        offset_map_bytes=min(map_bytes, 100 * _BYTES_PER_KEY),
+        load_factor=config.dedupe_buffer_load_factor,
+    )

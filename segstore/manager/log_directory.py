@@ -296,6 +296,14 @@ class LogDirectory:
         if self.maintenance is not None:
             self.maintenance.ask_for_retention()
 
+    def validate_cleaner_config(self, config: CleanerConfig) -> None:
+        """Refuse what cannot take the place of how compaction runs [CLN-8]."""
+        cast("Maintenance", self.maintenance).validate_cleaner_config(config)
+
+    def use_cleaner_config(self, config: CleanerConfig) -> None:
+        """Let compaction run by another configuration, which was validated [CLN-8]."""
+        cast("Maintenance", self.maintenance).use_cleaner_config(config)
+
     def start(self) -> None:
         """Let threads do what is due."""
         cast("Maintenance", self.maintenance).start()

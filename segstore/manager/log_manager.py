@@ -219,6 +219,7 @@ class LogManager:
         self._options = open_options(read_only=read_only, config=log_config, **settings)
         self._failures = LogDirFailureChannel()
         self._mutex = AppendLock()  # a handler that comes here in its midst is told
+        self._reconfiguring = AppendLock()  # held over the end of passes; the mutex is below it
         self._process_id = _core.process_id()
         self._partitioners: dict[str, tuple[Listed, StickyPartitioner]] = {}
         self._shutdown = Shutdown(self._ends_with_this_thread)
@@ -631,6 +632,36 @@ class LogManager:
             for directory in self._directories:
                 directory.ask_for_retention()
             raise_of_several(errors, "another topic's log cannot take the settings")
+
+    def reconfigure_cleaner(self, cleaner: CleanerConfig) -> None:
+        """Compact in another way, until `close`.
+
+        Another limit of bytes counts at once, also for passes that run. With other threads or
+        memory those end at their next piece. A pass begins at once then: in threads, or in the next
+        call of `maintain`.
+
+        Parameters
+        ----------
+        cleaner : CleanerConfig
+            As for `open_dir`. It takes the place of all that `open_dir` got.
+
+        Raises
+        ------
+        IllegalArgumentError
+            There are less than half of the threads, or more than double. Or ``enable`` changes. Or
+            a thread has no room for two keys. Nothing changed.
+
+        Source: [CLN-8]; Kafka ``LogCleaner.reconfigure``.
+        """
+        self._check_writable()
+        with self._reconfiguring:
+            self._check_usable()  # while we waited
+            config = _cleaner_of_each(cleaner, len(self._paths))
+            for directory in self._directories:
+                directory.validate_cleaner_config(config)
+            self._throttler.update_desired_rate(config.max_io_bytes_per_second)
+            for directory in self._directories:
+                directory.use_cleaner_config(config)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with all its records: all of it, or nothing.
@@ -1294,7 +1325,7 @@ class LogManager:
 def _cleaner_config(
     cleaner: CleanerConfig | None, given: DirectoryConfig, directories: int
 ) -> CleanerConfig:
-    """Return how each of so many directories is compacted: they share the memory for keys."""
+    """Return how each of so many directories is compacted."""
     if cleaner is not None and given.is_of_cleaner:
         raise IllegalArgumentError(
             "config= has settings of the cleaner, and cleaner= was given too",
@@ -1302,5 +1333,10 @@ def _cleaner_config(
             expected="one of them",
         )
     config = CleanerConfig.of_broker(given.broker) if cleaner is None else cleaner
+    return _cleaner_of_each(config, directories)
+
+
+def _cleaner_of_each(config: CleanerConfig, directories: int) -> CleanerConfig:
+    """Return *config* for each of so many directories: they share the memory for keys."""
     instance("cleaner", config, CleanerConfig, "a CleanerConfig")
     return replace(config, dedupe_buffer_size=config.dedupe_buffer_size // directories)

@@ -244,8 +244,8 @@ class Maintenance:
         thread_count: int = THREADS,
     ) -> None:
         self._clock = Clock(directory.environment)
-        extra = cleaner_config.threads - 1 if thread_count else 0
-        self._pool = TaskPool(self._clock, thread_count + extra)
+        self._thread_count = thread_count
+        self._pool = TaskPool(self._clock, self._threads_with(cleaner_config))
         self._path = directory.path
         self._wall_clock_ms = directory.wall_clock_ms
         self._checkpoints = checkpoints
@@ -294,10 +294,46 @@ class Maintenance:
             runs.append(
                 ("high watermarks", intervals.high_watermarks_ms, self._write_high_watermarks)
             )
-        if cleaner_config.enable:
-            cleaning = ("cleaning", max(1, cleaner_config.backoff_ms), self._run_cleaning)
-            runs += [cleaning] * cleaner_config.threads
         self._jobs = tuple(_Job(name, interval, now_ms, run) for name, interval, run in runs)
+        self._set_cleaning_jobs(cleaner_config)
+
+    def _threads_with(self, config: CleanerConfig) -> int:
+        return self._thread_count + config.threads - 1 if self._thread_count else 0
+
+    def _set_cleaning_jobs(self, config: CleanerConfig) -> None:
+        """Have one for each thread of the cleaner; one that goes waits for the end of its pass."""
+        cleaning = [job for job in self._jobs if job.name == "cleaning"]
+        others = [job for job in self._jobs if job not in cleaning]
+        count = config.threads if config.enable else 0
+        for job in cleaning[count:]:
+            tasks, job.tasks = job.tasks, None
+            if tasks is not None:
+                tasks.close()
+        interval_ms, now_ms = max(1, config.backoff_ms), self._clock.now_ms()
+        while len(cleaning) < count:
+            cleaning.append(_Job("cleaning", interval_ms, now_ms, self._run_cleaning))
+        for job in cleaning:
+            job.interval_ms = interval_ms
+        self._jobs = (*others, *cleaning[:count])
+
+    def use_cleaner_config(self, config: CleanerConfig) -> None:
+        """Let compaction run by another configuration, which `LogCleaner` has validated [CLN-8].
+
+        A thread, or the next pass, looks for a log to clean then, whatever the interval.
+        """
+        self._cleaner.reconfigure(config)
+        self._compacted.interval_ms = config.backoff_ms
+        self._set_cleaning_jobs(config)
+        self._pool.grow(self._threads_with(config))
+        if self._jobs[0].tasks is not None:  # threads do it
+            for job in self._jobs:
+                if job.tasks is None:
+                    job.tasks = self._pool.tasks(f"{self._path}: {job.name}")
+        self._ask_for("cleaning")
+
+    def validate_cleaner_config(self, config: CleanerConfig) -> None:
+        """See `LogCleaner.validate_reconfiguration`."""
+        self._cleaner.validate_reconfiguration(config)
 
     def use_options(self, options: OpenOptions) -> None:
         """Go by these settings, where a topic was given none, from the next run on [MGR-97]."""
@@ -424,8 +460,11 @@ class Maintenance:
 
     def ask_for_retention(self) -> None:
         """Let the next pass look for segments to delete, or a thread now; also beside a pass."""
+        self._ask_for("retention")
+
+    def _ask_for(self, name: str) -> None:
         for job in self._jobs:
-            if job.name == "retention":
+            if job.name == name:
                 job.is_asked = True
                 self._submit(job)
 

@@ -136,7 +136,7 @@ class _Pool:
 
         Where it refuses all, the next task that comes tries again, and passes do what is due.
         """
-        for number in range(self._thread_count):
+        for number in range(len(self.threads), self._thread_count):
             name = f"segstore-background-{number}"
             thread = threading.Thread(target=_work, args=(self,), name=name, daemon=True)
             try:
@@ -146,6 +146,12 @@ class _Pool:
                 _log.warning("only %d of %d background threads started: %s", number, count, error)
                 return
             self.has_started = True
+
+    def grow(self, thread_count: int) -> None:
+        """Have at least so many threads; where some run already, the others start now."""
+        self._thread_count = max(self._thread_count, thread_count)
+        if self.has_started and not self.is_closed:
+            self.start_threads()
 
     def enter(self) -> bool:
         """Let this thread be one of the pool; False where two callers have started threads."""
@@ -294,6 +300,10 @@ class TaskPool:
         pool = self._pool
         if not pool.has_started and not pool.is_closed:
             pool.start_threads()
+
+    def grow(self, thread_count: int) -> None:
+        """Have at least so many threads; those that nothing needs any more wait."""
+        self._pool.grow(thread_count)
 
     def run_due(self) -> tuple[int, list[tuple[str, Exception]]]:
         """Run all tasks that are due, in this thread.

@@ -56,14 +56,24 @@ class Throttler:
             Called at least every 50 ms of the sleep; an error that it raises ends it.
         """
         with self._lock:
+            rate = self.desired_rate_per_sec
             ns = self._ns_to_sleep(observed)
         if ns > 0:
             until = self._monotonic_ns() + ns
-            while (left := until - self._monotonic_ns()) > 0 and not self._stopped.is_set():
+            while (
+                (left := until - self._monotonic_ns()) > 0
+                and not self._stopped.is_set()
+                and self.desired_rate_per_sec == rate
+            ):
                 self._sleep(min(left, _LONGEST_SLEEP_NS) / _NS_PER_SECOND)
                 check_done()
             with self._lock:
                 self._period_start_ns = self._monotonic_ns()
+
+    def update_desired_rate(self, desired_rate_per_sec: float) -> None:
+        """Go by another limit; a sleep that keeps the one before ends [CLN-8]."""
+        with self._lock:
+            self.desired_rate_per_sec = desired_rate_per_sec
 
     def _ns_to_sleep(self, observed: int) -> int:
         self._observed_so_far += observed

@@ -6,18 +6,22 @@ import shutil
 import threading
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import segstore
+from segstore import CleanerConfig
 from segstore.errors import (
     ArgumentTypeError,
+    ClosedError,
     CorruptLogError,
     CorruptRecordError,
     DiskFullError,
     FsyncFailedError,
+    IllegalArgumentError,
     IllegalStateError,
     LogReadOnlyError,
     ReadIOError,
@@ -26,6 +30,7 @@ from segstore.log.files.checkpoints import parse_offset_checkpoint
 from segstore.log.files.topics_file import TopicEntry, TopicState
 from segstore.log.local.cleaned_output import CleanedOutput
 from segstore.manager import log_cleaner_manager
+from segstore.manager.compacted_logs import CompactedLogs
 from segstore.manager.log_cleaner_manager import ABORTED, IN_PROGRESS
 from segstore.manager.maintenance import MaintenanceIntervals
 from segstore.manager.maintenance_report import Findings
@@ -207,6 +212,110 @@ def test_threads_compact(tmp_path: Path, threads: int):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         assert [live(logs.log("users", number)) for number in range(4)] == last
+
+
+def cleaning_jobs(logs: LogManager, number: int = 0) -> list[Any]:
+    return [job for job in maintenance_of(logs, number)._jobs if job.name == "cleaning"]
+
+
+def test_another_configuration_counts_in_the_next_call(tmp_path: Path):
+    """[CLN-8] In each directory, whatever the interval was; memory is shared by directories."""
+    begin = time.time_ns() // 1_000_000
+    config = CleanerConfig(backoff_ms=HOUR)
+    with open_small([tmp_path / "a", tmp_path / "b"], cleaner=config) as logs:
+        logs.create_topic("users", config=COMPACT)
+        logs.maintain(begin)
+        last = fill(logs.log("users", 0))
+        assert logs.maintain(begin + 1000).cleaned == ()
+        changed = CleanerConfig(threads=2, dedupe_buffer_size=4 * 2**20, backoff_ms=500)
+        logs.reconfigure_cleaner(changed)
+        for number in range(2):
+            assert [job.interval_ms for job in cleaning_jobs(logs, number)] == [500, 500]
+            assert maintenance_of(logs, number)._cleaner.config.dedupe_buffer_size == 2 * 2**20
+        assert len(logs.maintain(begin + 1000).cleaned) == 1
+        assert live(logs.log("users", 0)) == last
+        logs.reconfigure_cleaner(replace(changed, threads=1))
+        assert len(cleaning_jobs(logs)) == 1
+
+
+def test_a_configuration_that_is_refused_changes_nothing(tmp_path: Path):
+    """[CLN-8]"""
+    with open_small(tmp_path) as logs:
+        before = maintenance_of(logs)._cleaner.config
+        for wrong in (
+            CleanerConfig(threads=3),
+            CleanerConfig(enable=False),
+            CleanerConfig(dedupe_buffer_size=10, max_io_bytes_per_second=1),
+        ):
+            with pytest.raises(IllegalArgumentError):
+                logs.reconfigure_cleaner(wrong)
+        with pytest.raises(ArgumentTypeError):
+            logs.reconfigure_cleaner(None)  # type: ignore[arg-type]
+        assert maintenance_of(logs)._cleaner.config is before
+        assert logs._throttler.desired_rate_per_sec == before.max_io_bytes_per_second
+        assert len(cleaning_jobs(logs)) == 1
+    with pytest.raises(ClosedError):
+        logs.reconfigure_cleaner(CleanerConfig())
+    with (
+        segstore.open_dir(tmp_path, read_only=True) as reader,
+        pytest.raises(LogReadOnlyError),
+    ):
+        reader.reconfigure_cleaner(CleanerConfig())
+
+
+def test_threads_go_on_by_another_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """[CLN-8, CLN-12] More of them, then fewer; what ended one is forgotten, and gauges stay."""
+    dead = "kafka.log:type=LogCleaner,name=DeadThreadCount"
+    fails = True
+    with open_small(tmp_path, background=True, cleaner=CleanerConfig(backoff_ms=HOUR)) as logs:
+        logs.create_topic("users", 4, config=COMPACT)
+        last = [fill(logs.log("users", number)) for number in range(4)]
+        look = CompactedLogs.look
+
+        def fail(self: CompactedLogs, findings: Findings) -> None:
+            if fails:
+                raise IllegalStateError("it ends a broker's thread")
+            look(self, findings)
+
+        monkeypatch.setattr(CompactedLogs, "look", fail)
+        logs.reconfigure_cleaner(CleanerConfig(threads=2, backoff_ms=HOUR))
+        wait_until(lambda: logs.stats().value(dead, logDirectory=logs.path) == 2)
+        fails = False
+        logs.reconfigure_cleaner(CleanerConfig(threads=2, backoff_ms=2 * HOUR))
+        wait_until(
+            lambda: manager_of(logs).all_cleaner_checkpoints().keys() == {*logs.partitions()}
+        )
+        assert logs.stats().value(dead, logDirectory=logs.path) == 0
+        assert [live(logs.log("users", number)) for number in range(4)] == last
+        logs.reconfigure_cleaner(CleanerConfig(backoff_ms=HOUR))
+        assert len(cleaning_jobs(logs)) == 1
+        fill(logs.log("users", 0))
+        logs.reconfigure_cleaner(CleanerConfig(backoff_ms=HOUR))
+        end = logs.log("users", 0).segments()[-1].base_offset
+        wait_until(lambda: lines(tmp_path)[USERS] == end)
+
+
+def test_other_memory_ends_the_pass_and_begins_another(
+    logs: LogManager, monkeypatch: pytest.MonkeyPatch
+):
+    """[CLN-8] In the next call, whatever the interval is."""
+    logs.create_topic("users", config=COMPACT)
+    last = fill(logs.log("users", 0))
+    held = Held(logs, monkeypatch)
+    logs.reconfigure_cleaner(CleanerConfig(dedupe_buffer_size=2**20, backoff_ms=HOUR))
+    held.may_go_on.set()
+    held.thread.join(10)
+
+    assert held.reports[0].cleaned == held.reports[0].failed == ()
+    assert len(logs.maintain().cleaned) == 1
+    assert live(logs.log("users", 0)) == last
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_gauges_of_the_cleaner(tmp_path: Path):

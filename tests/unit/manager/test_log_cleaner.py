@@ -7,6 +7,7 @@ import math
 import sys
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -361,11 +362,56 @@ def test_the_log_start_moves_above_what_was_clean(new_log: NewLog, tmp_path: Pat
 def test_config_bounds_the_cleaner(new_log: NewLog, tmp_path: Path):
     """[CLN-1] Each thread has its part of the memory."""
     config = CleanerConfig(threads=4, dedupe_buffer_size=24 * 1000, io_buffer_size=4096)
-    pool = Pool(tmp_path, [fill(new_log(**COMPACT))], config)
-    cleaner: Cleaner = pool.cleaner._new_cleaner(None, pool.cleaner._map_bytes)
+    pool = Pool(tmp_path, [fill(new_log(**COMPACT), count=400)], config)
+    to_clean = pool.manager.grab_filthiest_compacted_log(0)
+    assert to_clean is not None
+    cleaner: Cleaner = pool.cleaner._new_cleaner(to_clean)
 
     assert cleaner.offset_map.slots == 250
     assert cleaner.io_buffer_bytes == 512
+
+
+@pytest.mark.parametrize(
+    ("change", "ends"),
+    [
+        ({"backoff_ms": 5}, False),
+        ({"max_io_bytes_per_second": 10.0**9}, False),
+        ({"threads": 2}, True),
+        ({"dedupe_buffer_size": 24 * 500}, True),
+        ({"io_buffer_size": 4096}, True),
+        ({"dedupe_buffer_load_factor": 0.5}, True),
+    ],
+)
+def test_a_pass_ends_where_it_has_other_memory(
+    new_log: NewLog, tmp_path: Path, change: dict[str, Any], *, ends: bool
+):
+    """[CLN-8] And the next one has what the configuration says."""
+    log = fill(new_log(**COMPACT))
+    pool = Pool(tmp_path, [log])
+    check, config = pool.cleaner._check_done, replace(SMALL, **change)
+
+    def reconfigure(to_clean: LogToClean) -> None:
+        if pool.cleaner.config is SMALL:
+            pool.cleaner.reconfigure(config)
+        check(to_clean)
+
+    pool.cleaner._check_done = reconfigure  # type: ignore[method-assign]
+    _, found, failed = pool.iterate()
+    assert ([len(found), failed]) == [0 if ends else 1, []]
+    assert pool.manager.cleaning_states() == {}
+    if ends:
+        assert len(pool.iterate()[1]) == 1
+    assert log._clean_end() == log.segments()[-1].base_offset
+
+
+def test_a_configuration_that_goes_too_far_is_refused(tmp_path: Path):
+    """[CLN-8] Half of the threads to twice as many; memory for two keys; enabled or not."""
+    pool = Pool(tmp_path, [], replace(SMALL, threads=5))
+    for threads in (2, 5, 10):
+        pool.cleaner.validate_reconfiguration(replace(SMALL, threads=threads))
+    for wrong in ({"threads": 1}, {"threads": 11}, {"enable": False}, {"dedupe_buffer_size": 100}):
+        with pytest.raises(IllegalArgumentError):
+            pool.cleaner.validate_reconfiguration(replace(pool.cleaner.config, **wrong))
 
 
 def test_pauses_are_counted(new_log: NewLog, tmp_path: Path):

@@ -84,3 +84,19 @@ def test_an_abort_ends_the_sleep(time: Time):
     with pytest.raises(LogCleaningAbortedError):
         throttler.maybe_throttle(10**6, check_done)
     assert 1 < sum(time.slept) < 1.1
+
+
+def test_another_limit_ends_the_sleep(time: Time):
+    """[CLN-8] Who raises a limit of a byte a second waits for nothing that it has asked for."""
+    throttler = Throttler(1, lambda: time.ns, time.sleep)
+    time.ns += 301 * NS_PER_MS
+
+    def raise_the_limit() -> None:
+        throttler.update_desired_rate(10**6)
+
+    throttler.maybe_throttle(10**6, raise_the_limit)
+    assert sum(time.slept) < 0.1
+    time.slept.clear()
+    time.ns += 301 * NS_PER_MS
+    throttler.maybe_throttle(10**6)
+    assert sum(time.slept) == pytest.approx(1 - 0.301)
