@@ -121,10 +121,6 @@ class CompactedLogs:
         """How many logs could not be opened."""
         return len(self._failed)
 
-    def add(self, log: UnifiedLog) -> None:
-        """Know an open log before the next look."""
-        self._logs = {**self._logs, log.topic_partition: log}
-
     # ---- what the cleaner's manager asks for -----------------------------------------------------
 
     def __contains__(self, topic_partition: object) -> bool:

@@ -530,10 +530,19 @@ class LogCleanerManager:
             log = self._logs.get(topic_partition)
             if log is None:
                 raise UnknownTopicOrPartitionError(f"no partition {topic_partition} here")
-            if _is_compacted(log) and log_dir in self._checkpoints:
-                lines = self._read_or_report(log_dir) if self._is_safe else self._read(log_dir)
-                if lines is not None and lines.get(topic_partition, 0) > offset:
-                    self._put(log_dir, {**lines, topic_partition: offset})
+            if _is_compacted(log):
+                self._lower(log_dir, topic_partition, offset)
+
+    def lower_checkpoint(self, log_dir: str, topic_partition: TopicPartition, offset: int) -> None:
+        """As `maybe_truncate_checkpoint`, for a log that the caller has, known here or not."""
+        with self._lock:
+            self._lower(log_dir, topic_partition, offset)
+
+    def _lower(self, log_dir: str, topic_partition: TopicPartition, offset: int) -> None:
+        if log_dir in self._checkpoints:
+            lines = self._read_or_report(log_dir) if self._is_safe else self._read(log_dir)
+            if lines is not None and lines.get(topic_partition, 0) > offset:
+                self._put(log_dir, {**lines, topic_partition: offset})
 
     def alter_checkpoint_dir(
         self, topic_partition: TopicPartition, source_log_dir: str, dest_log_dir: str

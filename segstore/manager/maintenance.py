@@ -362,8 +362,6 @@ class Maintenance:
             return
         with self.cleaner_manager.paused_cleaning([log.topic_partition]):
             is_compacted = "compact" in log.config.cleanup_policies
-            if is_compacted:
-                self._compacted.add(log)
             if is_compacted and not self._is_kafka:
                 active = (
                     0 if offset is None else max((b for b in bases if b <= offset), default=offset)
@@ -374,7 +372,7 @@ class Maintenance:
                 self._lower_checkpoint(log, log.segments()[-1].base_offset)
 
     def _lower_checkpoint(self, log: UnifiedLog, offset: int) -> None:
-        self.cleaner_manager.maybe_truncate_checkpoint(parent_dir(log), log.topic_partition, offset)
+        self.cleaner_manager.lower_checkpoint(parent_dir(log), log.topic_partition, offset)
 
     @property
     def deletions(self) -> DeletionCounts:

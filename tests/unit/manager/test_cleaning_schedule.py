@@ -778,6 +778,23 @@ def test_a_handler_in_a_pass_does_not_wait_for_it_with_another_thread(
     assert manager.cleaning_states() == {}
 
 
+def test_a_truncation_does_not_ask_which_logs_the_cleaner_has_seen(
+    logs: LogManager, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """[MGR-85] A look at the directory beside it may know the log no more, or not yet."""
+    logs.create_topic("users", config=COMPACT)
+    log = logs.log("users", 0)
+    fill(log)
+    logs.maintain()
+    end = lines(tmp_path)[USERS]
+    compacted = maintenance_of(logs)._compacted
+    monkeypatch.setattr(compacted, "add", lambda _: None, raising=False)
+    compacted._logs = {}
+
+    log.truncate_to(7)
+    assert lines(tmp_path)[USERS] <= 7 < end
+
+
 @pytest.mark.parametrize("is_full", [False, True])
 def test_a_truncation_lowers_the_line_of_brokers_before_the_cut(
     logs: LogManager, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_full: bool
