@@ -30,6 +30,7 @@ from segstore.arguments import (
 from segstore.arguments import timestamp as timestamp_of
 from segstore.config.log_config import LogConfig
 from segstore.errors import (
+    ClosedError,
     DiskFullError,
     FsyncFailedError,
     IllegalArgumentError,
@@ -1384,6 +1385,8 @@ class UnifiedLog(Log):
         LogTruncatedError, LogCleaningAbortedError
             The log was truncated, or a segment deleted, beside the pass: begin another one. Or
             another pass is under way: a log has one at a time.
+        ClosedError
+            The log was closed beside the pass, as by a move to another log directory.
 
         Source: [CLN-55…CLN-122]; Kafka ``Cleaner.clean``.
         """
@@ -1400,7 +1403,11 @@ class UnifiedLog(Log):
                 "another pass over this log is under way in this process", file=self.path
             )
         with self._cleaning:
-            return cleaner.clean(compaction, first, limit, now_ms)
+            try:
+                return cleaner.clean(compaction, first, limit, now_ms)
+            except ClosedError:  # of a file: the log was closed, deleted or moved beside the pass
+                self._access.require_open()
+                raise
 
     def compact(
         self,

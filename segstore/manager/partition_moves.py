@@ -425,8 +425,8 @@ class _Move:
         for _ in range(_MOST_PASSES):
             # a segment may be deleted meanwhile, or a shorter one take its name
             with self._writing(), self._changing_source():
-                segments = self._log.segments()
                 self._forget_if_changed()
+                segments = self._log.segments()  # of that generation, or a later one that is seen
                 self._total_bytes = sum(segment.size_bytes for segment in segments)
                 if self._copy.missing_bytes(segments) < _ENOUGH_BYTES:
                     return
@@ -470,9 +470,9 @@ class _Move:
 
     def _finish_copy(self, entry: TopicEntry | None) -> None:
         source, target, log = self._source, self._target, self._log
-        segments = log.segments()
         with source.guard():
             log.close()
+        segments = log.segments()  # a pass by hand may have replaced some until then
         _owned(source).note_arrived(self.topic_partition)  # if the move is undone, it is clean
         self._forget_if_changed()
         with self._writing():

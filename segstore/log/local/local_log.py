@@ -963,6 +963,7 @@ class LocalLog:
             raise
         segments = replacement.applied_to(self.segments)
         self.segments = segments
+        self.replacements_count += 1  # before a name means another file, and again when all do
         replacement.finish()
         self.take_over(segments, replacement.old)
         self._replacement = None

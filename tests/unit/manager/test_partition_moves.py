@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -24,9 +25,13 @@ from segstore.errors import (
     UnknownTopicOrPartitionError,
     WriteError,
 )
+from segstore.log.cleaning.cleaner import Cleaner
 from segstore.log.files.partition_directory import future_directory_name
 from segstore.log.files.topics_file import TOPICS_FILE, Arrival, format_topics, parse_topics
+from segstore.log.local.segment_replacement import SegmentReplacement
+from segstore.log.unified_log import UnifiedLog
 from segstore.manager import partition_moves
+from segstore.manager.partition_copy import PartitionCopy
 from segstore.manager.topic_registry import TopicRegistry
 from segstore.types import TopicPartition
 from tests.kits.log_kit import PATIENCE_SECONDS, wait_for
@@ -34,6 +39,8 @@ from tests.kits.log_kit import PATIENCE_SECONDS, wait_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from segstore.log.local.segment import Segment
 
 ORDERS = TopicPartition("orders", 0)
 RECORDS = 100
@@ -272,6 +279,112 @@ def test_a_compaction_meanwhile(logs: LogManager, paths: list[Path], monkeypatch
     assert keys(logs) == expected
     assert len(expected) == RECORDS
     assert logs.log(*ORDERS).verify().ok
+
+
+def compactable(logs: LogManager) -> UnifiedLog:
+    """Return the log, of which every second record has a later value."""
+    logs.alter_topic("orders", {"cleanup.policy": "compact"})
+    log = logs.log(*ORDERS)
+    log.append([(b"%d" % number, b"again") for number in range(0, RECORDS, 2)])
+    log.roll()
+    return log
+
+
+@pytest.mark.parametrize("is_before", [True, False], ids=["before the look", "after it"])
+def test_a_compaction_between_two_looks_at_a_log(
+    logs: LogManager, paths: list[Path], monkeypatch, *, is_before: bool
+):
+    """[DUR-127] The segments are those of the generation that was seen, or of a later one."""
+    monkeypatch.setattr(partition_moves, "_ENOUGH_BYTES", 1)
+    log, real, done = compactable(logs), partition_moves._Move._forget_if_changed, []
+
+    def look(move: partition_moves._Move) -> bool:
+        is_changed = False if is_before else real(move)
+        if not done:
+            done.append(log.compact())
+        return real(move) if is_before else is_changed
+
+    monkeypatch.setattr(partition_moves._Move, "_forget_if_changed", look)
+    logs.move_partition("orders", 0, paths[1])
+    assert len(keys(logs)) == RECORDS
+    assert logs.log(*ORDERS).verify().ok
+
+
+def test_a_compaction_whose_files_have_their_names_already(
+    logs: LogManager, paths: list[Path], monkeypatch
+):
+    """[DUR-127, CLN-110] A copy of the old ones that comes to their end begins again."""
+    monkeypatch.setattr(partition_moves, "_ENOUGH_BYTES", 1)
+    log, real = compactable(logs), SegmentReplacement.finish
+    is_named, go_on, looks = threading.Event(), threading.Event(), []
+    missing_bytes = PartitionCopy.missing_bytes
+
+    def finish(replacement: SegmentReplacement) -> None:
+        real(replacement)
+        is_named.set()
+        assert go_on.wait(60)
+
+    def look(copy: PartitionCopy, segments: tuple[Segment, ...]) -> int:
+        looks.append(len(segments))
+        if len(looks) == 1:
+            compacting.start()
+            assert is_named.wait(60)
+        return missing_bytes(copy, segments)
+
+    monkeypatch.setattr(SegmentReplacement, "finish", finish)
+    monkeypatch.setattr(PartitionCopy, "missing_bytes", look)
+
+    def compact() -> None:
+        with suppress(ClosedError):  # the last step of the move has closed it by then
+            log.compact()
+
+    compacting = threading.Thread(target=compact)
+    try:
+        logs.move_partition("orders", 0, paths[1], progress=lambda *_: go_on.set())
+    finally:
+        go_on.set()
+        compacting.join(60)
+    assert len(looks) > 1
+    assert sorted(set(keys(logs))) == sorted(numbers(RECORDS))
+    assert logs.log(*ORDERS).verify().ok
+
+
+def test_a_compaction_just_before_the_last_step(logs: LogManager, paths: list[Path], monkeypatch):
+    """[DUR-127] What the log has is asked when it is closed."""
+    log, real = compactable(logs), UnifiedLog.close
+
+    def close(one: UnifiedLog) -> None:
+        if one is log and not one.closed:
+            log.compact()
+        real(one)
+
+    monkeypatch.setattr(UnifiedLog, "close", close)
+    logs.move_partition("orders", 0, paths[1])
+    assert len(keys(logs)) == RECORDS
+    assert logs.log(*ORDERS).verify().ok
+
+
+@pytest.mark.parametrize("number", [1, 2, 9, 22])
+def test_a_pass_by_hand_hears_that_its_log_was_closed(
+    logs: LogManager, paths: list[Path], number: int
+):
+    """[MGR-90] The move goes on, with the records that were there; no file of the pass goes too."""
+    log, calls, has_made_files = compactable(logs), [], []
+
+    def check() -> None:
+        calls.append(None)
+        if len(calls) == number:
+            has_made_files.append(bool([*(paths[0] / "orders-0").glob("*.cleaned")]))
+            logs.move_partition("orders", 0, paths[1])
+            assert not [*(paths[1] / "orders-0").glob("*.cleaned")]
+
+    with pytest.raises(ClosedError, match="the log orders-0 is closed"):
+        log.clean(Cleaner(check_done=check), 0)
+    assert has_made_files == [number > 16]
+    assert sorted(set(keys(logs))) == sorted(numbers(RECORDS))
+    assert logs.log(*ORDERS).verify().ok
+    logs.log(*ORDERS).compact()
+    assert len(keys(logs)) == RECORDS
 
 
 def test_segments_that_go_meanwhile(logs: LogManager, paths: list[Path], monkeypatch):
