@@ -9,8 +9,6 @@
 
 enum {
     LAST_WORD_AT = SGS_MD5_BYTES - 4, /* of the hash: where attempt 12 and all later ones look */
-    OFFSET_AT = SGS_MD5_BYTES,
-    OUT_OF_PLACE = 0x80, /* in the first byte of an offset, which is not negative: the entry lies where it did before */
 };
 _Static_assert((int)SGS_MD5_BYTES == (int)SGS_SIPHASH_BYTES, "an entry has room for either");
 
@@ -94,29 +92,69 @@ static bool has_hash(const uint8_t *entry, const uint8_t *hash)
 
 /* ---- growth ---- */
 
-static void swap_entries(uint8_t *a, uint8_t *b)
+/* An entry as words, which live in registers. */
+typedef struct entry_words {
+    uint64_t hash[2], offset; /* in the order of their bytes, whatever that of the processor is */
+} entry_words;
+_Static_assert(sizeof(entry_words) == SGS_OFFSET_MAP_ENTRY_BYTES, "an entry");
+
+static entry_words load_entry(const uint8_t *from)
 {
-    uint8_t kept[SGS_OFFSET_MAP_ENTRY_BYTES];
-    memcpy(kept, a, sizeof kept);
-    memcpy(a, b, sizeof kept);
-    memcpy(b, kept, sizeof kept);
+    entry_words entry;
+    memcpy(&entry, from, sizeof entry);
+    return entry;
 }
 
-/* Take an entry to the slot where a look for it comes now. What is out of place there is taken on in its stead: an entry
- * that is in place never moves again, so no gap opens between another one and the first slot that is looked at. */
-static void put_in_place(sgs_offset_map *map, uint8_t *from)
+static void store_entry(uint8_t *to, entry_words entry) { memcpy(to, &entry, sizeof entry); }
+
+static bool is_nothing(entry_words entry) { return (entry.hash[0] | entry.hash[1] | entry.offset) == 0; }
+
+/* The entry lies where it did before: the sign of an offset, which is not negative. */
+static uint64_t out_of_place(void)
 {
-    uint8_t moving[SGS_OFFSET_MAP_ENTRY_BYTES] = { 0 };
-    swap_entries(moving, from);
-    for (int64_t attempt = 0; !is_empty(moving);) {
+    static const uint8_t sign[8] = { 0x80 };
+    uint64_t word;
+    memcpy(&word, sign, sizeof word);
+    return word;
+}
+
+/* Put an entry into the slot where a look for it comes now. What is out of place there is returned, to be put elsewhere: an
+ * entry that is in place never moves again, so no gap opens between another one and the first slot that is looked at. */
+static entry_words put_in_place(const sgs_offset_map *map, entry_words moving)
+{
+    moving.offset &= ~out_of_place();
+    for (int64_t attempt = 0;; ++attempt) {
         SGS_EXPECT(attempt < map->slots);
-        uint8_t *const entry = entry_in_a_row(map, moving, attempt++);
-        const bool is_free = is_empty(entry), is_taken = !is_free && (entry[OFFSET_AT] & OUT_OF_PLACE) == 0;
-        if (is_taken)
+        uint8_t *const slot = entry_in_a_row(map, (const uint8_t *)moving.hash, attempt);
+        entry_words found = load_entry(slot);
+        if (is_nothing(found) || (found.offset & out_of_place()) != 0) {
+            store_entry(slot, moving);
+            return found;
+        }
+    }
+}
+
+/* From the last slot on: what lies behind is in place already, and a larger table takes an entry there, mostly. */
+static void spread_out(const sgs_offset_map *map, int32_t slots_before)
+{
+    static const entry_words nothing = { .offset = 0 };
+    uint8_t *const entries = map->entries;
+    const size_t end = (size_t)slots_before * SGS_OFFSET_MAP_ENTRY_BYTES;
+    for (size_t at = 0; at < end; at += SGS_OFFSET_MAP_ENTRY_BYTES) {
+        entry_words entry = load_entry(entries + at);
+        if (is_nothing(entry))
             continue;
-        moving[OFFSET_AT] &= (uint8_t)~OUT_OF_PLACE;
-        swap_entries(moving, entry);
-        attempt = 0;
+        entry.offset |= out_of_place();
+        store_entry(entries + at, entry);
+    }
+    for (size_t at = end; at > 0; at -= SGS_OFFSET_MAP_ENTRY_BYTES) {
+        uint8_t *const slot = entries + at - SGS_OFFSET_MAP_ENTRY_BYTES;
+        entry_words moving = load_entry(slot);
+        if ((moving.offset & out_of_place()) == 0)
+            continue;
+        store_entry(slot, nothing);
+        while (!is_nothing(moving))
+            moving = put_in_place(map, moving);
     }
 }
 
@@ -140,15 +178,7 @@ sgs_status sgs_offset_map_reserve(sgs_offset_map *map, int32_t more, sgs_error *
     memset(entries + bytes_before, 0, bytes - bytes_before);
     map->entries = entries;
     map->slots = (int32_t)slots;
-    for (size_t at = 0; at < bytes_before; at += SGS_OFFSET_MAP_ENTRY_BYTES)
-        if (!is_empty(entries + at))
-            entries[at + OFFSET_AT] |= OUT_OF_PLACE;
-    /* from the last on: what lies behind is in place already, and a larger table takes an entry there */
-    for (size_t at = bytes_before; at > 0; at -= SGS_OFFSET_MAP_ENTRY_BYTES) {
-        uint8_t *const entry = entries + at - SGS_OFFSET_MAP_ENTRY_BYTES;
-        if ((entry[OFFSET_AT] & OUT_OF_PLACE) != 0)
-            put_in_place(map, entry);
-    }
+    spread_out(map, before);
     return SGS_OK;
 }
 
