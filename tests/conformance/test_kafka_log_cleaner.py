@@ -167,7 +167,7 @@ def test_partial_segment_clean(new_log: NewLog):
 
 
 def test_size_trimmed_for_preallocated_and_compacted_topic(new_log: NewLog, tmp_path: Path):
-    """[CLN-76] LogCleanerTest.testSizeTrimmedForPreallocatedAndCompactedTopic."""
+    """[CLN-76] LogCleanerTest.testSizeTrimmedForPreallocatedAndCompactedTopic; KAFKA-5431."""
     log = new_log(**COMPACT, preallocate=True)
     for key in (0, 1, 0, 1, 0):
         put(log, key, key)
@@ -197,7 +197,7 @@ def test_cleaning_with_unkeyed_messages(new_log: NewLog):
 
 
 def test_clean_tombstone(new_log: NewLog):
-    """[CLN-85, CLN-87] LogCleanerTest.testCleanTombstone: its own timestamp plays no part."""
+    """[CLN-85, CLN-87] LogCleanerTest.testCleanTombstone, KAFKA-4529: not by its timestamp."""
     day = 24 * 3600 * 1000
     log = new_log(**COMPACT, delete_retention_ms=day)
     put(log, 0, 0, TIME + day + 10_000)

@@ -123,6 +123,49 @@ def test_reconfigure_log_cleaner_io_max_bytes_per_second(tmp_path: Path):
         assert logs._throttler.desired_rate_per_sec == 20_000_000
 
 
+def test_max_clean_time_secs(tmp_path: Path):
+    """[CLN-10] LogCleanerTest.testMaxCleanTimeSecs: no thread has cleaned anything."""
+    with segstore.open_dir(tmp_path) as logs:
+        for name in (
+            "max-buffer-utilization-percent",
+            "max-clean-time-secs",
+            "max-compaction-delay-secs",
+        ):
+            metric = f"kafka.log:type=LogCleaner,name={name}"
+            assert logs.stats().value(metric, logDirectory=logs.path) == 0
+
+
+def test_marks_partitions_as_uncleanable(tmp_path: Path, clock: Clock):
+    """[CLN-4, CLN-6, CLN-10]
+
+    LogCleanerIntegrationTest.testMarksPartitionsAsOfflineAndPopulatesUncleanableMetrics: two of
+    three logs are overwritten.
+    """
+    count = "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count"
+    size = "kafka.log:type=LogCleanerManager,name=uncleanable-bytes"
+    with segstore.open_dir(tmp_path, durability="none", **COMPACT) as logs:
+        found = {}
+        for name in ("a", "b", "c"):
+            logs.create_topic(name)
+            found[name] = logs.log(name, 0)
+            write_duplicates(found[name], 20, Codec.NONE, clock)
+        for name in ("a", "b"):
+            with (tmp_path / f"{name}-0" / found[name].segments()[0].name).open("r+b") as file:
+                file.write(b"jogeajgoea")
+        report = logs.maintain()
+
+        def value(metric: str) -> float:
+            return logs.stats().value(metric, logDirectory=logs.path)
+
+        assert {one.topic_partition.topic for one in report.failed} == {"a", "b"}
+        assert [one.topic_partition.topic for one in report.cleaned] == ["c"]
+        assert value(count) == 2
+        sealed = {name: sum(s.size_bytes for s in found[name].segments()[:-1]) for name in "ab"}
+        assert value(size) == sum(sealed.values()) > 0
+        logs.delete_topic("a")
+        assert (value(count), value(size)) == (1, sealed["b"])
+
+
 @pytest.mark.parametrize("codec", Codec)
 def test_cleaner_lag(codec: Codec, new_log: NewLog, clock: Clock):
     """[CLN-32, CLN-33] LogCleanerLagIntegrationTest.cleanerTest."""

@@ -12,6 +12,7 @@ from segstore.log.compaction import Compaction
 from segstore.log.files.profile import Profile
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.manager.log_cleaner_manager import ABORTED, IN_PROGRESS, LogCleanerManager, paused
+from segstore.manager.log_to_clean import LogToClean
 from segstore.types import TopicPartition
 from tests.kits.transactions_kit import ABORT, Producer
 
@@ -188,15 +189,28 @@ def test_checkpoint_updated_for_invalid_offset_not_selected(make, tmp_path, cloc
     assert managed.manager.all_cleaner_checkpoints()[TOPIC] == 15
 
 
+def test_log_to_clean(make):
+    """[CLN-34, CLN-36] LogCleanerTest.testLogToClean: the active segment counts nowhere."""
+    log = make(internal_segment_bytes=100)
+    append(log, 6, in_a_segment=1)
+    sealed = sum(one.size_bytes for one in log.segments()[:-1])
+    limit, clean, cleanable = log._compaction().calculate_cleanable_bytes(active(log), active(log))
+    found = LogToClean(log, active(log), limit, clean, cleanable, 0, 0)
+
+    assert len(log.segments()) == 6
+    assert found.total_bytes == sealed > 0
+    assert found.cleanable_ratio == 0
+
+
 # ---- deletion ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("policy", "count"), [("delete", 0), ("compact,delete", 1)])
 def test_logs_with_segments_to_delete(make, tmp_path, policy, count):
-    """[CLN-7] Those of LogCleanerManagerTest that are named
+    """[CLN-7]
 
-    testLogsWithSegmentsToDeleteShouldNotConsiderCleanupPolicyDeleteLogs and
-    testLogsWithSegmentsToDeleteShouldConsiderCleanupPolicyCompactDeleteLogs.
+    LogCleanerManagerTest.testLogsWithSegmentsToDeleteShouldNotConsiderCleanupPolicyDeleteLogs,
+    LogCleanerManagerTest.testLogsWithSegmentsToDeleteShouldConsiderCleanupPolicyCompactDeleteLogs.
     """
     managed = Managed(tmp_path, make(cleanup_policy=policy))
 
@@ -230,7 +244,7 @@ def test_logs_under_cleanup_ineligible_for_compaction(make, tmp_path, clock):
 def test_concurrent_log_cleanup(make, tmp_path, *, deletes: bool):
     """[CLN-16…CLN-18, CLN-22] LogCleanerManagerTest.testConcurrentLogCleanupAndLogTruncation.
 
-    And testConcurrentLogCleanupAndTopicDeletion.
+    And LogCleanerManagerTest.testConcurrentLogCleanupAndTopicDeletion.
     """
     manager = Managed(tmp_path, make(cleanup_policy="delete")).manager
     held = [one for one, _ in manager.pause_cleaning_for_non_compacted_partitions()]
@@ -276,9 +290,9 @@ def test_maybe_truncate_checkpoint_should_truncate_data(make, tmp_path):
 
 
 def test_alter_checkpoint_dir_should_remove_data_in_src_dir_and_add_in_new_dir(make, tmp_path):
-    """[CLN-28] LogCleanerManagerTest.
+    """[CLN-28]
 
-    testAlterCheckpointDirShouldRemoveDataInSrcDirAndAddInNewDir.
+    LogCleanerManagerTest.testAlterCheckpointDirShouldRemoveDataInSrcDirAndAddInNewDir.
     """
     log = make()
     managed = Managed(tmp_path, log)

@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 
 from tests.interop.golden_case import (
+    compacted_partitions,
     dumped_partitions,
     loaded_partitions,
     script_cases,
@@ -54,6 +55,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "loaded_partition" in metafunc.fixturenames:
         partitions = loaded_partitions(golden_root(metafunc.config))
         metafunc.parametrize("loaded_partition", partitions, ids=str)
+    if "compacted_partition" in metafunc.fixturenames:
+        partitions = compacted_partitions(golden_root(metafunc.config))
+        metafunc.parametrize("compacted_partition", partitions, ids=str)
     if "served_partition" in metafunc.fixturenames:
         partitions = served_partitions(golden_root(metafunc.config))
         metafunc.parametrize("served_partition", partitions, ids=str)

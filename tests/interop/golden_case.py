@@ -226,6 +226,15 @@ def loaded_partitions(root: Path) -> list[GoldenPartition]:
     ]
 
 
+def compacted_partitions(root: Path) -> list[GoldenPartition]:
+    """Partitions that a broker compacted, and whose records it served then, however it stopped."""
+    return [
+        one
+        for one in (*whole_partitions(root), *loaded_partitions(root))
+        if "compact" in one.topic_configs.get("cleanup.policy", "") and one.records_file.exists()
+    ]
+
+
 def script_cases(root: Path) -> list[Path]:
     """Return the cases under *root* whose requests, sent again in order, give their files."""
     return [

@@ -285,7 +285,7 @@ def test_threads_go_on_by_another_configuration(tmp_path: Path, monkeypatch: pyt
         wait_until(
             lambda: manager_of(logs).all_cleaner_checkpoints().keys() == {*logs.partitions()}
         )
-        assert logs.stats().value(dead, logDirectory=logs.path) == 0
+        wait_until(lambda: logs.stats().value(dead, logDirectory=logs.path) == 0)
         assert [live(logs.log("users", number)) for number in range(4)] == last
         logs.reconfigure_cleaner(CleanerConfig(backoff_ms=HOUR))
         assert len(cleaning_jobs(logs)) == 1
@@ -363,7 +363,7 @@ def test_settings_that_are_unknown_compact_nothing(tmp_path: Path):
 
 
 def test_a_damaged_log_keeps_no_other_and_comes_again(tmp_path: Path):
-    """[CLN-4, DUR-125, DUR-131]"""
+    """[CLN-4, DUR-125, DUR-131] KAFKA-7215, KAFKA-8725, KAFKA-19895: no restart is needed."""
     begin = time.time_ns() // 1_000_000
     with open_small(tmp_path) as logs:
         logs.create_topic("users", 2, config=COMPACT)
@@ -400,7 +400,7 @@ def test_a_log_that_cannot_be_opened_keeps_no_other(tmp_path: Path):
 
 
 def test_what_ends_kafkas_thread_is_tried_again(logs: LogManager, monkeypatch: pytest.MonkeyPatch):
-    """[CLN-12, DUR-131] A thread never dies: it waits, and runs again."""
+    """[CLN-12, DUR-131] LogCleanerIntegrationTest.testIsThreadFailed: it waits, and runs again."""
     begin = time.time_ns() // 1_000_000
     logs.create_topic("users", config=COMPACT)
     fill(logs.log("users", 0))

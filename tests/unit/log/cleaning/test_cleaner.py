@@ -239,6 +239,44 @@ def test_what_is_younger_than_the_lag_stays(new_log: NewLog, clock):
     assert [one.offset for one in log.scan() if one.offset >= old_end] == list(range(20, 40))
 
 
+def test_a_batch_that_is_larger_than_the_topic_takes_now_is_cleaned(new_log: NewLog):
+    """[CLN-63] KAFKA-6834: a smaller max.message.bytes came after it; it is read as a whole."""
+    log = new_log(cleanup_policy="compact", internal_segment_bytes=6000)
+    log.append([(b"large", bytes(5000))])
+    last = {b"large": bytes(5000)} | fill(log)
+    log.update_config(log.config.with_changes(max_message_bytes=100))
+    log.roll()
+    stats = log.clean(Cleaner(offset_map_bytes=4800, io_buffer_bytes=64), 0)
+
+    assert stats.end_offset == log.log_end_offset
+    assert live(log) == last
+
+
+def test_a_pass_over_a_part_keeps_what_is_aborted_in_the_rest(new_log: NewLog):
+    """[CLN-61, CLN-71, CLN-95] KAFKA-13727: the map was full before the end of the transaction."""
+    log = new_log(**COMPACT)
+    fill(log, count=20, keys=20)
+    producer = Producer(log, 1)
+    producer.write(3)
+    fill(log, count=20, keys=20)
+    producer.write(3)
+    producer.end(ABORT)
+    log.append([(b"0", b"committed")])
+    log.roll()
+    before, cleaner = live(log), Cleaner(offset_map_bytes=24 * 6)
+    aborted = log.collect_aborted_transactions(0, log.log_end_offset)
+    first, passes = 0, 0
+    while first < log.segments()[-1].base_offset:
+        first = log.clean(cleaner, first).end_offset
+        passes += 1
+        assert live(log) == before
+        assert log.collect_aborted_transactions(0, log.log_end_offset) == aborted
+        assert log.verify().ok
+
+    assert passes > 5
+    assert markers(log) == [aborted[0].last_offset]
+
+
 def test_an_open_transaction_ends_what_is_cleaned(new_log: NewLog):
     """[CLN-32, CLN-33]"""
     log = new_log(**COMPACT)
