@@ -687,18 +687,19 @@ class LogReader:
     def _require_not_compacted_beyond(self, end_offset: int) -> None:
         """Raise when a last record below *end_offset* may have gone because of one above it.
 
-        Compaction ends below the active segment: where that begins at *end_offset* or before, no
-        record above has taken one away. A handle that follows another one takes over all new files,
-        so the next pass reads nothing that is older than what this one has read.
+        Compaction ends below the active segment and the last stable offset: where one of them is
+        at *end_offset* or before, no record above has taken one away. A handle that follows another
+        one takes over all new files, so the next pass reads nothing that is older than what this
+        one has read.
         """
         local_log = self._local_log
-        active = local_log.segments.active_segment.base_offset
-        if active > end_offset:
+        limit = min(local_log.segments.active_segment.base_offset, self.last_stable_offset())
+        if limit > end_offset:
             raise IllegalStateError(
                 "the log was compacted, or segments were deleted, while its last values were read,"
                 " and one of a key may be missing: call latest() again",
                 file=local_log.directory.path,
-                found=f"an active segment at offset {active}",
+                found=f"compaction may have reached offset {limit}",
                 expected=f"at most offset {end_offset}, the end of the read",
             )
         if local_log.take_over_replaced is not None:

@@ -379,6 +379,25 @@ def test_compaction_beyond_the_end_is_told(logs, reader, between_passes, when):
     assert len(rows(reader.latest("users"))) == 5
 
 
+def test_compaction_below_an_open_transaction_takes_nothing_away(logs, reader, between_passes):
+    """[LSO-2, CLN-32] It holds the end of the read and that of the compaction, segments before."""
+    fill(logs)
+    log = logs.log("users", 0)
+    log.roll()
+    data = build([(0, NOW, b"k0", b"open")], producer_id=7, producer_epoch=0, transactional=True,
+                 base_sequence=0)  # fmt: skip
+    log.append_as_leader(data, 0)
+    log.roll()
+    fill(logs)
+    expected = rows(reader.latest("users"))
+    before = log._local_log.replacements_count
+    between_passes(log.compact)
+
+    assert rows(reader.latest("users")) == expected
+    assert len(expected) == 5
+    assert log._local_log.replacements_count > before
+
+
 def test_a_roll_alone_takes_nothing_away(logs, reader, between_passes):
     fill(logs)
     expected = rows(reader.latest("users"))
