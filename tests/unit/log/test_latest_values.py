@@ -31,10 +31,13 @@ from segstore.errors import (
 )
 from segstore.log.chunk_reader import ChunkReader
 from segstore.log.cleaning.cleaner import Cleaner
+from segstore.log.latest_values import LatestValues
 from segstore.log.scan import LogScan
 from segstore.records.columns import KAFKA_COLUMNS
 from segstore.types import AppendOrigin
+from tests.kits.log_kit import singleton
 from tests.kits.records_kit import build
+from tests.kits.remote_kit import TIERED, RemoteRecords
 from tests.kits.transactions_kit import ABORT, COMMIT, NOW
 
 if TYPE_CHECKING:
@@ -295,6 +298,29 @@ def test_a_directory_that_is_offline_may_have_partitions(tmp_path):
         assert [*logs.offline_directories()] == [str(tmp_path / "b")]
         with pytest.raises(LogDirectoryOfflineError, match="last values"):
             logs.latest("users")
+
+
+@pytest.mark.parametrize("profile", ["safe", "kafka"])
+def test_of_a_log_in_remote_storage_the_local_part_is_read(new_log, profile):
+    """[RD-2] As a scan of the whole log does; four of eight records are in remote storage alone."""
+    size = len(singleton(key=b"0"))
+    log = new_log(
+        recovery=profile,
+        replicated=False,
+        retention_ms=None,
+        retention_bytes=4 * size,
+        internal_segment_bytes=size,
+        remote_offset_reader=RemoteRecords(),
+        **TIERED,
+    )
+    for number in range(8):
+        log.append([(NOW, b"%d" % (number % 6), b"value")])
+    log.update_highest_offset_in_remote_storage(5)
+    assert len(log.delete_old_segments()) == 4
+
+    found = LatestValues("topic", [log._latest(["offset"])]).to_arrow()
+
+    assert found["offset"].to_pylist() == [4, 5, 6, 7]
 
 
 def test_a_closed_directory_is_refused(tmp_path):
