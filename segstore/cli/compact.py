@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from segstore.cli.output import Progress, UsageError, human_bytes, say, write_line
+from segstore.cli.output import Progress, UsageError, human_bytes, human_time, say, write_line
 from segstore.cli.partition_paths import add_metadata_log_argument, is_partition, partition_number
 from segstore.errors import SegstoreError, UnknownTopicOrPartitionError
 
@@ -103,8 +103,16 @@ def _compact(path: str, log: Log, progress: Progress, arguments: argparse.Namesp
         text = (
             f"about {human_bytes(plan.bytes_before - plan.bytes_after)} of"
             f" {human_bytes(plan.bytes_before)} would go: {plan.records_before:,} records of"
-            f" {plan.records_after:,} keys"
+            f" {plan.records_after:,} keys; {100 * plan.dirty_ratio:.1f} % dirty, from offset"
+            f" {plan.first_dirty_offset} on"
         )
+        if plan.held_back_from is not None and plan.held_back_until is not None:
+            text += (
+                f"; min.compaction.lag.ms holds back what begins at offset {plan.held_back_from},"
+                f" until {human_time(plan.held_back_until)}"
+            )
+        if plan.overdue_since is not None:
+            text += f"; due by max.compaction.lag.ms since {human_time(plan.overdue_since)}"
     else:
         writer = cast("UnifiedLog", log)
         passes = writer.compact(progress=lambda _, done, total: progress(path, done, total))

@@ -16,9 +16,27 @@ from segstore.errors import DiskFullError
 from segstore.log.files.checkpoints import CleanedPart
 
 if TYPE_CHECKING:
+    import uuid
+
+    from segstore.log.files.checkpoints import LogState
     from segstore.log.local.local_log import LocalLog
     from segstore.log.log_metadata import LogMetadata
     from segstore.log.topic_identity import TopicIdentity
+
+
+def clean_end_of(state: LogState, local_log: LocalLog, topic_id: uuid.UUID | None) -> int | None:
+    """Return where the clean part ends by what ``.segstore`` says; None where that is unknown."""
+    cleaned = state.cleaned
+    if cleaned is None or cleaned.offset > local_log.log_end.message_offset:
+        return None
+    is_same = cleaned.fingerprint == _fingerprint(local_log, topic_id, cleaned.offset)
+    return cleaned.offset if is_same else None
+
+
+def _fingerprint(local_log: LocalLog, topic_id: uuid.UUID | None, offset: int) -> int:
+    segments = (one for one in local_log.segments if one.base_offset < offset)
+    sizes = "".join(f"{one.base_offset} {one.size_bytes}\n" for one in segments)
+    return crc32c(f"{topic_id}\n{sizes}".encode())
 
 
 class CleanPart:
@@ -33,12 +51,10 @@ class CleanPart:
 
     def end(self) -> int | None:
         """Return where the clean part ends; None where nothing is known to be clean."""
-        state_file = self._metadata.state_file
-        cleaned = None if state_file is None else state_file.state.cleaned
-        if cleaned is None or cleaned.offset > self._local_log.log_end.message_offset:
+        state_file, topic_id = self._metadata.state_file, self._topic_identity.topic_id
+        if state_file is None:
             return None
-        is_same = cleaned.fingerprint == self._fingerprint(cleaned.offset)
-        return cleaned.offset if is_same else None
+        return clean_end_of(state_file.state, self._local_log, topic_id)
 
     def note(self, offset: int) -> None:
         """Let the clean part end at *offset*, durably.
@@ -61,6 +77,4 @@ class CleanPart:
                 self.note(offset)
 
     def _fingerprint(self, offset: int) -> int:
-        segments = (one for one in self._local_log.segments if one.base_offset < offset)
-        sizes = "".join(f"{one.base_offset} {one.size_bytes}\n" for one in segments)
-        return crc32c(f"{self._topic_identity.topic_id}\n{sizes}".encode())
+        return _fingerprint(self._local_log, self._topic_identity.topic_id, offset)

@@ -43,6 +43,44 @@ def aligned(segments: Segments, offset: int) -> int:
     return segments.first_segment.base_offset if floor is None else floor.base_offset
 
 
+def end_of_old(local_log: LocalLog, first_dirty_offset: int, now_ms: int) -> int:
+    """Return where the records begin that are younger than ``min.compaction.lag.ms`` [CLN-32].
+
+    It is the base offset of a sealed segment; 2^63-1 where none holds such records.
+    """
+    lag_ms = local_log.config.min_compaction_lag_ms
+    if lag_ms > 0:
+        for segment in local_log.segments.non_active_segments_from(first_dirty_offset):
+            if segment.latest_possible_timestamp() > now_ms - lag_ms:
+                return segment.base_offset
+    return MAX_LONG
+
+
+def cleanable_bytes(
+    local_log: LocalLog, first_dirty_offset: int, uncleanable_offset: int
+) -> tuple[int, int, int]:
+    """Return where a pass has to end, the bytes below the range, and those of the range.
+
+    Source: [CLN-34, CLN-36]; Kafka ``LogCleanerManager.calculateCleanableBytes``.
+    """
+    segments = local_log.segments
+    limit = aligned(segments, uncleanable_offset)
+    clean = segments.values(-1, first_dirty_offset)
+    dirty = segments.values(min(first_dirty_offset, limit), limit)
+    return limit, size_of_segments(clean), size_of_segments(dirty)
+
+
+def compaction_delay(local_log: LocalLog, first_dirty_offset: int, now_ms: int) -> int:
+    """Return for how many ms a pass has been due by ``max.compaction.lag.ms``; 0 = it is not.
+
+    Source: [CLN-38]; Kafka ``LogCleanerManager.maxCompactionDelay``.
+    """
+    dirty = local_log.segments.non_active_segments_from(first_dirty_offset)
+    first = min((t for one in dirty if (t := one.first_batch_timestamp()) > 0), default=None)
+    limit_ms = now_ms - max(local_log.config.max_compaction_lag_ms, 0)
+    return 0 if first is None else max(0, limit_ms - first)
+
+
 class OffsetsToClean(NamedTuple):
     """The range of a log that can be cleaned (Kafka ``OffsetsToClean``).
 
@@ -98,7 +136,7 @@ class Compaction:
         now_ms = self.local_log.directory.wall_clock_ms()
         with self._changing:
             decided = self._end_of_decided()
-        limit = min(decided, self._end_of_old(first_dirty_offset, now_ms))
+        limit = min(decided, end_of_old(self.local_log, first_dirty_offset, now_ms))
         return max(aligned(self.local_log.segments, limit), first_dirty_offset)
 
     def cleanable_offsets(self, last_clean_offset: int | None, now_ms: int) -> OffsetsToClean:
@@ -126,40 +164,18 @@ class Compaction:
                     first_dirty,
                 )
             first_dirty = start
-        limit = min(self._end_of_cleanable(), self._end_of_old(first_dirty, now_ms))
+        limit = min(self._end_of_cleanable(), end_of_old(local_log, first_dirty, now_ms))
         return OffsetsToClean(first_dirty, max(limit, first_dirty), is_invalid)
 
     def calculate_cleanable_bytes(
         self, first_dirty_offset: int, uncleanable_offset: int
     ) -> tuple[int, int, int]:
-        """Return where a pass has to end, the bytes below the range, and those of the range.
-
-        Source: [CLN-34, CLN-36]; Kafka ``LogCleanerManager.calculateCleanableBytes``.
-        """
-        segments = self.local_log.segments
-        limit = aligned(segments, uncleanable_offset)
-        clean = segments.values(-1, first_dirty_offset)
-        dirty = segments.values(min(first_dirty_offset, limit), limit)
-        return limit, size_of_segments(clean), size_of_segments(dirty)
+        """See `cleanable_bytes`."""
+        return cleanable_bytes(self.local_log, first_dirty_offset, uncleanable_offset)
 
     def max_compaction_delay(self, first_dirty_offset: int, now_ms: int) -> int:
-        """Return for how many ms a pass has been due by ``max.compaction.lag.ms``; 0 = it is not.
-
-        Source: [CLN-38]; Kafka ``LogCleanerManager.maxCompactionDelay``.
-        """
-        dirty = self.local_log.segments.non_active_segments_from(first_dirty_offset)
-        first = min((t for one in dirty if (t := one.first_batch_timestamp()) > 0), default=None)
-        limit_ms = now_ms - max(self.local_log.config.max_compaction_lag_ms, 0)
-        return 0 if first is None else max(0, limit_ms - first)
-
-    def _end_of_old(self, first_dirty_offset: int, now_ms: int) -> int:
-        """Return where the records begin that are younger than ``min.compaction.lag.ms``."""
-        lag_ms = self.local_log.config.min_compaction_lag_ms
-        if lag_ms > 0:
-            for segment in self.local_log.segments.non_active_segments_from(first_dirty_offset):
-                if segment.latest_possible_timestamp() > now_ms - lag_ms:
-                    return segment.base_offset
-        return MAX_LONG
+        """See `compaction_delay`."""
+        return compaction_delay(self.local_log, first_dirty_offset, now_ms)
 
     def _end_of_decided(self) -> int:
         """Return where a pass has to end that begins now; the caller holds the append lock."""

@@ -41,13 +41,19 @@ from segstore.errors import (
 from segstore.log import checker, relocation
 from segstore.log.access import LogAccess
 from segstore.log.appender import Appender
-from segstore.log.clean_part import CleanPart
+from segstore.log.clean_part import CleanPart, clean_end_of
 from segstore.log.cleaning.cleaner import DEFAULT_MAP_BYTES, Cleaner
 from segstore.log.cleaning.compaction_forecast import CompactionPlan, plan_compaction
 from segstore.log.closing import Closing
-from segstore.log.compaction import Compaction, aligned
+from segstore.log.compaction import (
+    Compaction,
+    aligned,
+    cleanable_bytes,
+    compaction_delay,
+    end_of_old,
+)
 from segstore.log.failure_mark import FailureMark
-from segstore.log.files.checkpoints import HIGH_WATERMARK_CHECKPOINT, UNREADABLE
+from segstore.log.files.checkpoints import HIGH_WATERMARK_CHECKPOINT, UNREADABLE, LogState
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.files.copied_log import copy_fingerprint
 from segstore.log.files.partition_directory import directory_name, parse_directory_name
@@ -329,7 +335,8 @@ class Log:
     def plan_compaction(self, *, memory_bytes: int = DEFAULT_MAP_BYTES) -> CompactionPlan:
         """Return about what `UnifiedLog.compact` would take away; nothing changes.
 
-        Reads the keys of all segments before the active one, below open transactions.
+        Reads the keys of all segments before the active one, below open transactions and records
+        that are younger than ``min_compaction_lag_ms``.
 
         Parameters
         ----------
@@ -342,17 +349,45 @@ class Log:
             A batch is damaged: compaction would not get past it [DUR-125].
         """
         self._access.require_open()
-        segments = self._local_log.segments
+        local_log, segments = self._local_log, self._local_log.segments
+        first_dirty = max(self.log_start_offset, self._clean_end() or 0)
+        now_ms = self._directory.wall_clock_ms()
         stable = self.scan(isolation=Isolation.READ_COMMITTED).end_offset
-        end = aligned(segments, min(stable, segments.active_segment.base_offset))
+        sealed_end = min(stable, segments.active_segment.base_offset)
+        young = end_of_old(local_log, first_dirty, now_ms)
+        end = aligned(segments, min(sealed_end, young))
         aborted = [
             (one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset)
             for one in self.collect_aborted_transactions(self.log_start_offset, end)
         ]
         below = [segment for segment in segments if segment.base_offset < end]
-        return plan_compaction(
+        plan = plan_compaction(
             below, self._codecs, aborted, end, integer("memory_bytes", memory_bytes)
         )
+        _, clean, dirty = cleanable_bytes(local_log, first_dirty, end)
+        is_held_back = young < sealed_end
+        held_back_until = None
+        if is_held_back and (holding := segments.floor_segment(young)) is not None:
+            held_back_until = (
+                holding.latest_possible_timestamp() + self.config.min_compaction_lag_ms
+            )
+        delay_ms = compaction_delay(local_log, first_dirty, now_ms)
+        return plan._replace(
+            first_dirty_offset=first_dirty,
+            dirty_ratio=dirty / (clean + dirty) if dirty else 0.0,
+            held_back_from=young if is_held_back else None,
+            held_back_until=held_back_until,
+            overdue_since=now_ms - delay_ms if delay_ms else None,
+        )
+
+    def _clean_end(self) -> int | None:
+        """Return where the clean part ends; None where nothing is known to be clean [DUR-126]."""
+        if self.profile is not Profile.SAFE:
+            return None
+        state = LogState.read(self._directory, is_for_writing=False)
+        if state is None or not state.fits(self._epochs.latest_entry):
+            return None
+        return clean_end_of(state, self._local_log, self._topic_id)
 
     @property
     def retention_size_in_percent(self) -> int:
@@ -1455,12 +1490,13 @@ class UnifiedLog(Log):
             offset_map_bytes=integer("memory_bytes", memory_bytes), profile=self.profile
         )
         done: list[CleanerStats] = []
-        generation, first = self._generation(), self.log_start_offset
-        limit = self._compaction().first_uncleanable_offset(first)
-        clean_end = self._clean_end() or 0
-        if clean_end >= limit and not self._is_deletion_due(first, limit):
-            return done
-        first = first if clean_end >= limit else max(first, clean_end)
+        generation, start = self._generation(), self.log_start_offset
+        first = max(start, self._clean_end() or 0)
+        limit = aligned(
+            self._local_log.segments, self._compaction().first_uncleanable_offset(first)
+        )
+        if first >= limit:  # no dirty segment is old enough
+            first = start if self._is_deletion_due(start, limit) else limit
         while first < limit:
             done.append(self.clean(cleaner, first, limit))
             first = done[-1].end_offset

@@ -28,6 +28,17 @@ class CompactionPlan(NamedTuple):
         About one for each key; tombstones that are old are among them.
     bytes_after : int
         An estimate: as if all records had the same size.
+    first_dirty_offset : int
+        What lies below is clean; the log start where nothing is known to be.
+    dirty_ratio : float
+        The dirty part of the bytes below *end_offset*, 0 to 1. Above ``min.cleanable.dirty.ratio``
+        a manager begins a pass.
+    held_back_from, held_back_until : int or None
+        From which offset on records are younger than ``min.compaction.lag.ms``, and when the first
+        segment of these is old, in ms since 1970. None = nothing is held back by it.
+    overdue_since : int or None
+        Since when a pass has been due by ``max.compaction.lag.ms``, in ms since 1970. None = it is
+        not.
     """
 
     end_offset: int
@@ -35,6 +46,11 @@ class CompactionPlan(NamedTuple):
     records_before: int
     records_after: int
     bytes_after: int
+    first_dirty_offset: int = 0
+    dirty_ratio: float = 0.0
+    held_back_from: int | None = None
+    held_back_until: int | None = None
+    overdue_since: int | None = None
 
 
 def plan_compaction(

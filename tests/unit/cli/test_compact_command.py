@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,9 @@ from segstore import cli
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture
@@ -48,7 +52,38 @@ def test_a_dry_run_shows_the_gain_and_changes_nothing(data, capsys):
         assert (row["records_before"], row["records_after"], row["end_offset"]) == (40, 5, 40)
         assert row["bytes_after"] == row["bytes_before"] * 5 // 40
     assert before == {file: file.read_bytes() for file in data.glob("users-*/*.log")}
-    assert run(capsys, data, "--dry-run")[0].endswith("would go: 40 records of 5 keys")
+    shown = "would go: 40 records of 5 keys; 100.0 % dirty, from offset 0 on"
+    assert run(capsys, data, "--dry-run")[0].endswith(shown)
+
+
+def test_a_dry_run_shows_what_is_dirty_and_what_waits(data, capsys):
+    """[CLN-32, CLN-36, CLN-38] The numbers by which a manager chooses; a reader has the same."""
+    run(capsys, data, "-t", "users", "-p", "0")
+    (row,) = (json.loads(line) for line in run(capsys, data / "users-0", "--dry-run", "--json"))
+    assert (row["first_dirty_offset"], row["dirty_ratio"]) == (40, 0.0)
+    assert row["held_back_from"] is row["held_back_until"] is row["overdue_since"] is None
+    old, young = 1_600_000_000_000, time.time_ns() // 1_000_000
+    lags = {"min.compaction.lag.ms": HOUR_MS, "max.compaction.lag.ms": 2 * HOUR_MS}
+    with segstore.open_dir(data) as logs:
+        logs.alter_topic("users", lags)
+        log = logs.log("users", 0)
+        for timestamp in (old, young):
+            log.append([(timestamp, b"k", b"v")])
+            log.roll()
+        size = [one.size_bytes for one in log.segments()]
+        plan = log.plan_compaction()
+        limit, clean, dirty = log._compaction().calculate_cleanable_bytes(40, 41)
+        assert plan.end_offset == limit == 41
+        assert plan.dirty_ratio == dirty / (clean + dirty) == size[-3] / sum(size[:-2]) < 1
+
+    (row,) = (json.loads(line) for line in run(capsys, data / "users-0", "--dry-run", "--json"))
+    assert row["dirty_ratio"] == plan.dirty_ratio
+    assert row["first_dirty_offset"] == 40
+    assert (row["held_back_from"], row["held_back_until"]) == (41, young + HOUR_MS)
+    assert row["overdue_since"] == old + 2 * HOUR_MS
+    (line,) = run(capsys, data / "users-0", "--dry-run")
+    assert "; min.compaction.lag.ms holds back what begins at offset 41, until 20" in line
+    assert line.endswith("; due by max.compaction.lag.ms since 2020-09-13 14:26:40.000Z")
 
 
 @pytest.mark.parametrize("arguments", [(), ("-t", "users"), ("-t", "users", "-p", "0")])

@@ -277,6 +277,21 @@ def test_a_pass_over_a_part_keeps_what_is_aborted_in_the_rest(new_log: NewLog):
     assert markers(log) == [aborted[0].last_offset]
 
 
+def test_the_lag_counts_from_what_is_dirty(new_log: NewLog, clock):
+    """[CLN-32] The clean part may be younger: the lag was set after the pass."""
+    log = new_log(**COMPACT)
+    fill(log, count=20)
+    log.roll()
+    log.compact()
+    log.append([(clock.now - 10_000, b"k0", b"late")])
+    log.roll()
+    log.update_config(log.config.with_changes(min_compaction_lag_ms=5000))
+    (stats,) = log.compact()
+
+    assert stats.end_offset == log.log_end_offset
+    assert log.compact() == []
+
+
 def test_an_open_transaction_ends_what_is_cleaned(new_log: NewLog):
     """[CLN-32, CLN-33]"""
     log = new_log(**COMPACT)
