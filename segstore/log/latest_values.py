@@ -96,7 +96,7 @@ class LatestValues:
         CorruptRecordError, CorruptLogError
             A log is damaged: with file and position. No row of its partition was yielded.
         LogTruncatedError
-            A log was truncated since the call of `LogManager.latest` [DUR-77].
+            A log was truncated since the call of `LogManager.latest`, at any offset [DUR-77].
         OffsetOutOfRangeError
             Segments were deleted since, such as by retention [DUR-78].
         IllegalStateError

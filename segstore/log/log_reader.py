@@ -21,6 +21,7 @@ from segstore.errors import (
     CorruptRecordError,
     IllegalStateError,
     LogNotFoundError,
+    LogTruncatedError,
     ReadIOError,
     SegstoreError,
 )
@@ -35,6 +36,7 @@ from segstore.log.damage_errors import (
     undecided,
 )
 from segstore.log.file_records import FileRecords
+from segstore.log.files.log_state_file import uncut_generation
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.files.profile import Profile
 from segstore.log.latest_values import LatestOfLog
@@ -651,21 +653,43 @@ class LogReader:
             As for `follow`.
         columns : sequence of str or None
             As for `scan`.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            What the log begins with is in remote storage alone.
         """
         local_log = self._local_log
+        cuts, generation = self._cuts(), uncut_generation(local_log.directory)
         bases = None
         while bases != local_log.segments.base_offsets:
             bases = local_log.segments.base_offsets
             files = self._files_of(bases)  # before the end is looked for
             refresh()
         scan = self.scan(None, None, Isolation.READ_COMMITTED, columns=columns)
+        self.require_in_range(self._offsets.log_start_offset, scan.start_offset)
 
         def require_complete() -> None:
             refresh()
+            # none at the end of the range or above it either: before it, a compaction may have
+            # gone beyond that end, and what tells of it is cut
+            if self._cuts() != cuts or (
+                generation is not None and uncut_generation(local_log.directory) != generation
+            ):
+                raise LogTruncatedError(
+                    "the log was truncated while its last values were read: call latest() again",
+                    file=local_log.directory.path,
+                    found="a truncation",
+                    expected="none since the call",
+                )
             if self._files_of(bases) != files:
                 self._require_not_compacted_beyond(scan.end_offset)
 
         return LatestOfLog(scan, require_complete)
+
+    def _cuts(self) -> tuple[int, int]:
+        """Return the truncations that began, and that came to their end, as this handle knows."""
+        return self._local_log.generation, self._local_log.truncations.done
 
     def _files_of(self, base_offsets: Sequence[int]) -> list[tuple[int, int] | None]:
         """Return which file each segment is: inode and size; of the last one, which grows, no size.

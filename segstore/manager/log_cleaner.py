@@ -104,6 +104,12 @@ class CleanerConfig:
                 found=str(self.threads),
                 expected="1 or more",
             )
+        if not self.max_io_bytes_per_second > 0:
+            raise IllegalArgumentError(
+                "a cleaner that may read and write nothing cannot clean",
+                found=str(self.max_io_bytes_per_second),
+                expected="a number of bytes a second above 0",
+            )
 
     @classmethod
     def of_broker(cls, config: BrokerConfig) -> CleanerConfig:

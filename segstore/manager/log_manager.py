@@ -104,6 +104,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_MOST_NAMED: Final = 10
+"""So many missing partitions have their number in an error."""
 _KEYS_ARE_SPREAD: Final = (
     "the number of partitions of topic {topic!r} decides where a key belongs, and this log"
     " directory, which may have some of them, is offline. Name the partition"
@@ -932,7 +934,7 @@ class LogManager:
         Parameters
         ----------
         topic : str
-            An existing topic. Of a log in remote storage the local part is read.
+            An existing topic.
         columns : sequence of str or None
             Some of key, value, topic, partition, offset, timestamp, timestampType, headers,
             leaderEpoch. Default: all but the last.
@@ -948,6 +950,10 @@ class LogManager:
             The topic does not exist.
         LogDirectoryOfflineError
             One of several log directories is offline, and may have partitions of the topic.
+        IllegalStateError
+            Partitions of the topic are missing.
+        OffsetOutOfRangeError
+            What a log begins with is in remote storage alone.
         IllegalArgumentError
             There is no such column.
         SegstoreError
@@ -958,6 +964,7 @@ class LogManager:
         self._check_usable()
         numbers = self._numbers_of(topic)
         self._check_none_is_offline(topic, len(numbers), _ALL_ARE_READ)
+        self._check_none_is_missing(topic, numbers)
         logs = [self.log(topic, number) for number in numbers]
         return LatestValues(topic, [log._latest(columns) for log in logs])  # noqa: SLF001 - asked by its manager
 
@@ -1221,6 +1228,21 @@ class LogManager:
                 file=path,
                 found=f"{there} partitions in the other directories",
             ) from error
+
+    def _check_none_is_missing(self, topic: str, numbers: Sequence[int]) -> None:
+        """Raise where topics.json, or a gap, tells of partitions that are not here."""
+        entry = self._topics.entry_of(topic)
+        known = max(numbers[-1] + 1, 0 if entry is None else entry.partitions)
+        missing = sorted({*range(known)}.difference(numbers))
+        if missing:
+            raise IllegalStateError(
+                f"the last values are read from all partitions of topic {topic!r}, and some are"
+                " missing. Open all its log directories, or read the others with"
+                " log(topic, partition)",
+                file=self.path,
+                found=f"no partition {', '.join(map(str, missing[:_MOST_NAMED]))}",
+                expected=f"{known} partitions",
+            )
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         refuse_pickle(

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 CHECK_INTERVAL_MS: Final = 300
 _LONGEST_SLEEP_NS: Final = 50_000_000
 """Who aborts a pass waits so long at most."""
+_LONGEST_MS: Final = 86_400_000
+"""No rate makes a pass wait for longer than a day at once."""
 _NS_PER_SECOND: Final = 1_000_000_000
 _NS_PER_MS: Final = 1_000_000
 _MS_PER_SECOND: Final = 1000
@@ -80,10 +82,10 @@ class Throttler:
         elapsed_ns = self._monotonic_ns() - self._period_start_ns
         if elapsed_ns <= CHECK_INTERVAL_MS * _NS_PER_MS or self._observed_so_far == 0:
             return 0
-        wanted_ms = self._observed_so_far / (self.desired_rate_per_sec / _MS_PER_SECOND)
+        wanted_ms = self._observed_so_far * _MS_PER_SECOND / self.desired_rate_per_sec
         self._period_start_ns += elapsed_ns
         self._observed_so_far = 0
-        return round(wanted_ms - elapsed_ns // _NS_PER_MS) * _NS_PER_MS
+        return round(min(wanted_ms, _LONGEST_MS) - elapsed_ns // _NS_PER_MS) * _NS_PER_MS
 
     def stop(self) -> None:
         """End the sleep of all threads; none sleeps after that."""

@@ -6,6 +6,7 @@ The oracle is a list of what was appended, and a dictionary of its committed par
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import struct
 import threading
@@ -31,7 +32,6 @@ from segstore.errors import (
 )
 from segstore.log.chunk_reader import ChunkReader
 from segstore.log.cleaning.cleaner import Cleaner
-from segstore.log.latest_values import LatestValues
 from segstore.log.scan import LogScan
 from segstore.records.columns import KAFKA_COLUMNS
 from segstore.types import AppendOrigin
@@ -301,8 +301,8 @@ def test_a_directory_that_is_offline_may_have_partitions(tmp_path):
 
 
 @pytest.mark.parametrize("profile", ["safe", "kafka"])
-def test_of_a_log_in_remote_storage_the_local_part_is_read(new_log, profile):
-    """[RD-2] As a scan of the whole log does; four of eight records are in remote storage alone."""
+def test_a_log_whose_begin_is_in_remote_storage_alone_is_refused(new_log, profile):
+    """[RD-2] Four of eight records are there: the last value of a key may be one of them."""
     size = len(singleton(key=b"0"))
     log = new_log(
         recovery=profile,
@@ -318,9 +318,8 @@ def test_of_a_log_in_remote_storage_the_local_part_is_read(new_log, profile):
     log.update_highest_offset_in_remote_storage(5)
     assert len(log.delete_old_segments()) == 4
 
-    found = LatestValues("topic", [log._latest(["offset"])]).to_arrow()
-
-    assert found["offset"].to_pylist() == [4, 5, 6, 7]
+    with pytest.raises(OffsetOutOfRangeError, match="in remote storage alone"):
+        log._latest(["offset"])
 
 
 def test_a_closed_directory_is_refused(tmp_path):
@@ -525,6 +524,41 @@ def test_a_truncation_is_told(logs, reader, between_passes):
 
     with pytest.raises(LogTruncatedError):
         reader.latest("users").to_arrow()
+
+
+def test_a_truncation_above_the_end_hides_no_compaction(logs, reader):
+    """[DUR-77, DUR-126] It takes away what tells that a compaction went beyond the end."""
+    fill(logs, 6, keys=6)
+    log = logs.log("users", 0)
+    latest = reader.latest("users")
+    end = log.log_end_offset
+    fill(logs, 22, keys=2)
+    roll_and_compact(log)
+    with pytest.raises(IllegalStateError):
+        latest.to_arrow()
+    log.truncate_to(end)
+
+    with pytest.raises(LogTruncatedError):
+        latest.to_arrow()
+
+
+@pytest.mark.parametrize("gone", [[1], [3], [1, 3]], ids=str)
+@pytest.mark.parametrize("read_only", [False, True])
+def test_partitions_that_are_missing_are_told(tmp_path, gone, read_only):
+    """[DUR-121] Not only a gap: topics.json says how many there are."""
+    with segstore.open_dir(tmp_path, durability="none") as logs:
+        logs.create_topic("users", 4)
+        logs.append("users", [(b"%d" % n, b"value") for n in range(40)])
+    for number in gone:
+        shutil.rmtree(tmp_path / f"users-{number}")
+
+    with (
+        segstore.open_dir(tmp_path, read_only=read_only, durability="none") as logs,
+        pytest.raises(IllegalStateError, match="some are missing") as caught,
+    ):
+        logs.latest("users")
+    assert caught.value.found == f"no partition {', '.join(map(str, gone))}"
+    assert caught.value.expected == "4 partitions"
 
 
 def test_deleted_segments_are_told(logs, reader, between_passes):

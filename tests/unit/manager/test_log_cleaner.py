@@ -156,6 +156,9 @@ def test_a_config_with_no_room_for_keys_is_refused(tmp_path: Path):
         Pool(tmp_path, [], CleanerConfig(dedupe_buffer_size=40))
     with pytest.raises(IllegalArgumentError, match="cannot have 0 threads"):
         CleanerConfig(threads=0)
+    for rate in (0, -1.0, math.nan):
+        with pytest.raises(IllegalArgumentError, match="may read and write nothing"):
+            CleanerConfig(max_io_bytes_per_second=rate)
 
 
 def test_a_damaged_log_is_marked_and_tried_again(new_log: NewLog, tmp_path: Path):

@@ -30,6 +30,19 @@ def time() -> Time:
     return Time()
 
 
+def test_the_smallest_rate_is_a_rate(time: Time):
+    """[CLN-9] A setting that no pass can keep is no error of a log."""
+
+    def stop() -> None:
+        raise LogCleaningAbortedError("stopped")
+
+    for rate in (5e-324, 1e-300, 1e-9):
+        throttler = Throttler(rate, lambda: time.ns, time.sleep)
+        time.ns += 301 * NS_PER_MS
+        with pytest.raises(LogCleaningAbortedError):
+            throttler.maybe_throttle(2**62, stop)
+
+
 def test_too_many_bytes_in_a_window_wait(time: Time):
     """[CLN-9] Kafka: testThrottleDesiredRate."""
     throttler = Throttler(1000, lambda: time.ns, time.sleep)
