@@ -84,7 +84,7 @@ def _logs(arguments: argparse.Namespace) -> Iterator[tuple[str, Log | SegstoreEr
         for partition in chosen:
             path = f"{directory.rstrip('/')}/{partition}"
             try:
-                logs.describe_topic(partition.topic)
+                settings = logs.describe_topic(partition.topic).settings
                 log = logs.log(*partition)
             except SegstoreError as error:
                 yield path, error
@@ -92,7 +92,12 @@ def _logs(arguments: argparse.Namespace) -> Iterator[tuple[str, Log | SegstoreEr
             if "compact" in log.config.cleanup_policies:
                 yield path, log
             elif topic is not None:
-                say(f"segstore: {path}: cleanup.policy is {log.config.cleanup_policy}, not compact")
+                policies = {one.name: one.value for one in settings}["cleanup.policy"]
+                found = "not set" if policies is None else log.config.cleanup_policy
+                say(
+                    f"segstore: {path}: cleanup.policy is {found}: `segstore topics alter` gives"
+                    " the topic cleanup.policy=compact"
+                )
 
 
 def _compact(path: str, log: Log, progress: Progress, arguments: argparse.Namespace) -> None:
@@ -102,8 +107,9 @@ def _compact(path: str, log: Log, progress: Progress, arguments: argparse.Namesp
         fields |= plan._asdict()
         text = (
             f"about {human_bytes(plan.bytes_before - plan.bytes_after)} of"
-            f" {human_bytes(plan.bytes_before)} would go: {plan.records_before:,} records of"
-            f" {plan.records_after:,} keys; {100 * plan.dirty_ratio:.1f} % dirty, from offset"
+            f" {human_bytes(plan.bytes_before)} would go:"
+            f" {plan.records_before - plan.records_after:,} of {plan.records_before:,} records;"
+            f" the last one of each key stays; {100 * plan.dirty_ratio:.1f} % dirty, from offset"
             f" {plan.first_dirty_offset} on"
         )
         if plan.held_back_from is not None and plan.held_back_until is not None:

@@ -83,7 +83,13 @@ def run(arguments: argparse.Namespace) -> int:
                 break
             time.sleep(min(max(report.due_in_ms / 1000, 0.01), LONGEST_SLEEP_SECONDS))
         size = sum(one.segment.size_bytes for one in report.deleted)
-        write_line(f"{count_of(len(report.deleted), 'segment')} deleted, {human_bytes(size)}")
+        text = f"{count_of(len(report.deleted), 'segment')} deleted, {human_bytes(size)}"
+        if report.cleaned:
+            stats = [one.stats for one in report.cleaned]
+            saved = sum(one.bytes_read - one.bytes_written for one in stats)
+            count = len({one.topic_partition for one in report.cleaned})
+            text += f"; {count_of(count, 'partition')} compacted, {human_bytes(saved)} less"
+        write_line(text)
     return 1 if report.failed else 0
 
 
@@ -109,7 +115,9 @@ def _say_what_deletes(logs: LogManager) -> None:
         for topic in logs.topics()
     }
     limits = ("retention.ms", "retention.bytes")
-    if all(topic[key].value in {None, -1} for topic in settings.values() for key in limits):
+    is_compacted = any("compact" in str(one["cleanup.policy"].value) for one in settings.values())
+    has_limit = any(one[key].value not in {None, -1} for one in settings.values() for key in limits)
+    if not (has_limit or is_compacted):
         say("segstore: no topic here has retention.ms or retention.bytes, so nothing is deleted")
     by_default = [
         name

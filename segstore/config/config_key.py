@@ -135,7 +135,10 @@ class ConfigKey(NamedTuple):
         else:
             low, high = LIMITS[self.type]
             if _WHOLE.fullmatch(text) is None or not low <= (value := int(text)) <= high:
-                raise self._refusal(text, f"a whole number from {low} to {high}")
+                low = low if self.low is None else int(self.low)
+                high = high if self.high is None else int(self.high)
+                also = "" if self.also is None else f"{self.also}, or "
+                raise self._refusal(text, f"{also}a whole number from {low} to {high}")
         is_low = self.low is not None and value < self.low and value != self.also
         if is_low or (self.high is not None and value > self.high):
             raise self._refusal(text)

@@ -6,15 +6,13 @@ Source: [CFG-49, CFG-52, CFG-62…CFG-66, CFG-68…CFG-75], Kafka's ``KafkaConfi
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from segstore.config.broker_config import BrokerConfig, topic_properties_of
 from segstore.config.broker_keys import BROKER_KEYS
 from segstore.config.log_config import LogConfig
 from segstore.config.topic_keys import TOPIC_KEYS
-from segstore.config.topic_properties import properties_of
-from segstore.errors import InvalidConfigurationError
+from segstore.config.topic_properties import properties_of, refuse_keys_outside
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +44,6 @@ DIRECTORY_KEYS: Final = frozenset(
     )
 )
 """All keys that a log directory can be given."""
-_MOST_NEAR_NAMES: Final = 5
 
 
 class DirectoryConfig(NamedTuple):
@@ -86,14 +83,7 @@ def directory_config(config: Mapping[str, object]) -> DirectoryConfig:
         A value has another type than its key, or is out of range; or it does not go with another.
     """
     given = {key: text for key, text in properties_of(config).items() if text is not None}
-    for name in given:
-        if name not in DIRECTORY_KEYS:
-            near = difflib.get_close_matches(name, DIRECTORY_KEYS, _MOST_NEAR_NAMES)
-            raise InvalidConfigurationError(
-                f"no such setting of a log directory: {name}",
-                found=name,
-                expected=", ".join(near or sorted(DIRECTORY_KEYS)),
-            )
+    refuse_keys_outside(DIRECTORY_KEYS, given, "a log directory")
     of_broker = {key: text for key, text in given.items() if key in BROKER_KEYS}
     of_topics = {key: text for key, text in given.items() if key in TOPIC_KEYS}
     broker = BrokerConfig.from_properties(of_broker)

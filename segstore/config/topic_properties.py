@@ -5,7 +5,8 @@ Source: [CFG-37, CFG-38, CFG-41…CFG-47, CFG-50, CFG-51], Kafka's ``LogConfig.v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import difflib
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from segstore.config.config_key import ConfigType, ConfigValue, parsed
@@ -19,6 +20,7 @@ from segstore.errors import (
 TIERED: Final = "remote.storage.enable"
 POLICY: Final = "cleanup.policy"
 DELETE_ON_DISABLE: Final = "remote.log.delete.on.disable"
+_MOST_NEAR_NAMES: Final = 5
 
 
 def default_values() -> dict[str, ConfigValue]:
@@ -177,10 +179,24 @@ def refuse_unknown_keys(names: Iterable[str]) -> None:
     InvalidConfigurationError
         One is unknown.
     """
+    refuse_keys_outside(TOPIC_KEYS, names, "a topic")
+
+
+def refuse_keys_outside(known: Collection[str], names: Iterable[str], owner: str) -> None:
+    """Check that *owner* can be given settings of these names.
+
+    Raises
+    ------
+    InvalidConfigurationError
+        One is not *known*. Its ``expected`` has the nearest names, or all where none is near.
+    """
     for name in names:
-        if name not in TOPIC_KEYS:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, _MOST_NEAR_NAMES)
             raise InvalidConfigurationError(
-                f"no such setting of a topic: {name}", found=name, expected=", ".join(TOPIC_KEYS)
+                f"no such setting of {owner}: {name}",
+                found=name,
+                expected=", ".join(near or sorted(known)),
             )
 
 

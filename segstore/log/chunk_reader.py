@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import numpy as np
 
 from segstore._core import scan_batches
-from segstore.errors import CorruptLogError, CorruptRecordError, ReadIOError, SegstoreError
+from segstore.errors import (
+    ClosedError,
+    CorruptLogError,
+    CorruptRecordError,
+    ReadIOError,
+    SegstoreError,
+)
 from segstore.log.damage_errors import DAMAGE, batch_behind_damage, explain, file_of, undecided
 from segstore.log.files.recovery_advice import salvage_hint
 from segstore.log.local.local_log import out_of_range
@@ -183,6 +189,9 @@ class ChunkReader:
                     first = max(read_up_to, self._first_offset)
                     chunks = self._chunks_as_they_are(chunks_of, first)
                     continue
+                if isinstance(error, ClosedError):  # it names no log, and a scan may have several
+                    path = self._local_log.directory.path
+                    raise ClosedError("the log is closed", file=path) from error
                 explain(error, self._local_log, read_up_to, self._codecs, may_begin_there=True)
                 raise
             read_up_to = self._end_offset

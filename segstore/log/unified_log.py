@@ -1544,8 +1544,8 @@ class UnifiedLog(Log):
         if "compact" not in policies or self._remote.tier is not None:
             raise IllegalArgumentError(
                 "only a log with cleanup_policy 'compact' that is not in remote storage can be"
-                " compacted: records without a key, and older values, would be lost; change the"
-                " setting with update_config",
+                " compacted: records without a key, and older values, would be lost; set it with"
+                " alter_topic of the log directory, or update_config of a log opened alone",
                 file=self.path,
                 found=f"cleanup_policy {self.config.cleanup_policy!r}",
                 expected="cleanup_policy 'compact'",

@@ -480,10 +480,14 @@ class LogManager:
                 break
         return self._combined.of(parts)
 
-    def _numbers_of(self, topic: str) -> Sequence[int]:
+    def _numbers_of(
+        self,
+        topic: str,
+        advice: str = ": create_topic, or `segstore topics create`, makes it",
+    ) -> Sequence[int]:
         numbers = self._listed().topics.get(topic)
         if numbers is None:
-            raise self._unknown(f"no topic {topic!r} here: create_topic makes it", "no such topic")
+            raise self._unknown(f"no topic {topic!r} here{advice}", "no such topic")
         return numbers
 
     # ---- topics ----------------------------------------------------------------------------------

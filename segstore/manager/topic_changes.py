@@ -54,7 +54,7 @@ class TopicChanges:
         directories: Sequence[LogDirectory],
         placement: Placement,
         topics: SharedTopics,
-        numbers_of: Callable[[str], Sequence[int]],
+        numbers_of: Callable[..., Sequence[int]],
         home_of: Callable[[TopicPartition], LogDirectory],
     ) -> None:
         self._directories = directories
@@ -167,11 +167,11 @@ class TopicChanges:
         check_topic(name)
         self._refuse_topic_of_broker(name)
         if not self._topics.settle(name):
-            self._topics.delete(name, self._numbers_of(name))
+            self._topics.delete(name, self._numbers_of(name, ""))
 
     def delete_partition(self, topic: str, partition: int) -> None:
         """Delete a partition; see `LogManager.delete_partition`."""
-        if partition not in self._numbers_of(topic):
+        if partition not in self._numbers_of(topic, ""):
             raise UnknownTopicOrPartitionError(
                 f"no partition {topic}-{partition} here",
                 file=self._directories[0].path,

@@ -65,6 +65,7 @@ from segstore.log.files.partition_directory import (
     segment_files,
 )
 from segstore.log.files.partition_path import absolute_path
+from segstore.log.files.recovery_advice import listed
 from segstore.log.findings.finding import Action, Finding, FindingCode, Records, facts_of
 from segstore.log.local.missing_records import (
     index_text,
@@ -267,7 +268,8 @@ class _Look:
         leftovers += [name for name in names if name.endswith(".tmp")]
         report.notes += self._warnings_of_the_open()
         report.notes += [kept_index_text(directory, name) for name in kept_indexes(names)]
-        report.notes += [f"{name}: left by an interrupted operation" for name in leftovers]
+        if leftovers:
+            report.notes.append(f"{listed(leftovers)}: left by an interrupted operation")
         return report
 
     @staticmethod

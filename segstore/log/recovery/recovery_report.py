@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from segstore.log.files.recovery_advice import listed
+
 if TYPE_CHECKING:
     from segstore.log.recovery.salvage_report import SalvageReport
 
@@ -154,10 +156,11 @@ class RecoveryReport:
         for title, names in (
             ("quarantined segments", self.set_aside),
             ("kept in quarantine", self.quarantined),
-            ("removed", self.removed),
             ("rebuilt", self.rebuilt),
         ):
             if names:
                 lines.append(f"{title}: {', '.join(names)}")
+        if self.removed:  # a kill during a compaction may leave hundreds
+            lines.append(f"removed: {listed(self.removed)}")
         lines += [f"warning: {text}" for text in self.warnings]
         return "\n".join(lines)

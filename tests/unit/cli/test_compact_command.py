@@ -10,6 +10,7 @@ import pytest
 
 import segstore
 from segstore import cli
+from segstore.errors import IllegalArgumentError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,8 +53,10 @@ def test_a_dry_run_shows_the_gain_and_changes_nothing(data, capsys):
         assert (row["records_before"], row["records_after"], row["end_offset"]) == (40, 5, 40)
         assert row["bytes_after"] == row["bytes_before"] * 5 // 40
     assert before == {file: file.read_bytes() for file in data.glob("users-*/*.log")}
-    shown = "would go: 40 records of 5 keys; 100.0 % dirty, from offset 0 on"
-    assert run(capsys, data, "--dry-run")[0].endswith(shown)
+    shown = "would go: 35 of 40 records; the last one of each key stays; 100.0 % dirty, from"
+    assert run(capsys, data, "--dry-run")[0].endswith(f"{shown} offset 0 on")
+    run(capsys, data)
+    assert " would go: 0 of 5 records; " in run(capsys, data, "--dry-run")[0]
 
 
 def test_a_dry_run_shows_what_is_dirty_and_what_waits(data, capsys):
@@ -102,7 +105,21 @@ def test_one_partition_goes_by_the_settings_of_its_topic(data, capsys):
     """[CLN-122] Records without the policy are not taken away because a path was typed."""
     (line,) = run(capsys, data / "users-1")
     assert "40 records read, 5 kept" in line
-    assert run(capsys, data / "events-0") == []
+    assert counts(data, "users", 0) == 40
+
+
+def test_a_topic_without_the_policy_is_named_and_what_sets_it(data, capsys):
+    """[CLN-122] Not set, as `describe_topic` says, is not the same as delete."""
+    assert cli.main(["compact", str(data / "events-0")]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "events-0: cleanup.policy is not set: `segstore topics alter` gives" in shown.err
+    with segstore.open_dir(data) as logs:
+        logs.alter_topic("events", {"cleanup.policy": "delete"})
+        with pytest.raises(IllegalArgumentError, match="set it with alter_topic"):
+            logs.log("events", 0).compact()
+    assert cli.main(["compact", str(data / "events-0")]) == 0
+    assert "cleanup.policy is delete: " in capsys.readouterr().err
     assert counts(data, "events", 0) == 40
 
 

@@ -66,6 +66,22 @@ def test_where_no_topic_has_a_limit_it_says_so(tmp_path: Path, capsys):
     assert "no topic here has retention.ms or retention.bytes" in printed.err
 
 
+def test_compacted_partitions_are_counted(tmp_path: Path, capsys):
+    """[RTN-2, CLN-122] And nothing says that no record goes."""
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("users", config={"cleanup.policy": "compact"})
+        log = logs.log("users", 0)
+        for number in range(4):
+            log.append([(b"k", b"%d" % number)])
+        size = log.segments()[0].size_bytes
+        log.roll()
+    assert cli.main(["maintain", str(tmp_path), "--once"]) == 0
+    printed = capsys.readouterr()
+    saved = f"1 partition compacted, {size * 3 // 4} B less"
+    assert printed.out.splitlines()[1:] == [f"0 segments deleted, 0 B; {saved}"]
+    assert printed.err == ""
+
+
 def test_what_fails_is_told_and_exits_with_1(directory: Path, capsys, monkeypatch):
     """[DUR-131]"""
     from segstore.log.unified_log import UnifiedLog

@@ -12,6 +12,7 @@ import segstore
 from segstore import cli
 from segstore.cli import retain
 from segstore.log.retention_plan import HoldingReason
+from segstore.number_limits import MAX_LONG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,8 +85,23 @@ def test_a_topic_from_its_making_to_its_end(tmp_path: Path, run):
         (("create", "data", "t"), 1, "topic 't' exists"),
         (("create", "data", "u", "--config", "retention.ms"), 2, "--config takes KEY=VALUE"),
         (("create", "data", "u", "--config", "retention=5"), 2, "no such setting of a topic"),
+        (("create", "data", "u", "--config", "retention_ms=5"), 2, "expected retention.ms, "),
+        (
+            ("create", "data", "u", "--config", "retention.ms=7d"),
+            2,
+            f"retention.ms cannot be '7d': it must be a whole number from -1 to {MAX_LONG}",
+        ),
+        (
+            ("create", "data", "u", "--config", "compression.lz4.level=x"),
+            2,
+            "it must be a whole number from 1 to 17",
+        ),
         (("create", "data", "u", "--partitions", "0"), 2, "cannot have 0 partitions"),
-        (("alter", "data", "u"), 2, "no topic 'u' here"),
+        (
+            ("alter", "data", "u"),
+            2,
+            "no topic 'u' here: create_topic, or `segstore topics create`, makes it",
+        ),
         (("alter", "nothing", "t"), 2, "does not exist"),
         (("alter", "data", "t", "--config", "no=1"), 2, "no such setting of a topic: no"),
         (("alter", "data", "t", "--delete-config", "no"), 2, "no such setting of a topic: no"),
@@ -94,7 +110,7 @@ def test_a_topic_from_its_making_to_its_end(tmp_path: Path, run):
             2,
             "--config and --delete-config both name retention.ms",
         ),
-        (("delete", "data", "u"), 2, "no topic 'u' here"),
+        (("delete", "data", "u"), 2, "no topic 'u' here (found"),
         (("delete", "nothing", "t"), 2, "does not exist"),
         (("describe", "data", "u"), 2, "no topic 'u' here"),
         (("list", "nothing"), 2, "does not exist"),

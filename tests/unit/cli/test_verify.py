@@ -223,6 +223,14 @@ def test_leftovers_are_notes(partition: Path):
 
     assert check.findings == []
     assert check.notes == [f"{name(0, 'log')}.deleted: left by an interrupted operation"]
+    for number in range(1, 60):
+        (partition / f"{name(number, 'log')}.deleted").write_bytes(b"x")
+
+    check = check_partition(str(partition))
+
+    left = f"{name(0, 'log')}.deleted and 59 more"
+    assert check.notes == [f"{left}: left by an interrupted operation"]
+    assert f"removed: {left}" in str(check.repair).splitlines()
 
 
 def test_json_has_everything(partition: Path, capsys: pytest.CaptureFixture[str]):

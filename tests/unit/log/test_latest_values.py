@@ -325,10 +325,11 @@ def test_a_log_whose_begin_is_in_remote_storage_alone_is_refused(new_log, profil
 def test_a_closed_directory_is_refused(tmp_path):
     with segstore.open_dir(tmp_path, **SETTINGS) as logs:
         logs.create_topic("users")
+        logs.append("users", [(b"ann", b"1")])
         latest = logs.latest("users")
     with pytest.raises(ClosedError):
         logs.latest("users")
-    with pytest.raises(ClosedError):
+    with pytest.raises(ClosedError, match=f"^{tmp_path}/users-0: the log is closed$"):
         latest.to_arrow()
 
 
