@@ -268,7 +268,7 @@ def test_threads_go_on_by_another_configuration(tmp_path: Path, monkeypatch: pyt
     dead = "kafka.log:type=LogCleaner,name=DeadThreadCount"
     fails = True
     with open_small(tmp_path, background=True, cleaner=CleanerConfig(backoff_ms=HOUR)) as logs:
-        logs.create_topic("users", 4, config=COMPACT)
+        logs.create_topic("users", 4, config={**COMPACT, "min.cleanable.dirty.ratio": 0})
         last = [fill(logs.log("users", number)) for number in range(4)]
         look = CompactedLogs.look
 
