@@ -671,6 +671,8 @@ class LogReader:
 
         def require_complete() -> None:
             refresh()
+            if self._files_of(bases) != files:
+                self._require_not_compacted_beyond(scan.end_offset)
             # none at the end of the range or above it either: before it, a compaction may have
             # gone beyond that end, and what tells of it is cut
             if self._cuts() != cuts or (
@@ -682,8 +684,6 @@ class LogReader:
                     found="a truncation",
                     expected="none since the call",
                 )
-            if self._files_of(bases) != files:
-                self._require_not_compacted_beyond(scan.end_offset)
 
         return LatestOfLog(scan, require_complete)
 

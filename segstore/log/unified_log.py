@@ -367,7 +367,8 @@ class Log:
         _, clean, dirty = cleanable_bytes(local_log, first_dirty, end)
         is_held_back = young < sealed_end
         held_back_until = None
-        if is_held_back and (holding := segments.floor_segment(young)) is not None:
+        holding = segments.floor_segment(young) if is_held_back else None
+        if holding is not None and not holding.may_hide_times():
             held_back_until = (
                 holding.latest_possible_timestamp() + self.config.min_compaction_lag_ms
             )
@@ -377,7 +378,7 @@ class Log:
             dirty_ratio=dirty / (clean + dirty) if dirty else 0.0,
             held_back_from=young if is_held_back else None,
             held_back_until=held_back_until,
-            overdue_since=now_ms - delay_ms if delay_ms else None,
+            overdue_since=now_ms - delay_ms if delay_ms and dirty else None,  # [CLN-39]
         )
 
     def _clean_end(self) -> int | None:

@@ -37,6 +37,7 @@ from segstore.log.files.clean_shutdown_file_handler import NO_BROKER_EPOCH
 from segstore.log.files.partition_directory import directory_name
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.files.profile import Profile
+from segstore.log.files.topics_file import UNREADABLE_TOPICS, read_topics_file
 from segstore.log.latest_values import LatestValues
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.open_options import OpenKeywords, open_options, with_settings
@@ -104,8 +105,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_MOST_NAMED: Final = 10
-"""So many missing partitions have their number in an error."""
 _KEYS_ARE_SPREAD: Final = (
     "the number of partitions of topic {topic!r} decides where a key belongs, and this log"
     " directory, which may have some of them, is offline. Name the partition"
@@ -1234,18 +1233,22 @@ class LogManager:
             ) from error
 
     def _check_none_is_missing(self, topic: str, numbers: Sequence[int]) -> None:
-        """Raise where topics.json, or a gap, tells of partitions that are not here."""
-        entry = self._topics.entry_of(topic)
-        known = max(numbers[-1] + 1, 0 if entry is None else entry.partitions)
-        missing = sorted({*range(known)}.difference(numbers))
-        if missing:
+        """Raise where a gap, or topics.json as it is now, tells of partitions that are not here."""
+        entries = []
+        for directory in self._directories:
+            with suppress(*UNREADABLE_TOPICS):  # the listing logs it, and reads go on [DUR-128]
+                entries.append(read_topics_file(directory.directory).topics.get(topic))
+        newest = max(filter(None, entries), key=lambda entry: entry.change, default=None)
+        known = max(len(numbers), 0 if newest is None else newest.partitions)
+        first = next((n for n, number in enumerate(numbers) if n != number), len(numbers))
+        if first < known:
             raise IllegalStateError(
                 f"the last values are read from all partitions of topic {topic!r}, and some are"
                 " missing. Open all its log directories, or read the others with"
                 " log(topic, partition)",
                 file=self.path,
-                found=f"no partition {', '.join(map(str, missing[:_MOST_NAMED]))}",
-                expected=f"{known} partitions",
+                found=f"no partition {first}",
+                expected=f"{known} partitions" if newest else "partitions 0, 1, 2 … without a gap",
             )
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:

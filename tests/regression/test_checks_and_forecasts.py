@@ -1731,7 +1731,7 @@ def test_segments_that_an_open_removes_are_named(three_segments, capsys):
         assert log.log_start_offset == LOG_START
         assert foretold == log.report.removed == names[:2]
     assert "nothing to repair" not in out
-    assert f"removed: {', '.join(names[:2])}" in out
+    assert f"removed: {' and '.join(names[:2])}" in out
 
 
 def test_a_log_that_stays_as_it_is(three_segments, capsys):

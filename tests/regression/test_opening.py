@@ -317,7 +317,7 @@ def test_a_call_that_fails_while_a_log_opens_is_no_damage(disk, os_error, one_in
     )
     assert found_in(Crash(disk.effects, "killed").image(disk)) == expected
     refused = 0
-    for nth in range(1, 1000, one_in(20)):
+    for nth in range(1, 1000, one_in(10)):
         image = Crash(disk.effects, "killed").image(disk)
         image.fail(None, nth, os_error)
         before = image.calls()

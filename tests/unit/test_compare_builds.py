@@ -79,7 +79,7 @@ def test_paths_are_benchmarks_with_parameters_of_theirs(monkeypatch: pytest.Monk
     with_spark = {"spark_count", "spark_read", "spark_sink", "spark_stream", "spark_ready_made"}
     no_benchmarks = {"common", "datasets", "kafka_peer", "process_cpu", "spark_process"}
     modules = {file.stem for file in (BENCHMARKS / "benchmarks").glob("[!_]*.py")}
-    others = {"spark_rounds", "memory", "many_partitions", "clean"}
+    others = {"spark_rounds", "memory", "many_partitions", "clean", "latest_values"}
     assert modules - asked == with_spark | no_benchmarks | others
 
 

@@ -35,10 +35,11 @@ class CompactionPlan(NamedTuple):
         a manager begins a pass.
     held_back_from, held_back_until : int or None
         From which offset on records are younger than ``min.compaction.lag.ms``, and when the first
-        segment of these is old, in ms since 1970. None = nothing is held back by it.
+        segment of these is old, in ms since 1970. None = nothing is held back by it; the time is
+        not known where damage may hide a timestamp.
     overdue_since : int or None
         Since when a pass has been due by ``max.compaction.lag.ms``, in ms since 1970. None = it is
-        not.
+        not, or nothing can be cleaned yet.
     """
 
     end_offset: int

@@ -11,6 +11,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore.errors import IllegalArgumentError
+from tests.kits.transactions_kit import Producer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,6 +88,19 @@ def test_a_dry_run_shows_what_is_dirty_and_what_waits(data, capsys):
     (line,) = run(capsys, data / "users-0", "--dry-run")
     assert "; min.compaction.lag.ms holds back what begins at offset 41, until 20" in line
     assert line.endswith("; due by max.compaction.lag.ms since 2020-09-13 14:26:40.000Z")
+
+
+def test_what_cannot_be_cleaned_is_not_due(data, capsys):
+    """[CLN-39] A record is older than the lag, and an open transaction holds all that is dirty."""
+    run(capsys, data)
+    with segstore.open_dir(data) as logs:
+        logs.alter_topic("users", {"max.compaction.lag.ms": 1})
+        log = logs.log("users", 0)
+        Producer(log, 1).write()
+        log.roll()
+        plan = log.plan_compaction()
+
+    assert (plan.end_offset, plan.dirty_ratio, plan.overdue_since) == (40, 0.0, None)
 
 
 @pytest.mark.parametrize("arguments", [(), ("-t", "users"), ("-t", "users", "-p", "0")])

@@ -558,8 +558,49 @@ def test_partitions_that_are_missing_are_told(tmp_path, gone, read_only):
         pytest.raises(IllegalStateError, match="some are missing") as caught,
     ):
         logs.latest("users")
-    assert caught.value.found == f"no partition {', '.join(map(str, gone))}"
-    assert caught.value.expected == "4 partitions"
+    assert (caught.value.found, caught.value.expected) == (
+        f"no partition {gone[0]}",
+        "4 partitions",
+    )
+
+
+def test_a_reader_goes_by_topics_json_as_it_is_now(logs, tmp_path):
+    """[DUR-121] Another one made the topic again since, or added partitions; one is lost."""
+    logs.alter_topic("users", partitions=4)
+    with segstore.open_dir(tmp_path, read_only=True) as reader:
+        assert rows(reader.latest("users")) == []
+        logs.delete_topic("users")
+        logs.create_topic("users", 2)
+        append(logs, (b"k", b"value"))
+        assert rows(reader.latest("users")) == [(b"k", b"value")]
+        logs.alter_topic("users", partitions=3)
+        assert rows(reader.latest("users")) == [(b"k", b"value")]
+        logs.log("users", 2).close()
+        shutil.rmtree(tmp_path / "users-2")
+        with pytest.raises(IllegalStateError, match="some are missing"):
+            reader.latest("users")
+
+
+@pytest.mark.parametrize("damage", [b"x", b'{"format": 99}'])
+def test_a_damaged_topics_json_stops_no_read(tmp_path, damage):
+    """[DUR-128] Nothing tells of more partitions than there are."""
+    with segstore.open_dir(tmp_path, durability="none") as logs:
+        logs.create_topic("users", 2)
+        append(logs, (b"k", b"value"))
+    (tmp_path / "topics.json").write_bytes(damage)
+    with segstore.open_dir(tmp_path, read_only=True) as logs:
+        assert rows(logs.latest("users")) == [(b"k", b"value")]
+
+
+def test_a_number_that_nobody_has_made_is_a_gap(tmp_path):
+    """[DUR-98] Whatever number the name of a directory has, it is not counted to."""
+    with segstore.open(tmp_path / "users-2000000000") as log:
+        log.append([(b"k", b"value")])
+    with (
+        segstore.open_dir(tmp_path, read_only=True) as logs,
+        pytest.raises(IllegalStateError, match="no partition 0"),
+    ):
+        logs.latest("users")
 
 
 def test_deleted_segments_are_told(logs, reader, between_passes):
