@@ -801,6 +801,8 @@ def test_a_log_has_one_pass_at_a_time(new_log: NewLog):
     last, refused = fill(log), []
 
     def compact_beside() -> None:
+        if refused:  # once is enough of a pass that asks thousands of times
+            return
         with pytest.raises(LogCleaningAbortedError, match="another pass") as caught:
             log.compact()
         refused.append(caught)
