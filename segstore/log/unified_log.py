@@ -36,6 +36,7 @@ from segstore.errors import (
     IllegalArgumentError,
     IllegalStateError,
     LogCleaningAbortedError,
+    LogTruncatedError,
     ResourceError,
 )
 from segstore.log import checker, relocation
@@ -1487,11 +1488,24 @@ class UnifiedLog(Log):
         self._access.require_writable()
         callback("progress", progress)
         self._require_compacted()
+        generation, start = self._generation(), self.log_start_offset
+
+        def require_uncut() -> None:
+            """Below `first`, which an earlier pass has cleaned, no other records may lie now."""
+            if self._generation() != generation:
+                raise LogTruncatedError(
+                    "the log was truncated while it was compacted: call compact() again",
+                    file=self.path,
+                    found="a truncation",
+                    expected="none since the call",
+                )
+
         cleaner = Cleaner(
-            offset_map_bytes=integer("memory_bytes", memory_bytes), profile=self.profile
+            offset_map_bytes=integer("memory_bytes", memory_bytes),
+            profile=self.profile,
+            check_done=require_uncut,
         )
         done: list[CleanerStats] = []
-        generation, start = self._generation(), self.log_start_offset
         first = max(start, self._clean_end() or 0)
         limit = aligned(
             self._local_log.segments, self._compaction().first_uncleanable_offset(first)
@@ -1499,6 +1513,7 @@ class UnifiedLog(Log):
         if first >= limit:  # no dirty segment is old enough
             first = start if self._is_deletion_due(start, limit) else limit
         while first < limit:
+            require_uncut()  # and within the pass again
             done.append(self.clean(cleaner, first, limit))
             first = done[-1].end_offset
             if progress is not None:

@@ -795,6 +795,28 @@ def test_a_pass_removes_what_another_one_has_left(new_log: NewLog, tmp_path: Pat
     assert live(log) == last
 
 
+def test_a_truncation_between_two_passes_ends_a_compaction(new_log: NewLog):
+    """[DUR-126] What is appended then lies below the end of the pass before, and is not clean."""
+    log = new_log(**COMPACT)
+    fill(log)
+    cuts = []
+
+    def cut(_what: str, first: int, _limit: int) -> None:
+        if cuts:
+            return
+        cuts.append(first)
+        log.truncate_to(first - 1)
+        log.append([(b"late", b"1"), (b"late", None), (b"late", b"2")])
+        log.roll()
+
+    with pytest.raises(LogTruncatedError, match=r"call compact\(\) again"):
+        log.compact(memory_bytes=48, progress=cut)
+    last = live(log)
+    assert last[b"late"] == b"2"
+    log.compact()
+    assert live(log) == last
+
+
 def test_a_log_has_one_pass_at_a_time(new_log: NewLog):
     """[DUR-126] Two would write and rename the same files."""
     log = new_log(**COMPACT)
