@@ -45,8 +45,7 @@ class LogMoment(NamedTuple):
     @classmethod
     def of(cls, local_log: LocalLog) -> LogMoment:
         """Return what *local_log* is like now."""
-        truncations = local_log.generation, local_log.truncations.done
-        return cls(local_log.log_end, local_log.segments, truncations)
+        return cls(local_log.log_end, local_log.segments, local_log.truncation_counts)
 
 
 class CommittedView(NamedTuple):

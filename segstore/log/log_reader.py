@@ -660,7 +660,8 @@ class LogReader:
             What the log begins with is in remote storage alone.
         """
         local_log = self._local_log
-        cuts, generation = self._cuts(), uncut_generation(local_log.directory)
+        truncations = local_log.truncation_counts
+        generation = uncut_generation(local_log.directory)
         bases = None
         while bases != local_log.segments.base_offsets:
             bases = local_log.segments.base_offsets
@@ -673,9 +674,9 @@ class LogReader:
             refresh()
             if self._files_of(bases) != files:
                 self._require_not_compacted_beyond(scan.end_offset)
-            # none at the end of the range or above it either: before it, a compaction may have
-            # gone beyond that end, and what tells of it is cut
-            if self._cuts() != cuts or (
+            # A truncation at the end of the range or above it counts too. It may follow a
+            # compaction beyond that end; then the segments look as if there had been none.
+            if local_log.truncation_counts != truncations or (
                 generation is not None and uncut_generation(local_log.directory) != generation
             ):
                 raise LogTruncatedError(
@@ -686,10 +687,6 @@ class LogReader:
                 )
 
         return LatestOfLog(scan, require_complete)
-
-    def _cuts(self) -> tuple[int, int]:
-        """Return the truncations that began, and that came to their end, as this handle knows."""
-        return self._local_log.generation, self._local_log.truncations.done
 
     def _files_of(self, base_offsets: Sequence[int]) -> list[tuple[int, int] | None]:
         """Return which file each segment is: inode and size; of the last one, which grows, no size.

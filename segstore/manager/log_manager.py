@@ -58,6 +58,7 @@ from segstore.manager.manager_stats import manager_stats
 from segstore.manager.partition_directories import (
     MOST_LOOKS,
     check_no_gap,
+    first_missing,
     unopened_directories,
 )
 from segstore.manager.partition_listing import CombinedListing
@@ -1233,21 +1234,21 @@ class LogManager:
             ) from error
 
     def _check_none_is_missing(self, topic: str, numbers: Sequence[int]) -> None:
-        """Raise where a gap, or topics.json as it is now, tells of partitions that are not here."""
+        """Raise where partitions are missing: there is a gap, or topics.json has more by now."""
         entries = []
         for directory in self._directories:
             with suppress(*UNREADABLE_TOPICS):  # the listing logs it, and reads go on [DUR-128]
                 entries.append(read_topics_file(directory.directory).topics.get(topic))
         newest = max(filter(None, entries), key=lambda entry: entry.change, default=None)
         known = max(len(numbers), 0 if newest is None else newest.partitions)
-        first = next((n for n, number in enumerate(numbers) if n != number), len(numbers))
-        if first < known:
+        missing = first_missing(numbers)
+        if missing < known:
             raise IllegalStateError(
                 f"the last values are read from all partitions of topic {topic!r}, and some are"
                 " missing. Open all its log directories, or read the others with"
                 " log(topic, partition)",
                 file=self.path,
-                found=f"no partition {first}",
+                found=f"no partition {missing}",
                 expected=f"{known} partitions" if newest else "partitions 0, 1, 2 … without a gap",
             )
 

@@ -187,6 +187,11 @@ def refuse_partition_directory(directory: Directory) -> None:
         )
 
 
+def first_missing(numbers: Sequence[int]) -> int:
+    """Return the first partition that is not among *numbers*, which ascend."""
+    return next((n for n, number in enumerate(numbers) if n != number), len(numbers))
+
+
 def check_no_gap(
     directory: Directory, topic: str, numbers: Sequence[int], where_to_name_it: str = ""
 ) -> None:
@@ -195,8 +200,8 @@ def check_no_gap(
     Somebody has lost them, or a process was killed that made the topic from its last partition on,
     as an earlier version of Spark's sink did.
     """
-    missing = next((n for n, number in enumerate(numbers) if n != number), None)  # they ascend
-    if missing is not None:
+    missing = first_missing(numbers)
+    if missing < len(numbers):
         path = f"{directory.path}/{directory_name(TopicPartition(topic, missing))}"
         raise IllegalStateError(
             f"topic {topic!r} has only the partitions {[*numbers]} here, and the number of"

@@ -361,7 +361,7 @@ class BatchTransactions:
         is_enough : callable or None
             Says whether that is enough, though it is not up to the end.
         """
-        truncations = self._truncations_now()
+        truncations = self._local_log.truncation_counts
         if truncations != self._truncations:
             self._known, self._truncations = {}, truncations
         known = self._known
@@ -386,15 +386,14 @@ class BatchTransactions:
             ends = ends.copy()
         ends.go_through(segment, target, is_enough=is_enough)
         segments = self._local_log.segments
-        if self._truncations_now() == truncations and segments.get(segment.base_offset) is segment:
+        if (
+            self._local_log.truncation_counts == truncations
+            and segments.get(segment.base_offset) is segment
+        ):
             known[segment.base_offset] = segment, ends, is_last
             if len(known) > 2 * len(segments):
                 self._known = {base: one for base, one in known.items() if base in segments}
         return ends
-
-    def _truncations_now(self) -> tuple[int, int]:
-        """Truncations that began, and that came to their end."""
-        return self._local_log.generation, self._local_log.truncations.done
 
 
 def _begin_at(segment: Segment, offset: int, end: LogOffsetMetadata) -> TransactionEnds:

@@ -842,6 +842,11 @@ class LocalLog:
         """Whether another handle, perhaps of another process, writes the files."""
         return self.observed_end is not None
 
+    @property
+    def truncation_counts(self) -> tuple[int, int]:
+        """Truncations that began, and that came to their end, as this handle knows."""
+        return self.generation, self.truncations.done
+
     def check_not_truncated(self, truncations_done: int, next_offset: int) -> None:
         """As `TruncationHistory` has it; also by the files where another handle writes."""
         if self.observed_end is not None:

@@ -528,7 +528,7 @@ def test_a_truncation_is_told(logs, reader, between_passes):
 
 
 def test_a_truncation_above_the_end_hides_no_compaction(logs, reader):
-    """[DUR-77, DUR-126] It takes away what tells that a compaction went beyond the end."""
+    """[DUR-77, DUR-126] Behind it the segments look as if no compaction went beyond the end."""
     fill(logs, 6, keys=6)
     log = logs.log("users", 0)
     latest = reader.latest("users")
@@ -583,7 +583,7 @@ def test_a_reader_goes_by_topics_json_as_it_is_now(logs, tmp_path):
 
 @pytest.mark.parametrize("damage", [b"x", b'{"format": 99}'])
 def test_a_damaged_topics_json_stops_no_read(tmp_path, damage):
-    """[DUR-128] Nothing tells of more partitions than there are."""
+    """[DUR-128] The partitions that are there count as all."""
     with segstore.open_dir(tmp_path, durability="none") as logs:
         logs.create_topic("users", 2)
         append(logs, (b"k", b"value"))
