@@ -32,6 +32,7 @@ from segstore.errors import (
 )
 from segstore.log.chunk_reader import ChunkReader
 from segstore.log.cleaning.cleaner import Cleaner
+from segstore.log.files.log_state_file import uncut_generation
 from segstore.log.scan import LogScan
 from segstore.records.columns import KAFKA_COLUMNS
 from segstore.types import AppendOrigin
@@ -541,6 +542,23 @@ def test_a_truncation_above_the_end_hides_no_compaction(logs, reader):
 
     with pytest.raises(LogTruncatedError):
         latest.to_arrow()
+
+
+def test_a_truncation_counts_without_a_generation_in_a_file(tmp_path):
+    """[DUR-77, DUR-126] Kafka's profile writes none: the handle that truncates knows."""
+    with segstore.open_dir(tmp_path, recovery="kafka", **SETTINGS) as logs:
+        logs.create_topic("users", config=COMPACT)
+        fill(logs, 6, keys=6)
+        log = logs.log("users", 0)
+        assert uncut_generation(log._directory) is None
+        latest = logs.latest("users")
+        end = log.log_end_offset
+        fill(logs, 22, keys=2)
+        roll_and_compact(log)
+        log.truncate_to(end)
+
+        with pytest.raises(LogTruncatedError, match=r"call latest\(\) again"):
+            latest.to_arrow()
 
 
 @pytest.mark.parametrize("gone", [[1], [3], [1, 3]], ids=str)
