@@ -81,6 +81,54 @@ def compaction_delay(local_log: LocalLog, first_dirty_offset: int, now_ms: int) 
     return 0 if first is None else max(0, limit_ms - first)
 
 
+class DirtyPart(NamedTuple):
+    """What a pass over a log would clean now, by its segments.
+
+    Attributes
+    ----------
+    first_dirty_offset, end_offset : int
+        The range; the end is the base offset of a segment.
+    undecided_offset : int
+        Where the active segment or an open transaction begins, whichever is first.
+    young_offset : int
+        See `end_of_old`.
+    clean_bytes, dirty_bytes : int
+        See `cleanable_bytes`.
+    delay_ms : int
+        See `compaction_delay`.
+    """
+
+    first_dirty_offset: int
+    end_offset: int
+    undecided_offset: int
+    young_offset: int
+    clean_bytes: int
+    dirty_bytes: int
+    delay_ms: int
+
+    @classmethod
+    def of(
+        cls, local_log: LocalLog, first_dirty_offset: int, stable_offset: int, now_ms: int
+    ) -> DirtyPart:
+        """Return that of a log whose open transactions begin at *stable_offset*."""
+        segments = local_log.segments
+        undecided = min(stable_offset, segments.active_segment.base_offset)
+        young = end_of_old(local_log, first_dirty_offset, now_ms)
+        end = aligned(segments, min(undecided, young))
+        _, clean, dirty = cleanable_bytes(local_log, first_dirty_offset, end)
+        delay_ms = compaction_delay(local_log, first_dirty_offset, now_ms)
+        return cls(first_dirty_offset, end, undecided, young, clean, dirty, delay_ms)
+
+    @property
+    def ratio(self) -> float:
+        """The dirty part of all bytes, 0 to 1."""
+        return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes) if self.dirty_bytes else 0.0
+
+    def is_due(self, min_ratio: float) -> bool:
+        """Whether more than *min_ratio* is dirty, or records wait for too long [CLN-39]."""
+        return self.dirty_bytes > 0 and (self.delay_ms > 0 or self.ratio > min_ratio)
+
+
 class OffsetsToClean(NamedTuple):
     """The range of a log that can be cleaned (Kafka ``OffsetsToClean``).
 

@@ -46,13 +46,7 @@ from segstore.log.clean_part import CleanPart, clean_end_of
 from segstore.log.cleaning.cleaner import DEFAULT_MAP_BYTES, Cleaner
 from segstore.log.cleaning.compaction_forecast import CompactionPlan, plan_compaction
 from segstore.log.closing import Closing
-from segstore.log.compaction import (
-    Compaction,
-    aligned,
-    cleanable_bytes,
-    compaction_delay,
-    end_of_old,
-)
+from segstore.log.compaction import Compaction, DirtyPart, aligned
 from segstore.log.failure_mark import FailureMark
 from segstore.log.files.checkpoints import HIGH_WATERMARK_CHECKPOINT, UNREADABLE, LogState
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
@@ -350,13 +344,9 @@ class Log:
             A batch is damaged: compaction would not get past it [DUR-125].
         """
         self._access.require_open()
-        local_log, segments = self._local_log, self._local_log.segments
-        first_dirty = max(self.log_start_offset, self._clean_end() or 0)
-        now_ms = self._directory.wall_clock_ms()
-        stable = self.scan(isolation=Isolation.READ_COMMITTED).end_offset
-        sealed_end = min(stable, segments.active_segment.base_offset)
-        young = end_of_old(local_log, first_dirty, now_ms)
-        end = aligned(segments, min(sealed_end, young))
+        segments, now_ms = self._local_log.segments, self._directory.wall_clock_ms()
+        part = self._dirty_part(now_ms)
+        end, young = part.end_offset, part.young_offset
         aborted = [
             (one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset)
             for one in self.collect_aborted_transactions(self.log_start_offset, end)
@@ -365,22 +355,27 @@ class Log:
         plan = plan_compaction(
             below, self._codecs, aborted, end, integer("memory_bytes", memory_bytes)
         )
-        _, clean, dirty = cleanable_bytes(local_log, first_dirty, end)
-        is_held_back = young < sealed_end
+        is_held_back = young < part.undecided_offset
         held_back_until = None
         holding = segments.floor_segment(young) if is_held_back else None
         if holding is not None and not holding.may_hide_times():
             held_back_until = (
                 holding.latest_possible_timestamp() + self.config.min_compaction_lag_ms
             )
-        delay_ms = compaction_delay(local_log, first_dirty, now_ms)
+        is_overdue = part.delay_ms and part.dirty_bytes
         return plan._replace(
-            first_dirty_offset=first_dirty,
-            dirty_ratio=dirty / (clean + dirty) if dirty else 0.0,
+            first_dirty_offset=part.first_dirty_offset,
+            dirty_ratio=part.ratio,
             held_back_from=young if is_held_back else None,
             held_back_until=held_back_until,
-            overdue_since=now_ms - delay_ms if delay_ms and dirty else None,  # [CLN-39]
+            overdue_since=now_ms - part.delay_ms if is_overdue else None,  # [CLN-39]
         )
+
+    def _dirty_part(self, now_ms: int) -> DirtyPart:
+        """Return what a pass of compaction would clean now; no record is read."""
+        first_dirty = max(self.log_start_offset, self._clean_end() or 0)
+        stable = self.scan(isolation=Isolation.READ_COMMITTED).end_offset
+        return DirtyPart.of(self._local_log, first_dirty, stable, now_ms)
 
     def _clean_end(self) -> int | None:
         """Return where the clean part ends; None where nothing is known to be clean [DUR-126]."""

@@ -14,17 +14,21 @@ from segstore.spark.metadata_schema import kind_of, metadata_arrow_schema, metad
 from segstore.spark.offsets import choose_partitions, plan_ranges
 from segstore.spark.options import parse_options
 from segstore.spark.ranges import OffsetRange
+from segstore.spark.topic_rows import PlannedTopic, planned_topics, topic_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from segstore.log.unified_log import Log
+    from segstore.spark.log_source import LogSource
     from segstore.spark.options import ConnectorOptions
     from segstore.types import TopicPartition
 
 BATCHES: Final = "batches"
+TOPICS: Final = "topics"
 _LIMITS: Final = ("offsets", "offsetsbytimestamp", "timestamp")
 _OF_BATCHES: Final = {f"{side}{limit}" for side in ("starting", "ending") for limit in _LIMITS} | {
     "isolation.level",
@@ -69,6 +73,13 @@ class MetadataReader(DataSourceReader):
         self._options: ConnectorOptions = parse_options(options)
         self._columns = metadata_columns(self._kind, schema)
         given = {name.lower() for name in options} & _OF_BATCHES
+        if self._kind == TOPICS and self._options.is_remote:
+            raise ConnectorOptionError(
+                f"kind={TOPICS} needs a log directory on a local disk: it shows what a manager goes"
+                " by",
+                found=self._options.shown_path,
+                expected="a path",
+            )
         if self._kind != BATCHES and given:
             raise ConnectorOptionError(
                 f"kind={self._kind} shows whole logs: {', '.join(sorted(given))} is for batches "
@@ -80,9 +91,13 @@ class MetadataReader(DataSourceReader):
             warn(text)
 
     def partitions(self) -> list[InputPartition]:
-        """Return one Spark partition for each partition, or range of its batches."""
+        """Return one Spark partition for each partition, range of its batches, or topic."""
         source = source_of(self._options)
         existing = source.partitions()
+        if self._kind == TOPICS:
+            chosen = choose_partitions(self._options, existing, warn)
+            topics = planned_topics(self._options.absolute_path, chosen)
+            return [InputPartition(one) for one in topics]
         if self._kind == BATCHES:
             ranges = plan_ranges(self._options, existing, source.open, warn)
         else:
@@ -107,18 +122,23 @@ class MetadataReader(DataSourceReader):
         if partition.value is None:
             return  # Spark makes one empty partition of a plan that has none
         schema = metadata_arrow_schema(self._kind, self._columns)
+        if isinstance(partition.value, PlannedTopic):
+            topic = partition.value
+            rows = topic_rows(topic, _whole_logs(source_of(self._options), topic.partitions))
+            yield metadata_batch(rows, topic.name, None, schema)
+            return
         wanted = cast("MetadataPartition", partition.value)
-        topic, number = wanted.offsets.topic_partition
+        name, number = wanted.offsets.topic_partition
         if self._kind == BATCHES:
             for columns in self._batches(wanted):
-                yield metadata_batch(columns, topic, number, schema)
+                yield metadata_batch(columns, name, number, schema)
             return
         source = source_of(self._options)
         with source.open_whole(wanted.offsets.topic_partition) as (log, path):
             rows = ROWS_OF_LOGS[self._kind](log)
             if "file" in rows:  # of a log at a URL, not where it was brought
-                rows["file"] = [name.replace(log.path, path, 1) for name in rows["file"]]
-            yield metadata_batch(rows, topic, number, schema)
+                rows["file"] = [file.replace(log.path, path, 1) for file in rows["file"]]
+            yield metadata_batch(rows, name, number, schema)
 
     def _batches(self, wanted: MetadataPartition) -> Iterator[dict[str, object]]:
         is_first = wanted.is_first
@@ -126,3 +146,10 @@ class MetadataReader(DataSourceReader):
             scan = log.scan(start, end, ("offset",))
             yield from batch_rows(scan, from_base_offset=0 if is_first else start)
             is_first = False
+
+
+def _whole_logs(source: LogSource, partitions: Iterable[TopicPartition]) -> Iterator[Log]:
+    """Yield logs, each open until the next one is asked for."""
+    for partition in partitions:
+        with source.open_whole(partition) as (log, _):
+            yield log

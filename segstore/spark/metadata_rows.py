@@ -65,8 +65,8 @@ def _batch_columns(segment_base_offset: int, headers: BatchHeaders) -> dict[str,
         "baseOffset": pa.array(headers["base_offset"], mask=counts < 0),  # inside a wrapper
         "lastOffset": headers["last_offset"],
         "count": pa.array(counts, mask=counts < 0),
-        "baseTimestamp": _timestamps(headers["base_timestamp"], horizon),
-        "maxTimestamp": _timestamps(headers["max_timestamp"]),
+        "baseTimestamp": timestamps(headers["base_timestamp"], horizon),
+        "maxTimestamp": timestamps(headers["max_timestamp"]),
         "timestampType": timestamp_type,
         "magic": magic,
         "compresscodec": codecs.dictionary_decode(),
@@ -100,9 +100,9 @@ def segment_rows(log: Log) -> dict[str, Any]:
         "size": [segment.size_bytes for segment in segments],
         "indexSize": sizes["index"],
         "timeIndexSize": sizes["timeindex"],
-        "firstTimestamp": _timestamps([one.first_batch_timestamp() for one in segments]),
-        "largestTimestamp": _timestamps([one.largest_record_timestamp() for one in segments]),
-        "modified": _timestamps([segment.modified_ms() for segment in segments]),
+        "firstTimestamp": timestamps([one.first_batch_timestamp() for one in segments]),
+        "largestTimestamp": timestamps([one.largest_record_timestamp() for one in segments]),
+        "modified": timestamps([segment.modified_ms() for segment in segments]),
         "isActive": [segment is segments[-1] for segment in segments],
         "file": [segment.path for segment in segments],
     }
@@ -116,7 +116,7 @@ def producer_rows(log: Log) -> dict[str, Any]:
         "producerEpoch": [producer.producer_epoch for producer in producers],
         "lastSequence": [producer.last_sequence for producer in producers],
         "lastOffset": [_known(producer.last_offset) for producer in producers],
-        "lastTimestamp": _timestamps([producer.last_timestamp for producer in producers]),
+        "lastTimestamp": timestamps([producer.last_timestamp for producer in producers]),
         "coordinatorEpoch": [producer.coordinator_epoch for producer in producers],
         "currentTransactionStartOffset": [
             None if producer.transaction is None else producer.transaction.first_offset
@@ -134,8 +134,8 @@ def transaction_rows(log: Log) -> dict[str, Any]:
         "state": [one.state for one in found],
         "firstOffset": [one.first_offset for one in found],
         "lastOffset": [one.last_offset for one in found],
-        "firstTimestamp": _timestamps([one.first_timestamp for one in found]),
-        "lastTimestamp": _timestamps([one.last_timestamp for one in found]),
+        "firstTimestamp": timestamps([one.first_timestamp for one in found]),
+        "lastTimestamp": timestamps([one.last_timestamp for one in found]),
         "coordinatorEpoch": [one.coordinator_epoch for one in found],
     }
 
@@ -161,9 +161,12 @@ ROWS_OF_LOGS: Mapping[str, Callable[[Log], dict[str, Any]]] = {
 
 
 def metadata_batch(
-    columns: Mapping[str, Any], topic: str, partition: int, schema: pa.Schema
+    columns: Mapping[str, Any], topic: str, partition: int | None, schema: pa.Schema
 ) -> pa.RecordBatch:
-    """Put *columns* under *schema*, with topic and partition in every row."""
+    """Put *columns* under *schema*, with topic and partition in every row.
+
+    *partition* is None for a table that has none.
+    """
     import pyarrow as pa
 
     count = len(next(iter(columns.values())))
@@ -180,7 +183,7 @@ def metadata_batch(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _timestamps(milliseconds: Any, is_other: Any = False) -> pa.Array:  # noqa: FBT002 - no mask
+def timestamps(milliseconds: Any, is_other: Any = False) -> pa.Array:  # noqa: FBT002 - no mask
     """Return Arrow timestamps; null for -1, and where *is_other* says that it is no timestamp."""
     import pyarrow as pa
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.types import (
     BooleanType,
     DataType,
+    DoubleType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -26,8 +28,10 @@ RECORDS: Final = "records"
 
 _TYPES: Final[dict[str, DataType]] = {
     "boolean": BooleanType(),
+    "double": DoubleType(),
     "int": IntegerType(),
     "long": LongType(),
+    "map": MapType(StringType(), StringType()),
     "string": StringType(),
     "timestamp": TimestampType(),
 }
@@ -93,6 +97,16 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "coordinatorEpoch": "int",
     },
     "epochs": {**_PARTITION, "leaderEpoch": "int", "startOffset": "long", "endOffset": "long"},
+    "topics": {
+        "topic": "string",
+        "topicId": "string",
+        "partitionCount": "int",
+        "cleanupPolicy": "string",
+        "settings": "map",
+        "size": "long",
+        "dirtyRatio": "double",
+        "nextDeletion": "timestamp",
+    },
 }
 """Type by column name, by kind; the words are those of ``kafka-dump-log`` and Kafka's tools."""
 
@@ -139,8 +153,10 @@ def metadata_arrow_schema(kind: str, columns: Sequence[str]) -> pa.Schema:
 
     types = {
         "boolean": pa.bool_(),
+        "double": pa.float64(),
         "int": pa.int32(),
         "long": pa.int64(),
+        "map": pa.map_(pa.string(), pa.string()),
         "string": pa.string(),
         "timestamp": pa.timestamp("us", tz="UTC"),
     }

@@ -1,9 +1,10 @@
-"""``option("kind", …)``: tables of batches, segments, producers, transactions, epochs."""
+"""``option("kind", …)``: tables of batches, segments, producers, transactions, epochs, topics."""
 
 from __future__ import annotations
 
 import json
 import pickle
+import time
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,17 @@ import pytest
 pytest.importorskip("pyspark")
 
 import segstore
+from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.local.transaction_index import TransactionIndex
 from segstore.spark.conditions import ConnectorOptionError
 from segstore.spark.datasource import SegstoreDataSource
-from segstore.spark.metadata_schema import KINDS
+from segstore.spark.metadata_schema import KINDS, metadata_schema
 from segstore.spark.open_logs import OPEN_LOGS
 from segstore.types import TopicPartition
 
+DAY = 24 * 3600 * 1000
+HAS_A_ROW = {"segments", "topics"}
+"""Kinds that show a log without records."""
 FOR_EVER = segstore.ProducerStateManagerConfig(producer_id_expiration_ms=2**62)
 
 
@@ -214,13 +219,69 @@ def test_epochs_are_those_of_the_checkpoint(golden_data):
             assert ends[log.topic_partition] == log.log_end_offset
 
 
+def test_topics_show_settings_sizes_and_what_is_due(tmp_path):
+    """[RTN-12, CLN-36] The oracles are the manager, and the plans of the logs."""
+    now = time.time_ns() // 1_000_000
+    week = {"cleanup.policy": "compact,delete", "retention.ms": str(7 * DAY)}
+    small = {"internal.segment.bytes": "1000"}
+    with segstore.open_dir(tmp_path, durability="none") as logs:
+        logs.create_topic("both", 2, config={**week, **small})
+        logs.create_topic("kept", config=small)
+        logs.create_topic("old", config={"retention.ms": str(DAY)})
+        logs.create_topic("large", config={"retention.bytes": "2000", **small})
+        for number in range(40):
+            logs.append("kept", [(now, b"%d" % (number % 3), bytes(100))])
+            logs.append("large", [(now, None, bytes(100))])
+            logs.append("both", [(now + number, b"%d" % (number % 3), bytes(100))], partition=1)
+            if number == 25:
+                logs.log("both", 1).compact()
+        logs.append("old", [(now - 3 * DAY, None, b"v")])
+        ids = {topic: logs.describe_topic(topic).topic_id for topic in logs.topics()}
+        sizes = dict.fromkeys(ids, 0)
+        for topic, number in logs.partitions():
+            sizes[topic] += sum(one.size_bytes for one in logs.log(topic, number).segments())
+        first = logs.log("both", 1).segments()[0].largest_record_timestamp()
+        ratio = logs.log("both", 1).plan_compaction().dirty_ratio
+    before = time.time_ns() // 1_000_000
+    found = {row["topic"]: row for row in rows(tmp_path, "topics")}
+    due = {
+        topic: row["nextDeletion"] and round(row["nextDeletion"].timestamp() * 1000)
+        for topic, row in found.items()
+    }
+
+    assert {topic: row["topicId"] for topic, row in found.items()} == {
+        topic: topic_id_text(topic_id) for topic, topic_id in ids.items()
+    }
+    assert {topic: row["size"] for topic, row in found.items()} == sizes
+    assert {topic: row["partitionCount"] for topic, row in found.items()} == {
+        "both": 2,
+        "kept": 1,
+        "large": 1,
+        "old": 1,
+    }
+    assert dict(found["both"]["settings"]) == {**week, **small}
+    assert found["both"]["cleanupPolicy"] == "compact,delete"
+    assert 0 < ratio < 1
+    assert {topic: row["dirtyRatio"] for topic, row in found.items()} == {
+        "both": ratio,
+        "kept": None,
+        "large": None,
+        "old": None,
+    }
+    assert (due["both"], due["old"]) == (first + 7 * DAY + 1, now - 2 * DAY + 1)
+    assert due["kept"] is None
+    assert due["large"] >= before
+    with pytest.raises(ConnectorOptionError, match="on a local disk"):
+        rows("s3://bucket/logs", "topics", metadata_schema("topics"))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_empty_directory_has_no_rows(tmp_path, kind):
     with segstore.open(tmp_path / "empty-0", durability="none"):
         pass
 
     found = rows(tmp_path, kind)
-    assert [row["size"] for row in found] == [0] if kind == "segments" else found == []
+    assert [row["size"] for row in found] == [0] if kind in HAS_A_ROW else found == []
 
 
 @pytest.mark.parametrize(
