@@ -643,8 +643,8 @@ class LogManager:
         """Compact in another way, until `close`.
 
         Another limit of bytes counts at once, also for passes that run. With other threads or
-        memory those end at their next piece. A pass begins at once then: in threads, or in the next
-        call of `maintain`.
+        memory those end at their next piece, and the call waits for a thread that goes. A pass
+        begins at once then: in threads, or in the next call of `maintain`.
 
         Parameters
         ----------

@@ -301,17 +301,17 @@ class Maintenance:
         return self._thread_count + config.threads - 1 if self._thread_count else 0
 
     def _set_cleaning_jobs(self, config: CleanerConfig) -> None:
-        """Have one for each thread of the cleaner; one that goes waits for the end of its pass."""
+        """Have one for each thread of the cleaner; wait for the pass of one that goes."""
         cleaning = [job for job in self._jobs if job.name == "cleaning"]
         others = [job for job in self._jobs if job not in cleaning]
         count = config.threads if config.enable else 0
-        for job in cleaning[count:]:
-            tasks, job.tasks = job.tasks, None
-            if tasks is not None:
-                tasks.close()
+        for job in cleaning[count:]:  # in `_jobs` until it has ended: `stop` waits for it too
+            if job.tasks is not None:
+                job.tasks.close()
         interval_ms, now_ms = max(1, config.backoff_ms), self._clock.now_ms()
         while len(cleaning) < count:
-            cleaning.append(_Job("cleaning", interval_ms, now_ms, self._run_cleaning))
+            run = partial(self._run_cleaning, len(cleaning))
+            cleaning.append(_Job("cleaning", interval_ms, now_ms, run))
         for job in cleaning:
             job.interval_ms = interval_ms
         self._jobs = (*others, *cleaning[:count])
@@ -327,7 +327,7 @@ class Maintenance:
         self._pool.grow(self._threads_with(config))
         if self._jobs[0].tasks is not None:  # threads do it
             for job in self._jobs:
-                if job.tasks is None:
+                if job.tasks is None or job.tasks.is_closed:  # by an interrupted call
                     job.tasks = self._pool.tasks(f"{self._path}: {job.name}")
         self._ask_for("cleaning")
 
@@ -469,13 +469,17 @@ class Maintenance:
     def _run_retention(self, now_ms: int | None, findings: Findings) -> None:
         self._schedule.run(now_ms, findings, self._has_ended)
 
-    def _run_cleaning(self, now_ms: int | None, findings: Findings) -> None:
-        """Clean one log after another, until none is due [CLN-3]."""
-        count = -1
-        while not self._is_over and count < len(findings.cleaned) + len(findings.failed):
+    def _run_cleaning(self, number: int, now_ms: int | None, findings: Findings) -> None:
+        """Clean one log after another, until none is due, or there are fewer threads [CLN-3]."""
+        count, cleaner = -1, self._cleaner
+        while (
+            not self._is_over
+            and number < cleaner.config.threads
+            and count < len(findings.cleaned) + len(findings.failed)
+        ):
             self._compacted.look(findings)
             count = len(findings.cleaned) + len(findings.failed)
-            self._cleaner.try_clean_filthiest_log(now_ms, findings)
+            cleaner.try_clean_filthiest_log(now_ms, findings)
 
     def _flush_late(self, now_ms: int | None, findings: Findings) -> None:
         """Flush logs whose ``flush.ms`` have passed; one that fails stops no other [MGR-40]."""

@@ -429,6 +429,11 @@ class PooledTasks:
             self._pool.run_due()
         return have_ended.is_set()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether no task runs any more, after `close`."""
+        return self._owner.is_closed
+
     def runs_this_thread(self) -> bool:
         """Whether a task runs here, which `close` by another thread waits for."""
         return getattr(_of_this_thread, "owner", None) is self._owner

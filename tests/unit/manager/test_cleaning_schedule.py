@@ -295,6 +295,64 @@ def test_threads_go_on_by_another_configuration(tmp_path: Path, monkeypatch: pyt
         wait_until(lambda: lines(tmp_path)[USERS] == end)
 
 
+class EndlessPasses:
+    """There is always another log to clean; those of the second thread wait until they may go."""
+
+    def __init__(self, logs: LogManager, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.has_begun, self.may_go_on = threading.Event(), threading.Event()
+        cleaner = maintenance_of(logs)._cleaner
+        self.tasks = cleaning_jobs(logs)[1].tasks
+
+        def clean(_: object, findings: Findings) -> bool:
+            if self.tasks.runs_this_thread():
+                self.has_begun.set()
+                assert self.may_go_on.wait(20)
+                time.sleep(0.001)
+                findings.cleaned.append(None)  # type: ignore[arg-type]
+            return True
+
+        monkeypatch.setattr(cleaner, "try_clean_filthiest_log", clean)
+        logs.reconfigure_cleaner(replace(cleaner.config, backoff_ms=HOUR))  # a pass begins
+        assert self.has_begun.wait(20)
+
+
+def test_a_thread_that_goes_begins_no_other_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """[CLN-8] The call waits for the log that is being cleaned, however many others are dirty."""
+    with open_small(tmp_path, background=True, cleaner=CleanerConfig(threads=2)) as logs:
+        passes = EndlessPasses(logs, monkeypatch)
+        changing = threading.Thread(target=logs.reconfigure_cleaner, args=(CleanerConfig(),))
+        changing.start()
+        changing.join(0.1)
+        assert changing.is_alive()  # it waits for the pass
+        passes.may_go_on.set()
+        changing.join(10)
+
+        assert not changing.is_alive()
+
+
+def test_close_waits_for_a_thread_that_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """[CLN-8] No log is closed under a pass that another call waits for."""
+    with open_small(tmp_path, background=True, cleaner=CleanerConfig(threads=2)) as logs:
+        logs.create_topic("users")
+        log = logs.log("users", 0)
+        passes = EndlessPasses(logs, monkeypatch)
+        threads = [
+            threading.Thread(target=logs.reconfigure_cleaner, args=(CleanerConfig(),)),
+            threading.Thread(target=logs.close),
+        ]
+        threads[0].start()
+        wait_until(lambda: passes.tasks.is_closed)
+        threads[1].start()
+        threads[1].join(0.3)
+        assert not log.closed
+        passes.may_go_on.set()
+        for thread in threads:
+            thread.join(10)
+
+        assert log.closed
+        assert logs.closed
+
+
 def test_other_memory_ends_the_pass_and_begins_another(
     logs: LogManager, monkeypatch: pytest.MonkeyPatch
 ):
