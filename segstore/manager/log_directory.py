@@ -323,6 +323,8 @@ class LogDirectory:
 
     def begin_close(self) -> None:
         """Note which logs are to be closed; no log is opened after that."""
+        if self.maintenance is not None:
+            self.maintenance.begin_close()
         if self._pending is None:
             self._pending = PendingCloses(self.logs.all_writable())
 

@@ -444,9 +444,9 @@ class Maintenance:
             try:
                 with self._changing():
                     job.run(now_ms, findings)
-            except ClosedError:  # the manager is being closed
-                return
             except Exception as error:  # noqa: BLE001 - the next job runs all the same
+                if isinstance(error, ClosedError) and self._has_ended():  # by `begin_close`
+                    return
                 job.attempts += 1
                 delay_ms = retry_delay_ms(FIRST_RETRY_MS, job.attempts, job.interval_ms)
                 job.next_ms = clock_ms + delay_ms
@@ -573,6 +573,10 @@ class Maintenance:
     def require_outside(self) -> None:
         """Raise RuntimeError in the middle of a pass of this thread."""
         self._passing.require_another_owner()
+
+    def begin_close(self) -> None:
+        """Begin no job any more; `ClosedError` comes out of those that run, and is no failure."""
+        self._is_over = True
 
     def stop(self) -> None:
         """Begin nothing any more, and wait for what runs: at most for what one log does.

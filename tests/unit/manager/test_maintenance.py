@@ -38,7 +38,7 @@ from tests.conftest import IN_CI
 from tests.crash.interrupts import Interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from segstore.manager.log_manager import LogManager
@@ -725,6 +725,69 @@ def test_a_log_that_its_user_closed_is_opened_again(logs: LogManager, begin: int
     write(logs.log("a", 0), 4, begin)
     logs.log("a", 0).close()
     assert len(logs.maintain(begin + 3 * DAY).deleted) == 2
+
+
+def fail_as_closed(monkeypatch: pytest.MonkeyPatch, before: Callable[[], object]) -> list[int]:
+    """Let a job of each manager end with the `ClosedError` of one log; return the runs."""
+    runs: list[int] = []
+
+    def note(_: UnifiedLog) -> None:
+        runs.append(len(runs))
+        before()
+        raise ClosedError("the log a-0 is closed")
+
+    monkeypatch.setattr(UnifiedLog, "_note_checkpoints", note)
+    return runs
+
+
+def test_a_log_that_is_closed_fails_the_job_and_it_waits(logs: LogManager, begin: int, monkeypatch):
+    """[DUR-131] The manager is open: the job is not due again at once."""
+    logs.create_topic("a")
+    logs.maintain(begin + HOUR)
+    write(logs.log("a", 0), 1, begin)
+    logs.log("a", 0).flush()
+    runs = fail_as_closed(monkeypatch, lambda: None)
+    report = logs.maintain(begin + 2 * HOUR)
+
+    assert {(one.task, one.attempts) for one in report.failed} == {
+        ("recovery points", 1),
+        ("log starts", 1),
+    }
+    assert report.due_in_ms > 0
+    logs.maintain(begin + 2 * HOUR + 100)
+    assert len(runs) == 2
+
+
+def test_a_job_that_a_close_ends_has_not_failed(tmp_path: Path, begin: int, monkeypatch, caplog):
+    """[MGR-37, DUR-131] No thread tries it again or logs it, as long as the close may take."""
+    began, may_end, ticks = threading.Event(), threading.Event(), []
+    real = maintenance.Maintenance.tick
+
+    def tick(*given: object) -> None:
+        ticks.append(given)
+        real(*given)
+
+    def wait() -> None:
+        began.set()
+        assert may_end.wait(30)
+
+    def wait_for_moves() -> None:
+        ticks.clear()
+        may_end.set()
+        time.sleep(0.3)
+
+    logs = open_small(tmp_path, background=True, config=FAST)
+    logs.create_topic("a")
+    write(logs.log("a", 0), 1, begin)
+    fail_as_closed(monkeypatch, wait)
+    logs.log("a", 0).flush()
+    assert began.wait(30)
+    monkeypatch.setattr(logs._moves, "wait", wait_for_moves)
+    monkeypatch.setattr(maintenance.Maintenance, "tick", tick)
+    logs.close()
+
+    assert len(ticks) < 10
+    assert "is tried again" not in caplog.text
 
 
 # ---- threads, the end ----------------------------------------------------------------------------
