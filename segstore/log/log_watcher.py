@@ -29,7 +29,8 @@ class LogWatcher(Protocol):
     def truncating(self, offset: int | None) -> AbstractContextManager[None]:
         """Return what is around a truncation to *offset*, None = of all records [MGR-85, MGR-87].
 
-        Not under the append lock: a pass of the cleaner ends before.
+        For one that reaches below the active segment. Not under the append lock: a pass of the
+        cleaner ends before.
         """
 
 

@@ -1289,6 +1289,9 @@ class UnifiedLog(Log):
         """
         self._access.require_writable()
         offset = natural("offset", offset)
+        with self._changing:  # no roll comes between the question and the cut
+            if offset >= self._local_log.segments.active_segment.base_offset:
+                return self._truncation.truncate_to(offset)
         with self._writer.watcher.truncating(offset), self._changing:
             return self._truncation.truncate_to(offset)
 

@@ -853,6 +853,37 @@ def test_a_truncation_does_not_ask_which_logs_the_cleaner_has_seen(
     assert lines(tmp_path)[USERS] <= 7 < end
 
 
+def test_a_roll_and_a_pass_before_a_truncation_has_the_lock(
+    logs: LogManager, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """[MGR-85, CLN-27] What was the active segment is clean by then: the line is lowered."""
+    logs.create_topic("users", config={**COMPACT, "min.cleanable.dirty.ratio": 0})
+    log = logs.log("users", 0)
+    fill(log, 10)
+    offset = log.segments()[-1].base_offset + 1
+    fill(log, 1)
+    changing, cleaned_to = log._changing, []
+
+    class AfterOthers:
+        """The append lock, for a thread that gets it after what others do."""
+
+        def __enter__(self) -> None:
+            if not cleaned_to:
+                cleaned_to.append(log.log_end_offset)
+                log.roll()
+                logs.maintain()
+                assert lines(tmp_path)[USERS] == cleaned_to[0] > offset
+            changing.__enter__()
+
+        def __exit__(self, *error: object) -> None:
+            changing.__exit__(*error)
+
+    monkeypatch.setattr(log, "_changing", AfterOthers())
+    log.truncate_to(offset)
+
+    assert lines(tmp_path)[USERS] <= offset == log.log_end_offset
+
+
 @pytest.mark.parametrize("is_full", [False, True])
 def test_a_truncation_lowers_the_line_of_brokers_before_the_cut(
     logs: LogManager, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_full: bool
