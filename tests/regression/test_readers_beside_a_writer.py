@@ -1803,3 +1803,27 @@ def test_what_was_cut_off_is_no_entry(tmp_path, recovery, mode, to):
         assert log.verify().problems == []
         fill_between(log, to, 9)
         assert log.verify().problems == []
+
+
+# ---- transactions of a segment that was compacted ------------------------------------------------
+# A reader in another process knew the transactions of the last segment up to a byte. After a roll
+# and a compaction it went on at that byte of the new file: damage that was none, or aborted records
+# that looked committed.
+
+
+def test_committed_records_of_the_last_segment_after_its_compaction(tmp_path):
+    """[DUR-76, TXX-1, CLN-84] What was the last segment has its batches elsewhere now."""
+    path = tmp_path / "topic-0"
+    with segstore.open(path, cleanup_policy="compact", durability="none") as log:
+        log.append([(b"a", b"a value that goes")])
+        log.append([(b"b", b"1")])
+        with segstore.open(path, read_only=True) as reader:
+            assert offsets(reader.scan(isolation="read_committed")) == [0, 1]
+            log.append([(b"a", b"2" * 500)])
+            log.append([(b"c", b"3" * 500)])
+            log.roll()
+            log.append([(b"d", b"4")])
+            log.compact()
+            reader.refresh()
+            assert offsets(reader.scan(isolation="read_committed")) == [1, 2, 3, 4]
+            assert reader.last_stable_offset == 5

@@ -369,9 +369,10 @@ class BatchTransactions:
         target = end_position_in(segment, end)
         is_last = segment.base_offset == end.segment_base_offset
         if ends is not None and there is not segment:
-            # A reader beside a writer opens its last segment again, which has grown.
-            is_grown = self._local_log.is_followed and was_last and ends.position <= target
-            ends = ends if is_grown else None
+            # A reader beside a writer opens its last segment again, which has grown; unless it was
+            # compacted since: then its batches lie elsewhere.
+            is_grown = self._local_log.is_followed and was_last and not segment.is_cleaned
+            ends = ends if is_grown and ends.position <= target else None
         if ends is None:
             ends = _begin_at(segment, offset, end)
         elif ends.start_offset > max(offset, segment.base_offset):
