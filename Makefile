@@ -5,6 +5,7 @@
 # make checks    lint, types, crash images, sanitizers, coverage, fuzz targets, source archive: side by side
 # make long      the long runs of what CI does a part of; takes hours
 # make crash     power cuts: at least CRASH_IMAGES crash images of the C core, CRASH_SCRIPTS scripts of whole logs
+# make soak      SOAK_SECONDS of all at once in log directories that live on, with kills: nothing lost, nothing that grows
 # make mutants   small changes of recovery, truncation and indexes, which tests must notice; takes hours
 # make bench     every benchmark, kept for `asv publish`, and a table; by estimate 1.5 hours, and four to seven more with Spark,
 #                which BENCH="--bench '^(?!spark)'" leaves out; BENCH="--bench Decode" chooses some
@@ -17,6 +18,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CRASH_IMAGES ?= 10000000
 CRASH_SCRIPTS ?= 100000
+SOAK_SECONDS ?= 3600
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 # Long tests stand together: who is done takes some over.
 IN_JOBS := -n $(JOBS) --dist worksteal
@@ -34,7 +36,7 @@ SOURCES := $(shell find csrc segstore -name '*.[ch]' -o -name '*.pyx' -o -name '
 # What `make checks` runs. The first needs an installation: that begins at once, and the C compiler beside it.
 STAGES := coverage sanitize archive crash-c lint types fuzz oldest-spark
 
-.PHONY: install demo pipeline checks test test-c crash-c test-python oldest-spark test-oldest-spark long crash mutants lint format types sanitize coverage fuzz \
+.PHONY: install demo pipeline checks test test-c crash-c test-python oldest-spark test-oldest-spark long crash soak mutants lint format types sanitize coverage fuzz \
     archive bench price clean $(STAGES:%=stage-%)
 .DEFAULT_GOAL := install
 
@@ -77,6 +79,9 @@ long: crash oldest-spark
 crash: install
 	+$(C_TESTS) crash CRASH_IMAGES=$(CRASH_IMAGES) CRASH_SEEDS=6
 	$(BIN)/pytest $(IN_JOBS) --slow tests/crash --crash-scripts $(CRASH_SCRIPTS)
+
+soak: install
+	$(BIN)/python -m tests.soak.soak --seconds $(SOAK_SECONDS) $(SOAK)
 
 mutants: install
 	$(BIN)/python -m tests.mutation $(MUTANTS)
