@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
@@ -73,6 +74,7 @@ class CurrentLogs:
         self._maintenance = maintenance
         self.by_name: dict[str, UnifiedLog] = {}
         self._closing: list[UnifiedLog] = []  # not over yet: closed, or of a directory that is gone
+        self._gone: weakref.WeakSet[UnifiedLog] = weakref.WeakSet()  # read only: users keep them
         self._may_have_new_names = False
 
     def note_rename(self) -> None:
@@ -221,11 +223,23 @@ class CurrentLogs:
             self.close_quietly(directory_name(topic_partition))
 
     def forget(self, name: str) -> None:
-        """Know a log by its name no more; where it is not over, its end is waited for."""
+        """Know a log by its name no more; where it is not over, its end is waited for.
+
+        One that is read only ends when its last user drops it, or with the manager: until then it
+        keeps deleted files on the disk.
+        """
         log = self.by_name.pop(name)
+        if self._owned is None:
+            self._gone.add(log)
+            return
         self._closing = [one for one in self._closing if not one.shutdown.is_over]
         if not log.shutdown.is_over:
             self._closing.append(log)
+
+    def forget_others(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Know no logs but those of these partitions."""
+        for name in self.by_name.keys() - {directory_name(one) for one in topic_partitions}:
+            self.forget(name)
 
     def note_new_names(self) -> None:
         """Know the logs by the names that `UnifiedLog.rename_dir` has given them [REN-1]."""
@@ -251,7 +265,7 @@ class CurrentLogs:
 
     def all_writable(self) -> list[UnifiedLog]:
         """Return all that are not over; also without the mutex."""
-        return [*self._closing, *self.by_name.values()]
+        return [*self._closing, *self._gone, *self.by_name.values()]
 
     def all_open(self) -> list[UnifiedLog]:
         """Return those that take changes; others were opened to read, as the disk had failed."""

@@ -117,6 +117,7 @@ class LogDirectory:
         self._mutex = mutex
         self._check_usable = check_usable
         self._may_mark = True
+        self._listed_logs = NOTHING_LISTED
         self._pending: PendingCloses | None = None  # since its close has begun
         self.owned: OwnedLogDirectory | None = None
         self.maintenance: Maintenance | None = None
@@ -236,6 +237,13 @@ class LogDirectory:
             if not self._options.read_only:
                 self._failures.maybe_add_offline_log_dir(self.path, error)
             return before or NOTHING_LISTED
+
+    def forget_gone(self) -> None:
+        """Let a reader keep no log of a partition that is not there any more."""
+        listed = self.listed_if_it_works()
+        if listed is not self._listed_logs:
+            self._listed_logs = listed
+            self.logs.forget_others(listed.partitions)
 
     @property
     def is_unknown(self) -> bool:

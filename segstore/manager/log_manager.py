@@ -871,7 +871,9 @@ class LogManager:
     def log(self, topic: str, partition: int) -> UnifiedLog:
         """Return the log of a partition; the first call opens it, and the manager closes it.
 
-        With *read_only*, it is another log after the directory was removed and created again.
+        With *read_only*, it is another log after the directory was removed and created again. The
+        manager then drops what it has open of partitions that are not there any more, at the next
+        call: a log that is still used can be read until `close`.
 
         Raises
         ------
@@ -883,6 +885,9 @@ class LogManager:
         directory_name(topic_partition)  # checks both
         with self._mutex:
             self._check_usable()  # while we waited
+            if self._read_only:
+                for directory in self._directories:
+                    directory.forget_gone()
             log = self._find_open(topic_partition)
             if log is not None:
                 return log

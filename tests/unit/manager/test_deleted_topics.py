@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import segstore
+from segstore._core import wall_clock_ms
 from segstore.errors import (
     AlreadyExistsError,
     ClosedError,
@@ -31,6 +33,7 @@ from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.maintenance_report import Findings
 from segstore.manager.topic_registry import TopicRegistry
 from segstore.types import TopicPartition
+from tests.kits.open_files import unlinked_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -226,6 +229,33 @@ def test_a_reader_deletes_nothing(tmp_path: Path):
         for call in (lambda: logs.delete_topic("t"), lambda: logs.delete_partition("t", 0)):
             with pytest.raises(LogReadOnlyError):
                 call()
+
+
+def test_a_reader_that_goes_on_gives_deleted_files_back(tmp_path: Path):
+    """[DUR-78] The disk has them as long as somebody has them open."""
+    with (
+        segstore.open_dir(tmp_path, file_delete_delay_ms=0) as logs,
+        segstore.open_dir(tmp_path, read_only=True) as reader,
+    ):
+        for number in range(20):
+            logs.create_topic(f"t{number}", 2)
+            for partition in range(2):
+                logs.append(f"t{number}", RECORDS, partition=partition)
+                assert len([*reader.log(f"t{number}", partition)]) == len(RECORDS)
+            if number == 10:
+                kept = reader.log("t10", 0)
+            logs.delete_topic(f"t{number}")
+        logs.create_topic("last")
+        logs.maintain(wall_clock_ms() + HOUR_MS)
+        assert names(tmp_path) == ["last-0"]
+        reader.log("last", 0)
+        gc.collect()
+        left = unlinked_files(tmp_path)
+        assert left
+        assert [one for one in left if "/t10-0." not in one] == []
+        assert len([*kept]) == len(RECORDS)
+    assert kept.closed
+    assert unlinked_files(tmp_path) == []
 
 
 def test_a_damaged_file_deletes_nothing(tmp_path: Path):
