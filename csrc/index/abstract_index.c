@@ -33,7 +33,7 @@ static void expect_invariant(const sgs_abstract_index *index)
     SGS_EXPECT(sgs_abstract_index_entries(index) <= index->seen_entries);
     SGS_EXPECT(index->next_slot * index->entry_size <= index->file.length);
     SGS_EXPECT(index->file.length <= index->file.reserved_length);
-    SGS_EXPECT(index->backed_length <= index->unsure_length);
+    SGS_EXPECT(index->backed_length <= index->file.length);
     SGS_EXPECT(!index->file.writable || index->file.written_length <= used_bytes(index));
     /* a look-up of before a cut may read all that it has seen */
     SGS_EXPECT(!index->file.heap || index->seen_entries * index->entry_size <= sgs_mapped_file_memory(&index->file));
@@ -157,6 +157,7 @@ static sgs_status set_length(sgs_abstract_index *index, const sgs_env *env, cons
     const sgs_status status = sgs_mapped_file_resize(&index->file, env, name, length, err);
     leave_file(index);
     SGS_EXPECT(status != SGS_OK || index->file.length == length);
+    index->backed_length = smaller(index->backed_length, index->file.length);
     note_readable_entries(index);
     atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
     note_change(index);
@@ -227,8 +228,6 @@ static sgs_status load_file(sgs_abstract_index *index, const sgs_env *env, const
         index->has_rest = index->grow_in_steps && has_rest(index, entries, whole);
         if (index->has_rest)
             index->max_entries = entries;
-        if (!index->grow_in_steps && !index->file.heap)
-            index->unsure_length = index->file.length;
         if (entries < whole && index->file.writable && !index->has_rest) {
             status = sgs_mapped_file_resize(&index->file, env, name, entries * index->entry_size, err);
             index->max_entries = entries;
@@ -236,6 +235,8 @@ static sgs_status load_file(sgs_abstract_index *index, const sgs_env *env, const
                 status = set_memory(index, env, name, index->file.length, err);
         }
     }
+    if (index->grow_in_steps) /* such a file never had a hole: what wrote it asked for blocks */
+        index->backed_length = index->file.length;
     if (index->file.writable) /* a torn entry behind the others: what takes its place is written as a whole */
         sgs_mapped_file_forget_written(&index->file, entries * index->entry_size);
     index->seen_entries = index->next_slot = entries;
@@ -390,16 +391,15 @@ void sgs_abstract_index_close_handler(sgs_abstract_index *index, const sgs_env *
     index->is_open = false;
 }
 
-/* Kafka's full-size files are sparse, and what is kept of one when it is reset or cut is written again: a store into a hole
- * of a full disk would be a SIGBUS [DUR-25]. */
+/* Kafka's full-size files are sparse: a store into a hole of a full disk would be a SIGBUS [DUR-25]. */
 static sgs_status give_blocks(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t needed,
                               sgs_error *err)
 {
     SGS_EXPECT(!index->file.heap);
-    const uint32_t unsure = smaller(index->unsure_length, index->file.length);
-    if (index->backed_length >= smaller(needed, unsure))
+    SGS_EXPECT(needed <= index->file.length);
+    if (index->backed_length >= needed)
         return SGS_OK;
-    const uint32_t target = smaller(needed + LAST_STEP_BYTES, unsure);
+    const uint32_t target = smaller(needed + LAST_STEP_BYTES, index->file.length);
     SGS_EXPECT(target > index->backed_length);
     SGS_TRY(env->allocate_space(env, index->file.fd, name, target, err));
     index->backed_length = target;
@@ -439,14 +439,18 @@ static sgs_status grow_by_step(sgs_abstract_index *index, const sgs_env *env, co
     const uint32_t target = most - most % index->entry_size;
     if (target < used + index->entry_size)
         return sgs_fail(err, SGS_DISK_FULL, "the index is as long as it may be");
-    if (target > index->file.reserved_length && !index->file.heap)
-        return set_length(index, env, name, target, err); /* raised since */
+    if (target > index->file.reserved_length && !index->file.heap) { /* raised since */
+        SGS_TRY(set_length(index, env, name, target, err));
+        return give_blocks(index, env, name, target, err);
+    }
     if (target > index->file.reserved_length)
         index->file.reserved_length = target;
     SGS_EXPECT(target > length);
     SGS_TRY(sgs_mapped_file_grow(&index->file, env, name, target, err));
     if (index->file.heap)
         release_old_memory(index, env);
+    else
+        index->backed_length = target;
     expect_invariant(index);
     return SGS_OK;
 }

@@ -48,10 +48,9 @@ typedef struct sgs_abstract_index {
     _Atomic uint32_t readable_entries; /* UINT32_MAX with grow_in_steps, else what the file has room for [IDX-9] */
     uint32_t next_slot;                /* where the next entry goes: Kafka's write position */
     uint32_t seen_entries;             /* the most that a look-up inside may have seen */
-    uint32_t unsure_length; /* of a file kept at its full size as it was found: there may be holes below [DUR-25] ... */
-    uint32_t backed_length; /* ... but not below here, where blocks were asked for */
-    uint8_t entry_size;     /* 8 or 12 */
-    atomic_flag file_turn;  /* in heap mode: who writes the file, or takes entries away that are in it */
+    uint32_t backed_length;            /* mapped: there are blocks up to here, and may be holes behind it [DUR-25] */
+    uint8_t entry_size;                /* 8 or 12 */
+    atomic_flag file_turn;             /* in heap mode: who writes the file, or takes entries away that are in it */
     bool is_open, grow_in_steps;
     bool has_rest;           /* the file goes on behind the entries that count, and not with zeros [DUR-53] */
     atomic_bool needs_flush; /* something may not be on the disk: all of it at first, for all that the index knows */

@@ -162,17 +162,6 @@ static void clear_up_to(sgs_mapped_file *file, uint32_t end)
         __atomic_store_n(&data[at], 0, __ATOMIC_RELAXED);
 }
 
-/* More bytes, all zero. */
-static sgs_status extend(sgs_mapped_file *file, const sgs_env *env, const char *name, uint32_t length, sgs_error *err)
-{
-    SGS_ASSERT(length > file->length && length <= file->reserved_length, err);
-    SGS_TRY(env->allocate_space(env, file->fd, name, length, err));
-    if (file->heap)
-        clear_up_to(file, length);
-    file->length = length;
-    return SGS_OK;
-}
-
 static sgs_status check_may_change(const sgs_mapped_file *file, const char *name, sgs_error *err)
 {
     if (file->fd < 0)
@@ -193,10 +182,11 @@ sgs_status sgs_mapped_file_grow(sgs_mapped_file *file, const sgs_env *env, const
     if (length > file->reserved_length)
         return fail_in(err, name, SGS_ILLEGAL_ARGUMENT, "the mapped file cannot grow beyond its reserved range");
     if (!file->heap)
-        return extend(file, env, name, length, err);
-    if (length > sgs_mapped_file_memory(file)) /* what was cut may have left more than that */
+        SGS_TRY(env->allocate_space(env, file->fd, name, length, err));
+    else if (length > sgs_mapped_file_memory(file)) /* what was cut may have left more than that */
         SGS_TRY(sgs_mapped_file_set_memory(file, env, name, length, err));
-    clear_up_to(file, length);
+    if (file->heap)
+        clear_up_to(file, length);
     file->length = length;
     SGS_EXPECT(file->written_length <= length);
     return SGS_OK;
@@ -215,7 +205,14 @@ sgs_status sgs_mapped_file_resize(sgs_mapped_file *file, const sgs_env *env, con
             file->reserved_length = length;
         else if (length > file->reserved_length)
             status = reserve(file, env, name, length, err);
-        return status == SGS_OK ? extend(file, env, name, length, err) : status;
+        if (status == SGS_OK)
+            status = env->truncate(env, file->fd, name, length, err);
+        if (status != SGS_OK)
+            return status;
+        if (file->heap)
+            clear_up_to(file, length);
+        file->length = length;
+        return SGS_OK;
     }
     if (length == file->length)
         return SGS_OK;

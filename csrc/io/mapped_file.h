@@ -39,7 +39,7 @@ sgs_status sgs_mapped_file_open(sgs_mapped_file *file, const sgs_env *env, int f
 sgs_status sgs_mapped_file_grow(sgs_mapped_file *file, const sgs_env *env, const char *name, uint32_t length,
                                 sgs_error *err);
 /** Cut or extend the file to exactly `length`; a length above the reserved range remaps (no reader may be there).
- *  Heap: the file alone, memory stays. */
+ *  A longer file is sparse, as Kafka's is: no block was asked for. Heap: the file alone, memory stays. */
 sgs_status sgs_mapped_file_resize(sgs_mapped_file *file, const sgs_env *env, const char *name, uint32_t length,
                                   sgs_error *err);
 /** Mapping forced (heap: written), then the file synced [IDX-13 of 4.4.0]. Nothing to do when not writable.

@@ -156,8 +156,8 @@ TEST(an_error_names_the_file_that_could_not_be_written)
         int nth;
         const char *file;
     } cases[] = {
-        { "map", 1, INDEX },      { "map", 2, TIMEINDEX },      { "allocate_space", 1, INDEX },
-        { "truncate", 1, INDEX }, { "truncate", 2, TIMEINDEX }, { "allocate_space", 2, TIMEINDEX },
+        { "map", 1, INDEX },      { "map", 2, TIMEINDEX },      { "truncate", 1, INDEX },
+        { "truncate", 3, INDEX }, { "truncate", 4, TIMEINDEX }, { "truncate", 2, TIMEINDEX },
     };
     const int64_t offsets[] = { 0, 1, 2 };
     const uint8_t entries[12] = { 0 };
