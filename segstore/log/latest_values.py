@@ -14,8 +14,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import ArrowStream, ColumnDecoder, OffsetMap
-from segstore.arguments import positive
-from segstore.log.scan import is_in_microseconds
+from segstore.log.scan import checked_arrow_batches
 from segstore.records.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, record_columns, to_table
 from segstore.records.compression import codec_table
 
@@ -105,11 +104,8 @@ class LatestValues:
         ResourceError
             There is no memory for the map of keys.
         """
-        return self._arrow_batches(
-            self.columns,
-            positive("rows", rows),
-            positive("max_bytes", max_bytes),
-            microseconds=is_in_microseconds(timestamp_unit),
+        return checked_arrow_batches(
+            self._arrow_batches, self.columns, rows, max_bytes, timestamp_unit
         )
 
     def _arrow_batches(

@@ -20,7 +20,7 @@ from segstore.records.columns import (
 from segstore.records.record_batch import RecordBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from typing import Literal, NoReturn, TypedDict, Unpack
 
@@ -259,11 +259,8 @@ class LogScan:
         InvalidRecordError
             A timestamp does not fit in microseconds; raised at its batch.
         """
-        return self._arrow_batches(
-            self.columns,
-            positive("rows", rows),
-            positive("max_bytes", max_bytes),
-            microseconds=is_in_microseconds(timestamp_unit),
+        return checked_arrow_batches(
+            self._arrow_batches, self.columns, rows, max_bytes, timestamp_unit
         )
 
     def _arrow_batches(
@@ -334,13 +331,24 @@ class LogScan:
         return f"LogScan({self._topic_partition}, offsets {self.start_offset} to {self.end_offset})"
 
 
-def is_in_microseconds(timestamp_unit: str) -> bool:
-    """Whether timestamps are in microseconds, not milliseconds; raises IllegalArgumentError."""
+def checked_arrow_batches(
+    read: Callable[..., Iterator[ArrowBatch]],
+    columns: Sequence[str],
+    rows: int,
+    max_bytes: int,
+    timestamp_unit: str,
+) -> Iterator[ArrowBatch]:
+    """Return what *read* yields; raises IllegalArgumentError before anything is read."""
     if timestamp_unit not in _UNITS:
         raise IllegalArgumentError(
             "this is no unit of timestamps", found=repr(timestamp_unit), expected="ms or us"
         )
-    return timestamp_unit == "us"
+    return read(
+        columns,
+        positive("rows", rows),
+        positive("max_bytes", max_bytes),
+        microseconds=timestamp_unit == "us",
+    )
 
 
 def timestamp_bounds(

@@ -44,7 +44,11 @@ from segstore.log.access import LogAccess
 from segstore.log.appender import Appender
 from segstore.log.clean_part import CleanPart, clean_end_of
 from segstore.log.cleaning.cleaner import DEFAULT_MAP_BYTES, Cleaner
-from segstore.log.cleaning.compaction_forecast import CompactionPlan, plan_compaction
+from segstore.log.cleaning.compaction_forecast import (
+    CompactionPlan,
+    is_deletion_due,
+    plan_compaction,
+)
 from segstore.log.closing import Closing
 from segstore.log.compaction import Compaction, DirtyPart, aligned
 from segstore.log.failure_mark import FailureMark
@@ -84,7 +88,6 @@ from segstore.records.message_set_reader import MAX_CHUNK_BYTES, MessageSetReade
 from segstore.records.message_set_receive import FETCH_MAX_BYTES
 from segstore.records.record_builder import codec_of
 from segstore.types import (
-    DELETE_HORIZON_FLAG,
     AppendOrigin,
     Isolation,
     LogAppendInfo,
@@ -1509,7 +1512,13 @@ class UnifiedLog(Log):
             self._local_log.segments, self._compaction().first_uncleanable_offset(first)
         )
         if first >= limit:  # no dirty segment is old enough
-            first = start if self._is_deletion_due(start, limit) else limit
+            is_due = start < limit and is_deletion_due(
+                self.scan(start, limit).headers(),
+                lambda low, high: self.scan(low, high).batches(),
+                start,
+                self._directory.wall_clock_ms(),
+            )
+            first = start if is_due else limit
         while first < limit:
             require_uncut()  # and within the pass again
             done.append(self.clean(cleaner, first, limit))
@@ -1520,23 +1529,6 @@ class UnifiedLog(Log):
             with suppress(DiskFullError):  # then the next call begins where this one did
                 self._note_clean_end(first, generation)
         return done
-
-    def _is_deletion_due(self, start: int, end: int) -> bool:
-        """Whether the time of a tombstone or an empty transaction's marker has come [CLN-84]."""
-        now_ms = self._directory.wall_clock_ms()
-        for _, headers in self.scan(start, end).headers() if start < end else ():
-            is_due = (
-                (headers["magic"] > 1)
-                & (headers["attributes"] & DELETE_HORIZON_FLAG != 0)
-                & (headers["base_timestamp"] <= now_ms)
-                & (headers["records_count"] > 0)
-            )
-            for row in headers[is_due]:  # the batch keeps its time when its tombstones have gone
-                found = self.scan(max(start, int(row["base_offset"])), int(row["last_offset"]) + 1)
-                for batch in found.batches():
-                    if batch.is_control or any(one.value is None for one in batch.records()):
-                        return True
-        return False
 
     def _compaction(self) -> Compaction:
         """Return the log as the cleaner sees it, for one choice or pass."""

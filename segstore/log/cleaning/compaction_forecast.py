@@ -1,4 +1,4 @@
-"""What a compaction would take away, found by its first half: the map of keys [CLN-55]."""
+"""What a compaction would take away: by its first half, the map of keys, or by age [CLN-55]."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import OffsetMap, SegmentCleaner
 from segstore.log.cleaning.cleaner import DEFAULT_IO_BUFFER_BYTES, DEFAULT_LOAD_FACTOR
+from segstore.types import DELETE_HORIZON_FLAG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from segstore._core import CodecTable
+    from segstore._core import BatchHeaders, CodecTable
     from segstore.log.local.segment import Segment
+    from segstore.records.record_batch import RecordBatch
 
 
 class CompactionPlan(NamedTuple):
@@ -88,3 +90,37 @@ def plan_compaction(
         after,
         before * after // records if records else 0,
     )
+
+
+def is_deletion_due(
+    headers_by_segment: Iterable[tuple[Segment, BatchHeaders]],
+    batches: Callable[[int, int], Iterable[RecordBatch]],
+    start: int,
+    now_ms: int,
+) -> bool:
+    """Whether the time of a tombstone or an empty transaction's marker has come [CLN-84].
+
+    Parameters
+    ----------
+    headers_by_segment : iterable
+        Of the clean part of the log.
+    batches : callable
+        Returns the batches from one offset to another.
+    start : int
+        Where the log begins.
+    now_ms : int
+        The time, in ms since 1970.
+    """
+    for _, headers in headers_by_segment:
+        is_due = (
+            (headers["magic"] > 1)
+            & (headers["attributes"] & DELETE_HORIZON_FLAG != 0)
+            & (headers["base_timestamp"] <= now_ms)
+            & (headers["records_count"] > 0)
+        )
+        for row in headers[is_due]:  # the batch keeps its time when its tombstones have gone
+            first, end = max(start, int(row["base_offset"])), int(row["last_offset"]) + 1
+            for batch in batches(first, end):
+                if batch.is_control or any(one.value is None for one in batch.records()):
+                    return True
+    return False
