@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from segstore.cli.output import Progress, UsageError, human_bytes, human_time, say, write_line
-from segstore.cli.partition_paths import add_metadata_log_argument, is_partition, partition_number
+from segstore.cli.partition_paths import (
+    add_log_dir_argument,
+    add_metadata_log_argument,
+    is_partition,
+    log_dirs,
+    opened_together,
+    partition_number,
+    path_in,
+)
 from segstore.errors import SegstoreError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
@@ -26,6 +34,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "code 1 when a log cannot be opened or is damaged."
     )
     parser.add_argument("path", metavar="DIR", help="a partition's directory, or a log directory")
+    add_log_dir_argument(parser)
     add_metadata_log_argument(parser)
     parser.add_argument("-t", "--topic", help="only this topic")
     parser.add_argument("-p", "--partition", type=partition_number, help="only this partition")
@@ -62,16 +71,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _logs(arguments: argparse.Namespace) -> Iterator[tuple[str, Log | SegstoreError]]:
     """Yield path and log; of a log directory those with the policy alone."""
-    import segstore
     from segstore.log.files.partition_directory import parse_directory_name
 
-    directory, topic, number = arguments.path, arguments.topic, arguments.partition
-    if is_partition(directory):  # the settings of its topic say whether records may go
-        full = Path(directory).resolve()
-        directory, (topic, number) = str(full.parent), parse_directory_name(full.name)
-    with segstore.open_dir(
-        directory, read_only=arguments.dry_run, metadata_log=arguments.metadata_log
-    ) as logs:
+    directories, topic, number = log_dirs(arguments), arguments.topic, arguments.partition
+    if is_partition(arguments.path):  # the settings of its topic say whether records may go
+        full = Path(arguments.path).resolve()
+        directories, (topic, number) = [str(full.parent)], parse_directory_name(full.name)
+    with opened_together(directories, arguments, read_only=arguments.dry_run) as logs:
         chosen = [
             one
             for one in logs.partitions()
@@ -79,10 +85,10 @@ def _logs(arguments: argparse.Namespace) -> Iterator[tuple[str, Log | SegstoreEr
         ]
         if not chosen and topic is not None:
             raise UnknownTopicOrPartitionError(
-                f"there is no such partition of topic {topic!r} here", file=directory
+                f"there is no such partition of topic {topic!r} here", file=directories[0]
             )
         for partition in chosen:
-            path = f"{directory.rstrip('/')}/{partition}"
+            path = path_in(directories, partition)
             try:
                 settings = logs.describe_topic(partition.topic).settings
                 log = logs.log(*partition)

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from segstore.cli.output import human_bytes, human_time, print_table, say, say_warnings, write_line
 from segstore.cli.partition_paths import (
     add_as_argument,
+    add_log_dir_argument,
     add_metadata_log_argument,
     all_partitions,
     holds_log,
     is_partition,
+    log_dirs,
     unlisted_directories,
 )
 from segstore.cli.policy_text import UNKNOWN, policy_of_topic, stray_text, strays_of
@@ -75,6 +77,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "POLICY is what deletes records: the topic's limits of time and size, compact, or keep."
     )
     parser.add_argument("path", metavar="DIR", help="a log directory, or one partition's")
+    add_log_dir_argument(parser)
     add_as_argument(parser)
     add_metadata_log_argument(parser)
     parser.add_argument("-t", "--topic", help="only this topic")
@@ -87,10 +90,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     summaries = []
     code = 0
+    directories = log_dirs(arguments)
     is_one = is_partition(arguments.path) or holds_log(arguments.path)
-    log_dir = str(Path(arguments.path).absolute().parent) if is_one else arguments.path
-    policies = _Policies(log_dir, arguments.metadata_log)
-    for path in all_partitions(arguments.path, arguments.as_):
+    above = [str(Path(arguments.path).absolute().parent)] if is_one else directories
+    policies = _Policies(above, arguments.metadata_log)
+    for path in all_partitions(arguments.path, arguments.as_, arguments.others):
         topic = (arguments.as_ or Path(path).absolute().name).rpartition("-")[0]
         if arguments.topic not in {None, topic}:
             continue
@@ -104,13 +108,14 @@ def run(arguments: argparse.Namespace) -> int:
         except SegstoreError as error:
             say(f"segstore: {path}: {type(error).__name__}: {error}")
             code = 1
-    left_out = [] if is_partition(arguments.path) else unlisted_directories(arguments.path)
-    if left_out:
-        say(
-            f"segstore: {arguments.path}: skipped, these are no partition names:"
-            f" {', '.join(left_out)}; `segstore cat {arguments.path}/{left_out[0]} --as TOPIC-N`"
-            " reads such a directory"
-        )
+    for one in directories:
+        left_out = [] if is_partition(one) else unlisted_directories(one)
+        if left_out:
+            say(
+                f"segstore: {one}: skipped, these are no partition names:"
+                f" {', '.join(left_out)}; `segstore cat {one}/{left_out[0]} --as TOPIC-N`"
+                " reads such a directory"
+            )
     if arguments.json:
         for summary in summaries:
             write_line(json.dumps(asdict(summary)))
@@ -133,9 +138,9 @@ def _say_what_is_wrong(summary: PartitionSummary) -> None:
 
 
 class _Policies:
-    """What deletes records of a topic, and which partitions are stray; in one log directory."""
+    """What deletes records of a topic, and which partitions are stray; in its log directories."""
 
-    def __init__(self, log_dir: str, metadata_log: str | None) -> None:
+    def __init__(self, log_dirs: list[str], metadata_log: str | None) -> None:
         import segstore
 
         self._logs: LogManager | None = None
@@ -143,7 +148,7 @@ class _Policies:
         self._policies: dict[str, str] = {}
         unlisted = () if metadata_log is not None else (SegstoreError,)
         with suppress(*unlisted):  # its partitions can be read all the same
-            self._logs = segstore.open_dir(log_dir, read_only=True, metadata_log=metadata_log)
+            self._logs = segstore.open_dir(log_dirs, read_only=True, metadata_log=metadata_log)
             self._strays = strays_of(self._logs)
 
     def of(self, log: Log) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
@@ -11,14 +10,18 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from segstore.cli.output import (
-    UsageError,
     count_of,
     human_bytes,
     human_time,
     say,
     write_line,
 )
-from segstore.cli.partition_paths import add_metadata_log_argument
+from segstore.cli.partition_paths import (
+    add_log_dir_argument,
+    add_metadata_log_argument,
+    log_dirs,
+    opened_together,
+)
 from segstore.cli.policy_text import keys_and_values
 from segstore.errors import SegstoreError
 from segstore.log.retention_plan import RetentionLimit
@@ -48,6 +51,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "locks the directory: a program that has it open calls LogManager.maintain instead."
     )
     parser.add_argument("path", metavar="DIR", help="a log directory")
+    add_log_dir_argument(parser)
     add_metadata_log_argument(parser)
     parser.add_argument(
         "--config",
@@ -63,16 +67,11 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do passes until Ctrl-C or SIGTERM; with ``--once`` 1 when something has failed."""
-    import segstore
-
-    if not os.path.isdir(arguments.path):  # noqa: PTH112 - as it was typed
-        raise UsageError(f"{arguments.path} is no directory")
+    directories = log_dirs(arguments)
     config = keys_and_values(arguments.config)
     with (
         _sigterm_as_ctrl_c(),
-        segstore.open_dir(
-            arguments.path, metadata_log=arguments.metadata_log, config=config
-        ) as logs,
+        opened_together(directories, arguments, config=config) as logs,
     ):
         with suppress(SegstoreError):  # settings that cannot be read: the pass says so
             _say_what_deletes(logs)

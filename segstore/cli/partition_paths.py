@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,11 @@ from segstore.cli.output import UsageError
 from segstore.errors import LogNotFoundError, NotALogError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from segstore.log.lone_segment import LoneSegment
     from segstore.log.unified_log import Log
+    from segstore.manager.log_manager import LogManager
     from segstore.types import TopicPartition
 
 
@@ -99,8 +102,8 @@ def selected_partitions(path: str, topic: str | None, partition: int | None) -> 
     return [f"{path}/{name}" for _, name in found]
 
 
-def all_partitions(path: str, as_: str | None = None) -> list[str]:
-    """Return *path* itself when it is a partition's directory, else all those in it.
+def all_partitions(path: str, as_: str | None = None, others: Sequence[str] = ()) -> list[str]:
+    """Return *path* itself when it is a partition's directory, else all those in it and *others*.
 
     Raises
     ------
@@ -115,12 +118,17 @@ def all_partitions(path: str, as_: str | None = None) -> list[str]:
         return [path]
     if as_ is not None:
         raise UsageError("--as is for one partition: PATH is a directory of several")
-    found = sorted(part for part in partitions_of(path) if holds_log(f"{path}/{part[2]}"))
+    found = sorted(
+        (topic, number, f"{one}/{name}")
+        for one in (path, *others)
+        for topic, number, name in partitions_of(one)
+        if holds_log(f"{one}/{name}")
+    )
     if not found:
         raise NotALogError(
             "neither a partition's directory nor one that holds partitions", file=path
         )
-    return [f"{path}/{name}" for _, _, name in found]
+    return [found_path for _, _, found_path in found]
 
 
 def partitions_of(path: str) -> list[tuple[str, int, str]]:
@@ -164,6 +172,40 @@ def add_log_dir_argument(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="another log directory of the same topics; repeat it for more",
     )
+
+
+def log_dirs(arguments: argparse.Namespace) -> list[str]:
+    """Return the log directories that are used together, as they were typed.
+
+    Raises
+    ------
+    LogNotFoundError, NotALogError
+        One is not there, or is a file: an open for writing would make it.
+    """
+    directories = [arguments.path, *arguments.others]
+    for one in directories:
+        if is_partition(one) and arguments.others:
+            raise UsageError(f"{one} is the directory of one partition: name the one above it")
+    return directories
+
+
+@contextmanager
+def opened_together(
+    directories: list[str], arguments: argparse.Namespace, **options: Any
+) -> Iterator[LogManager]:
+    """Open log directories for a command; the error of one that cannot be opened ends it."""
+    import segstore
+
+    with segstore.open_dir(directories, metadata_log=arguments.metadata_log, **options) as logs:
+        for error in logs.offline_directories().values():
+            raise error
+        yield logs
+
+
+def path_in(directories: list[str], partition: TopicPartition) -> str:
+    """Return the path of a partition, in that of the directories where it lies."""
+    paths = [f"{one.rstrip('/')}/{partition}" for one in directories]
+    return next(filter(os.path.isdir, paths), paths[0])
 
 
 def add_metadata_log_argument(parser: argparse.ArgumentParser) -> None:

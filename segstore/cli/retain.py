@@ -7,7 +7,15 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from segstore.cli.output import UsageError, count_of, human_bytes, human_time, say, write_line
-from segstore.cli.partition_paths import add_metadata_log_argument, is_partition, partition_number
+from segstore.cli.partition_paths import (
+    add_log_dir_argument,
+    add_metadata_log_argument,
+    is_partition,
+    log_dirs,
+    opened_together,
+    partition_number,
+    path_in,
+)
 from segstore.cli.policy_text import KEPT, given_properties, policy_of
 from segstore.errors import SegstoreError, UnknownTopicOrPartitionError
 
@@ -31,6 +39,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "the settings of a topic are unknown: such a topic loses nothing."
     )
     parser.add_argument("path", metavar="DIR", help="a log directory")
+    add_log_dir_argument(parser)
     add_metadata_log_argument(parser)
     parser.add_argument("-t", "--topic", help="only this topic")
     parser.add_argument("-p", "--partition", type=partition_number, help="only this partition")
@@ -47,7 +56,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run retention once for the partitions that the arguments name."""
-    import segstore
     from segstore.log.retention_plan import HoldingReason
 
     properties = given_properties(arguments.config)
@@ -62,12 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
             f"{arguments.path} is the directory of one partition: name the one above it, with -t"
             " and -p"
         )
-    code = 0
-    with segstore.open_dir(
-        arguments.path, read_only=arguments.dry_run, metadata_log=arguments.metadata_log
-    ) as logs:
+    code, directories = 0, log_dirs(arguments)
+    with opened_together(directories, arguments, read_only=arguments.dry_run) as logs:
         for partition in _chosen(logs, arguments):
-            path = f"{arguments.path.rstrip('/')}/{partition}"
+            path = path_in(directories, partition)
             try:
                 logs.describe_topic(partition.topic)
             except SegstoreError as error:  # a limit of --config may not go with them
