@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from segstore import __version__
-from segstore.cli.output import UsageError, say
+from segstore.cli.output import UsageError, begin_command, say
 from segstore.errors import (
     IllegalArgumentError,
     InvalidTopicError,
@@ -107,6 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = build_parser(typed).parse_args(typed)
     except SystemExit as leaving:  # argparse has said what is wrong, or printed the help
         return leaving.code if isinstance(leaving.code, int) else EXIT_USAGE
+    begin_command()
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -23,11 +24,38 @@ class UsageError(Exception):
     """What was typed does not fit together; the command exits with code 2."""
 
 
+_said: set[str] = set()
+
+
+def begin_command() -> None:
+    """Let what the library logs reach stderr as the command's own lines do; begin with none."""
+    _said.clear()
+    logging.lastResort = _SaidByLibrary(logging.WARNING)
+
+
+class _SaidByLibrary(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
+
+
 def say(text: str) -> None:
     """Write a line to stderr, after everything that was written to stdout so far."""
+    if "topics.json" in text:
+        text = _with_way_out_once(text)
     sys.stdout.flush()
     sys.stderr.buffer.write(f"{text}\n".encode("utf-8", "backslashreplace"))
     sys.stderr.buffer.flush()
+
+
+def _with_way_out_once(text: str) -> str:
+    """Shorten what was said: a damaged file is the reason of many failures in one command."""
+    from segstore.log.files.topics_file import WAY_OUT
+
+    if WAY_OUT in _said:
+        return text.replace(WAY_OUT, "see above")
+    if WAY_OUT in text:
+        _said.add(WAY_OUT)
+    return text
 
 
 def say_warnings(log: Log | LoneSegment, *, quiet: bool = False) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore.cli import retain
+from segstore.log.files.topics_file import WAY_OUT
 from segstore.log.retention_plan import HoldingReason
 from segstore.number_limits import MAX_LONG
 
@@ -186,6 +189,26 @@ def test_settings_that_cannot_be_read_delete_nothing(tmp_path: Path, capsys):
         assert f"{tmp_path}/t-0: nothing goes, the topic's settings are unknown:" in printed.err
         assert "topics.json" in printed.err
     assert len([*(tmp_path / "t-0").glob("*.log")]) == 3
+
+
+@pytest.mark.parametrize(
+    "command", [["ls"], ["retain"], ["compact"], ["maintain", "--once"], ["topics", "list"]]
+)
+def test_what_to_do_about_a_damaged_topics_file_is_said_once(tmp_path: Path, command: list[str]):
+    """[DUR-124] Each partition and job says that it fails, the library's log among them."""
+    fill(tmp_path, 30, 20)
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("u", 2)
+    (tmp_path / "topics.json").write_bytes(b"?")
+    done = subprocess.run(
+        [sys.executable, "-m", "segstore", *command, tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stderr.count(WAY_OUT) == 1
+    assert done.stderr.count("see above") == done.stderr.count("topics.json") - 1
 
 
 def test_a_policy_that_does_not_delete_is_named(tmp_path: Path, run):
