@@ -224,6 +224,15 @@ class LogConfig:
         return frozenset(part for part in parts if part)
 
     @property
+    def is_limited(self) -> bool:
+        """Whether retention deletes by size or by age [RTN-2].
+
+        Where nothing of it is set, the safe profile has the policy ``delete`` without a limit.
+        """
+        has_age = self.retention_ms is not None and self.retention_ms >= 0
+        return "delete" in self.cleanup_policies and (has_age or self.retention_bytes >= 0)
+
+    @property
     def roll_bytes(self) -> int:
         """Size in bytes at which a segment is full.
 

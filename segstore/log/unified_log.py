@@ -1548,12 +1548,15 @@ class UnifiedLog(Log):
     def _require_compacted(self) -> None:
         policies = self.config.cleanup_policies
         if "compact" not in policies or self._remote.tier is not None:
+            found = f"cleanup_policy {self.config.cleanup_policy!r}"
+            if policies == {"delete"} and not self.config.is_limited:
+                found = "a cleanup_policy that is not set, or 'delete' without a limit"
             raise IllegalArgumentError(
                 "only a log with cleanup_policy 'compact' that is not in remote storage can be"
                 " compacted: records without a key, and older values, would be lost; set it with"
                 " alter_topic of the log directory, or update_config of a log opened alone",
                 file=self.path,
-                found=f"cleanup_policy {self.config.cleanup_policy!r}",
+                found=found,
                 expected="cleanup_policy 'compact'",
             )
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from segstore.errors import ClosedError, LogNotFoundError, UnknownTopicOrPartitionError
 from segstore.manager.maintenance_report import DeletionCounts, FailedTask, SegmentDeletion
 from segstore.manager.retries import LONGEST_RETRY_MS, retry_delay_ms
-from segstore.manager.topic_limits import is_left_to_compaction, is_limited
+from segstore.manager.topic_limits import is_left_to_compaction
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class RetentionSchedule:
                 topic_partition = TopicPartition(topic, number)
                 known.add(topic_partition)
                 is_left = is_left_to_compaction(config, now.options.profile, cleans=self._cleans)
-                is_due = is_limited(config) and not is_left
+                is_due = config.is_limited and not is_left
                 if is_due and (is_new or topic_partition not in self._known):
                     self._put(topic_partition, 0)
         for gone in self._known - known:

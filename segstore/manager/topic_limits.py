@@ -1,4 +1,4 @@
-"""What a log of a topic goes by, and whether retention may delete anything of it by itself.
+"""What a log of a topic goes by, and whether retention leaves it to the cleaner.
 
 In the safe profile deleting is asked for, never a default: a topic that was given no retention.ms
 is kept for ever, and so is one whose settings cannot be read [RTN-2, DUR-128]. DESIGN D16.
@@ -72,10 +72,3 @@ def is_left_to_compaction(config: LogConfig, profile: Profile, *, cleans: bool) 
     With *cleans* there is one; a broker leaves it such logs also where there is none.
     """
     return "compact" in config.cleanup_policies and (cleans or profile is Profile.KAFKA)
-
-
-def is_limited(config: LogConfig) -> bool:
-    """Whether retention deletes by size or by age [RTN-2]."""
-    has_age = config.retention_ms is not None and config.retention_ms >= 0
-    has_limit = has_age or config.retention_bytes >= 0
-    return "delete" in config.cleanup_policies and has_limit

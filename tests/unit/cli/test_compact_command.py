@@ -60,6 +60,18 @@ def test_a_dry_run_shows_the_gain_and_changes_nothing(data, capsys):
     assert " would go: 0 of 5 records; " in run(capsys, data, "--dry-run")[0]
 
 
+def test_a_policy_that_is_not_set_is_not_called_delete(data):
+    """[DUR-128, RTN-2] No user has set it; one that is set is named."""
+    with segstore.open_dir(data) as logs:
+        with pytest.raises(IllegalArgumentError) as caught:
+            logs.log("events", 0).compact()
+        assert caught.value.found == "a cleanup_policy that is not set, or 'delete' without a limit"
+        logs.alter_topic("events", {"retention.ms": HOUR_MS})
+        with pytest.raises(IllegalArgumentError) as caught:
+            logs.log("events", 0).compact()
+        assert caught.value.found == "cleanup_policy 'delete'"
+
+
 def test_a_dry_run_shows_what_is_dirty_and_what_waits(data, capsys):
     """[CLN-32, CLN-36, CLN-38] The numbers by which a manager chooses; a reader has the same."""
     run(capsys, data, "-t", "users", "-p", "0")
