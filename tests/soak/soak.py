@@ -86,6 +86,7 @@ class Process:
         self.name = module
         self.counts: Counter[str] = Counter()
         self.state = ""
+        self.ready_at = float("inf")
         self._take = take
         self._rest = b""
         self._process = subprocess.Popen(
@@ -114,6 +115,7 @@ class Process:
                 raise SoakError(note[1])
             elif note[0] in {"ready", "closed"}:
                 self.state = note[0]
+                self.ready_at = min(self.ready_at, time.monotonic())
             else:
                 self._take(note)
         return bool(data)
@@ -156,18 +158,17 @@ class Directory:
         self.totals: Counter[str] = Counter()
         self.warnings: Counter[str] = Counter()
         self.kills = 0
-        self.kill_at = float("inf")
         self._is_killed = is_killed
         self._chooser = chooser
         self._rate = rate
-        self._fleeting: dict[str, float] = {}
         path.mkdir()
         self.writer = self._started()
 
     def _started(self) -> Process:
         durability = DURABILITIES[self.kills % 4] if self._is_killed else "seconds=0.5"
-        if self._is_killed:  # some while they open and recover
-            self.kill_at = time.monotonic() + self._chooser.uniform(0.3, 2 * KILL_SECONDS)
+        self._fleeting: dict[str, float] = {}
+        self._life_seconds = self._chooser.uniform(0, 2 * KILL_SECONDS)
+        self._began = time.monotonic()
         return Process(
             self._take,
             "soak_writer",
@@ -186,6 +187,12 @@ class Directory:
         else:
             self.oracle.take(note)
 
+    @property
+    def is_to_be_killed(self) -> bool:
+        """Whether it has lived long enough: each fourth since it began to open and recover."""
+        began = self._began if self.kills % 4 == 3 else self.writer.ready_at
+        return self._is_killed and time.monotonic() > began + self._life_seconds
+
     def kill(self) -> None:
         """Kill the writer, check what it leaves, and start another one."""
         self.writer.kill()
@@ -200,7 +207,9 @@ class Directory:
         self.oracle.check(is_closed=True)
 
     def check_fleeting(self) -> None:
-        """What is to be there for a moment is not there for long."""
+        """What is to be there for a moment is not there for long, when the writer is at work."""
+        if self.writer.state != "ready":
+            return
         now = time.monotonic()
         there = fleeting_names(self.path)
         self._fleeting = {name: self._fleeting.get(name, now) for name in there}
@@ -270,7 +279,7 @@ class Soak:
     def _look(self) -> None:
         """Take the samples of this second; kill who is due."""
         for one in self.directories:
-            if time.monotonic() > one.kill_at:
+            if one.is_to_be_killed:
                 one.kill()
             one.check_fleeting()
         for name, process_id in [
