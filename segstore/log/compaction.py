@@ -175,16 +175,16 @@ class Compaction:
 
     # ---- the range -------------------------------------------------------------------------------
 
-    def first_uncleanable_offset(self, first_dirty_offset: int) -> int:
-        """Return where a pass has to end now [CLN-32].
+    def first_uncleanable_offset(self, first_dirty_offset: int, now_ms: int | None = None) -> int:
+        """Return where a pass has to end by the time *now_ms*, None = now [CLN-32].
 
         What is not decided, the active segment, and what is younger than ``min.compaction.lag.ms``
         stay as they are.
         """
-        now_ms = self.local_log.directory.wall_clock_ms()
+        now = self.local_log.directory.wall_clock_ms() if now_ms is None else now_ms
         with self._changing:
             decided = self._end_of_decided()
-        limit = min(decided, end_of_old(self.local_log, first_dirty_offset, now_ms))
+        limit = min(decided, end_of_old(self.local_log, first_dirty_offset, now))
         return max(aligned(self.local_log.segments, limit), first_dirty_offset)
 
     def cleanable_offsets(self, last_clean_offset: int | None, now_ms: int) -> OffsetsToClean:

@@ -1452,6 +1452,7 @@ class UnifiedLog(Log):
         *,
         memory_bytes: int = DEFAULT_MAP_BYTES,
         progress: Callable[[str, int, int], None] | None = None,
+        now_ms: int | None = None,
     ) -> list[CleanerStats]:
         """Keep the last record of each key, now; returns what each pass did.
 
@@ -1471,6 +1472,9 @@ class UnifiedLog(Log):
         progress : callable or None
             Called with ``"compact"``, the offset up to which the log is clean, and that at which
             the last pass ends.
+        now_ms : int or None
+            The time by which records are young and tombstones old, in ms since 1970; None = the
+            wall clock.
 
         Raises
         ------
@@ -1508,20 +1512,19 @@ class UnifiedLog(Log):
         )
         done: list[CleanerStats] = []
         first = max(start, self._clean_end() or 0)
-        limit = aligned(
-            self._local_log.segments, self._compaction().first_uncleanable_offset(first)
-        )
+        uncleanable = self._compaction().first_uncleanable_offset(first, now_ms)
+        limit = aligned(self._local_log.segments, uncleanable)
         if first >= limit:  # no dirty segment is old enough
             is_due = start < limit and is_deletion_due(
                 self.scan(start, limit).headers(),
                 lambda low, high: self.scan(low, high).batches(),
                 start,
-                self._directory.wall_clock_ms(),
+                self._directory.wall_clock_ms() if now_ms is None else now_ms,
             )
             first = start if is_due else limit
         while first < limit:
             require_uncut()  # and within the pass again
-            done.append(self.clean(cleaner, first, limit))
+            done.append(self.clean(cleaner, first, limit, now_ms=now_ms))
             first = done[-1].end_offset
             if progress is not None:
                 progress("compact", first, limit)

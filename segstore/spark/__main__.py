@@ -17,14 +17,22 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+MAINTENANCE: Final = frozenset({"compact", "retain", "maintain"})
 EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 SECONDS_BETWEEN_LINES: Final = 2.0
+_KEYWORDS: Final = frozenset(
+    {"state", "progress", "path", "now", "memory_bytes", "lock_timeout", "min_dirty_ratio"}
+)
+"""Of the functions, beside the options of a read."""
 
 COMMANDS: Final = {
     "verify": "check every batch and index entry",
     "recover": "repair what a crash left",
     "stats": "count records, batches and bytes, by batch headers",
     "plan-compaction": "say what compaction by key would leave; changes nothing",
+    "compact": "keep the last record of each key, in compacted topics",
+    "retain": "delete the segments that the limits of topics do not keep",
+    "maintain": "retain, then compact, where the settings of topics say that it is due",
     "export": "write records to Parquet, with offsets, timestamps and headers",
     "import": "make logs of an export",
 }
@@ -46,7 +54,21 @@ def build_parser() -> argparse.ArgumentParser:
             command.add_argument(
                 "--allow-gaps", action="store_true", help="files may be missing between others"
             )
-        command.add_argument("path", metavar="PATH", help="the log directory")
+        if name in MAINTENANCE:
+            command.add_argument("path", metavar="PATH", nargs="+", help="a log directory")
+            command.add_argument(
+                "--wait",
+                dest="lock_timeout",
+                type=float,
+                metavar="SECONDS",
+                help="how long to wait for a partition that another process writes",
+            )
+        else:
+            command.add_argument("path", metavar="PATH", help="the log directory")
+        if name == "compact":
+            command.add_argument(
+                "--min-dirty-ratio", type=float, metavar="RATIO", help="only what has more, 0 to 1"
+            )
         if name == "export":
             command.add_argument("target", metavar="EXPORT", help="folder for Parquet files")
         if name in {"export", "import"}:
@@ -108,7 +130,7 @@ def _report_of(arguments: argparse.Namespace, options: dict[str, str]) -> Any:
     from segstore.spark import jobs  # behind the session, which finds what PySpark needs
 
     given: dict[str, Any] = {"progress": None if arguments.quiet else ProgressLines(), **options}
-    for name in ("state", "compression"):
+    for name in ("state", "compression", "lock_timeout", "min_dirty_ratio"):
         if getattr(arguments, name, None) is not None:
             given[name] = getattr(arguments, name)
     if getattr(arguments, "allow_gaps", False):
@@ -121,7 +143,7 @@ def _name_and_value(text: str) -> tuple[str, str]:
     from segstore.errors import IllegalArgumentError
 
     name, found, value = text.partition("=")
-    if not found or not name or name.lower() in {"state", "progress", "path"}:
+    if not found or not name or name.lower() in _KEYWORDS:
         raise IllegalArgumentError(
             f"--option {text}: this is no option of a read",
             found=text,

@@ -1,4 +1,4 @@
-"""Work on many partitions, a Spark task each: results, errors, progress, and what is done already.
+"""Work on many partitions in Spark tasks: results, errors, progress, and what is done already.
 
 A partition that fails is a line of the report and stops no other. With a folder for the state of a
 job, results are kept there as they come (`job_state`): a job that was killed goes on with the
@@ -21,14 +21,18 @@ from segstore.spark.job_state import JobState, directory_signature
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     Progress = Callable[[str, int, int], None]
 
 POLL_SECONDS: Final = 0.5
+TASKS_A_CORE: Final = 4
+MOST_BYTES_OF_A_TASK: Final = 128 * 1024 * 1024
+OPEN_COST_BYTES: Final = 4 * 1024 * 1024
+"""What the open of a partition counts as. Both are Spark's defaults for files."""
 _SCHEMA: Final = StructType(
     [
         StructField("number", LongType()),
@@ -49,11 +53,14 @@ class JobItem(NamedTuple):
         Travels pickled.
     directory : str or None
         Directory of the partition, if changes of its files mean that the work is done again.
+    size_bytes : int or None
+        How much work it is; items with a size may share a task. None = it has a task of its own.
     """
 
     key: str
     argument: Any
     directory: str | None = None
+    size_bytes: int | None = None
 
 
 class ItemResult(NamedTuple):
@@ -79,10 +86,21 @@ class ItemResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """The results of a job, in the order of its items."""
+    """The results of a job, in the order of its items.
+
+    Attributes
+    ----------
+    name : str
+        The job.
+    items : tuple of ItemResult
+        One for each partition.
+    columns : mapping of str to str or None
+        Spark's type by name of a result; None = results of this job have other names each.
+    """
 
     name: str
     items: tuple[ItemResult, ...]
+    columns: Mapping[str, str] | None = None
 
     @property
     def ok(self) -> bool:
@@ -101,6 +119,22 @@ class JobReport:
         """Return plain values, for JSON."""
         return {"job": self.name, "ok": self.ok, "items": [one._asdict() for one in self.items]}
 
+    def to_dataframe(self, spark: SparkSession) -> DataFrame:
+        """Return a row for each partition: ``key``, ``error``, ``was_done``, and its result.
+
+        The result is in the columns of `columns`, or else JSON in the column ``result``.
+        """
+        columns = self.columns or {"result": "string"}
+        types = {"key": "string", "error": "string", "was_done": "boolean", **columns}
+        rows = []
+        for one in self.items:
+            values = one.result or {}
+            if self.columns is None:
+                values = {"result": None if one.result is None else json.dumps(one.result)}
+            rows.append((one.key, one.error, one.was_done, *(values.get(name) for name in columns)))
+        schema = ", ".join(f"`{name}` {type_}" for name, type_ in types.items())
+        return spark.createDataFrame(rows, schema)
+
     def __str__(self) -> str:
         lines = []
         for one in self.items:
@@ -117,6 +151,7 @@ def run_job(  # noqa: PLR0913 - what is done, for whom, who is told
     *,
     state: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> JobReport:
     """Do *task* for each item in the executors.
 
@@ -127,28 +162,34 @@ def run_job(  # noqa: PLR0913 - what is done, for whom, who is told
     name : str
         Of the job.
     items : sequence of JobItem
-        One task each.
+        One task each, but for small ones (`packed_items`).
     task : callable
         Given an item's argument, returns plain values; a function of a module.
     state : path or None
         A folder that driver and executors reach under this path; made if it is not there.
     progress : callable or None
-        ``progress(name, done, total)``, in items, from another thread.
+        ``progress(name, done, total)``, in items, from another thread. Items that share a task
+        count in equal parts.
+    columns : mapping of str to str or None
+        See `JobReport`.
     """
     kept = None if state is None else JobState(state, name)
     done = {} if kept is None else _done_before(kept, items)
     wanted = [(number, one) for number, one in enumerate(items) if number not in done]
+    tasks = packed_items(wanted, cores=spark.sparkContext.defaultParallelism)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                yield _row_of(wanted[index], task, kept)
+                for numbered in tasks[index]:
+                    yield _row_of(numbered, task, kept)
 
     found: dict[int, tuple[str | None, str | None]] = {}
     try:
-        if wanted:
-            numbers = spark.range(0, len(wanted), 1, len(wanted))
-            with _reporting_progress(spark, name, len(done), len(items), progress):
+        if tasks:
+            numbers = spark.range(0, len(tasks), 1, len(tasks))
+            a_task = len(wanted) / len(tasks)
+            with _reporting_progress(spark, name, len(done), len(items), a_task, progress):
                 rows = numbers.mapInArrow(run, _SCHEMA).collect()
             found = {row["number"]: (row["result"], row["error"]) for row in rows}
     finally:
@@ -164,7 +205,41 @@ def run_job(  # noqa: PLR0913 - what is done, for whom, who is told
             else _result(one.key, *found[number])
             for number, one in enumerate(items)
         ),
+        columns,
     )
+
+
+def packed_items(
+    items: Sequence[tuple[int, JobItem]],
+    *,
+    cores: int,
+    most_bytes: int = MOST_BYTES_OF_A_TASK,
+    open_cost_bytes: int = OPEN_COST_BYTES,
+) -> list[list[tuple[int, JobItem]]]:
+    """Return the items of each task: the largest first, small ones together.
+
+    A task gets items up to *most_bytes*, or less where each core would have fewer than four tasks.
+    Each item counts *open_cost_bytes* more than it has.
+
+    Source: Spark's ``FilePartition.getFilePartitions``.
+    """
+    tasks = [[one] for one in items if one[1].size_bytes is None]
+    costs = [
+        (item.size_bytes + open_cost_bytes, (n, item))
+        for n, item in items
+        if item.size_bytes is not None
+    ]
+    costs.sort(key=lambda one: -one[0])
+    a_task = sum(cost for cost, _ in costs) // (cores * TASKS_A_CORE)
+    target = min(most_bytes, max(open_cost_bytes, a_task))
+    room = 0
+    for cost, one in costs:
+        if cost > room:
+            tasks.append([])
+            room = target
+        tasks[-1].append(one)
+        room -= cost
+    return tasks
 
 
 def _done_before(state: JobState, items: Sequence[JobItem]) -> dict[int, dict[str, Any]]:
@@ -217,7 +292,12 @@ def _words(values: dict[str, Any]) -> str:
         for name, value in values.items()
         if value not in ([], None) and not isinstance(value, list | dict)
     )
-    more = [str(entry) for value in values.values() if isinstance(value, list) for entry in value]
+    more = [
+        _words(entry) if isinstance(entry, dict) else str(entry)
+        for value in values.values()
+        if isinstance(value, list)
+        for entry in value
+    ]
     return "\n  ".join([line, *more])
 
 
@@ -225,10 +305,15 @@ def _words(values: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _reporting_progress(
-    spark: SparkSession, name: str, done: int, total: int, progress: Progress | None
+def _reporting_progress(  # noqa: PLR0913 - what is counted, who is told
+    spark: SparkSession,
+    name: str,
+    done: int,
+    total: int,
+    a_task: float,
+    progress: Progress | None,
 ) -> Iterator[None]:
-    """Tell *progress* how many tasks Spark has completed, now and then."""
+    """Tell *progress* now and then how many items, *a_task* each, Spark has completed."""
     if progress is None:
         yield
         return
@@ -247,7 +332,7 @@ def _reporting_progress(
                 for stage in info.stageIds
             ]
             completed = sum(stage.numCompletedTasks for stage in stages if stage is not None)
-            progress(name, min(done + completed, total), total)
+            progress(name, min(done + int(completed * a_task), total), total)
 
     thread = threading.Thread(target=tell, name=group, daemon=True)
     thread.start()

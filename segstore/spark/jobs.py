@@ -1,19 +1,34 @@
 """Jobs over many partitions, each a function here and a command of ``python -m segstore.spark``.
 
-One Spark task works on one partition. You can repeat a job: finished work stays done.
+A Spark task works on one partition, or on several small ones. You can repeat a job: finished work
+stays done.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
+from segstore.arguments import integer, seconds, timestamp
+from segstore.errors import IllegalArgumentError
+from segstore.log.cleaning.cleaner import DEFAULT_MAP_BYTES
 from segstore.log.files.partition_directory import directory_name
+from segstore.manager.log_directory import distinct_paths
+from segstore.manager.log_manager import open_dir
 from segstore.manager.partition_directories import partitions_with_logs
 from segstore.spark.compaction_plan import plan_compaction_of
 from segstore.spark.directory_option import local_directory_path
 from segstore.spark.driver_warning import warn
 from segstore.spark.job_runner import ItemResult, JobItem, JobReport, run_job
+from segstore.spark.maintenance_jobs import (
+    COMPACT,
+    MAINTAIN,
+    MAINTENANCE_COLUMNS,
+    RETAIN,
+    MaintenanceTask,
+    maintain_partition,
+)
 from segstore.spark.mapped_ranges import options_of_call
 from segstore.spark.offsets import choose_partitions
 from segstore.spark.parquet_export import export_parquet
@@ -21,21 +36,27 @@ from segstore.spark.parquet_import import import_parquet
 from segstore.spark.partition_jobs import recover_partition, stats_of_partition, verify_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
 
     from pyspark.sql import SparkSession
 
+    from segstore.manager.log_directory import PathOrPaths
     from segstore.spark.job_runner import Progress
+    from segstore.types import TopicPartition
 
     Path = str | os.PathLike[str]
 
 __all__ = [
     "ItemResult",
     "JobReport",
+    "compact",
     "export_parquet",
     "import_parquet",
+    "maintain",
     "plan_compaction",
     "recover",
+    "retain",
     "stats",
     "verify",
 ]
@@ -136,6 +157,200 @@ def plan_compaction(
     )
 
 
+# ---- maintenance ---------------------------------------------------------------------------------
+
+
+def compact(  # noqa: PLR0913 - keywords of users
+    spark: SparkSession,
+    path: PathOrPaths,
+    *,
+    now: int | datetime | None = None,
+    min_dirty_ratio: float | None = None,
+    memory_bytes: int = DEFAULT_MAP_BYTES,
+    lock_timeout: float = 0.0,
+    progress: Progress | None = None,
+    **topics: str,
+) -> JobReport:
+    """Keep the last record of each key, in topics whose ``cleanup.policy`` has ``compact``.
+
+    A task opens one partition at a time, under its lock, and does what ``log.compact()`` does. It
+    goes by the settings that the directory has for the topic. Programs go on with all other
+    partitions meanwhile. A partition that another process writes is left alone: ``is_locked``.
+
+    A second run finds nothing to do. A task that is killed leaves a whole log, and is repeated by
+    Spark. The passes that it has finished are then missing in the report.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Session whose executors do the work.
+    path : path or sequence of paths
+        The log directory, or several.
+    now : int, datetime or None
+        For tests: the time, in ms since 1970. None = the clock of each executor.
+    min_dirty_ratio : float or None
+        A log is compacted when more than this part of it is dirty, 0 to 1, or when
+        ``max.compaction.lag.ms`` are over. None = whatever the ratio.
+    memory_bytes : int
+        For the keys of a pass, 24 bytes each. With more keys there are several passes.
+    lock_timeout : float
+        How long a task waits for a partition that another process writes, in seconds.
+    progress : callable or None
+        ``progress("compact", done, total)``, in partitions.
+    **topics
+        As for `verify`. A topic that is named and is not compacted is left out, with a warning.
+
+    Returns
+    -------
+    JobReport
+        For each partition ``is_locked``, offsets, sizes, the numbers of its passes by Kafka's
+        names, ``problems``. `JobReport.to_dataframe` has them as columns. ``ok`` is False where a
+        partition failed, or has problems.
+
+    Raises
+    ------
+    ConnectorOptionError, UnknownTopicOrPartitionError, LogNotFoundError
+        The topics or a path are wrong.
+    CorruptCheckpointError, UnsupportedFormatError, CorruptLogError
+        The settings of a directory's topics cannot be read: nothing is done [DUR-128].
+
+    Source: [CLN-30…CLN-40, DUR-125, DUR-126].
+    """
+    if min_dirty_ratio is not None and not 0 <= min_dirty_ratio <= 1:
+        raise IllegalArgumentError(
+            "min_dirty_ratio is a part of a log, 0 to 1",
+            found=str(min_dirty_ratio),
+            expected="0 to 1",
+        )
+    template = _task(COMPACT, now, lock_timeout)._replace(
+        min_dirty_ratio=min_dirty_ratio, memory_bytes=integer("memory_bytes", memory_bytes)
+    )
+    return _run_maintenance(spark, path, template, progress, topics)
+
+
+def retain(
+    spark: SparkSession,
+    path: PathOrPaths,
+    *,
+    now: int | datetime | None = None,
+    lock_timeout: float = 0.0,
+    progress: Progress | None = None,
+    **topics: str,
+) -> JobReport:
+    """Delete the segments that ``retention.ms`` and ``retention.bytes`` of topics do not keep.
+
+    Topics without a limit lose nothing. Parameters, results and errors are those of `compact`.
+    ``deleted`` lists the segments, each with the ``limit`` by which it went.
+
+    Source: [RTN-2…RTN-15].
+    """
+    return _run_maintenance(spark, path, _task(RETAIN, now, lock_timeout), progress, topics)
+
+
+def maintain(  # noqa: PLR0913 - keywords of users
+    spark: SparkSession,
+    path: PathOrPaths,
+    *,
+    now: int | datetime | None = None,
+    memory_bytes: int = DEFAULT_MAP_BYTES,
+    lock_timeout: float = 0.0,
+    progress: Progress | None = None,
+    **topics: str,
+) -> JobReport:
+    """Do retention, then compaction, where the settings of topics say that it is due.
+
+    As `LogManager.maintain` does it, for directories that no process owns. A log is compacted when
+    more than ``min.cleanable.dirty.ratio`` of it is dirty, or ``max.compaction.lag.ms`` are over.
+    Parameters, results and errors are those of `compact` and `retain`.
+
+    Source: [RTN-2…RTN-15, CLN-39].
+    """
+    template = _task(MAINTAIN, now, lock_timeout)._replace(
+        memory_bytes=integer("memory_bytes", memory_bytes)
+    )
+    return _run_maintenance(spark, path, template, progress, topics)
+
+
+def _task(job: str, now: int | datetime | None, lock_timeout: float) -> MaintenanceTask:
+    now_ms = None if now is None else timestamp("now", now)
+    return MaintenanceTask(job, now_ms=now_ms, lock_timeout=seconds("lock_timeout", lock_timeout))
+
+
+def _run_maintenance(
+    spark: SparkSession,
+    path: PathOrPaths,
+    template: MaintenanceTask,
+    progress: Progress | None,
+    topics: dict[str, str],
+) -> JobReport:
+    is_speculative = spark.conf.get("spark.speculation", "false") == "true"
+    template = template._replace(is_speculative=is_speculative)
+    items = [*_maintenance_items(path, template, topics)]
+    return run_job(
+        spark,
+        template.job,
+        items,
+        maintain_partition,
+        progress=progress,
+        columns=MAINTENANCE_COLUMNS,
+    )
+
+
+def _maintenance_items(
+    path: PathOrPaths, template: MaintenanceTask, topics: dict[str, str]
+) -> Iterator[JobItem]:
+    """Yield the partitions of the topics that the job is for, by what they were given."""
+    paths = [path] if isinstance(path, str | os.PathLike) else path
+    roots = distinct_paths(
+        [local_directory_path({"path": os.fspath(one)}, "this job needs") for one in paths]
+    )
+    found = {root: partitions_with_logs(root) for root in roots}
+    options = options_of_call(roots[0], topics)
+    chosen = set(choose_partitions(options, {one for ones in found.values() for one in ones}, warn))
+    for root, partitions in found.items():
+        there = [one for one in partitions if one in chosen]
+        wanted = _topics_to_maintain(root, template.job, {one.topic for one in there})
+        if options.choice.pattern is None:
+            for topic in {one.topic for one in there} - wanted:
+                warn(f"nothing in topic {topic!r} of {root} to {template.job}, by its settings")
+        for partition in there:
+            if partition.topic in wanted:
+                yield _maintenance_item(root, partition, template, is_alone=len(roots) == 1)
+
+
+def _maintenance_item(
+    root: str, partition: TopicPartition, template: MaintenanceTask, *, is_alone: bool
+) -> JobItem:
+    name = directory_name(partition)
+    path = f"{root}/{name}"
+    size = 0
+    with suppress(FileNotFoundError), os.scandir(path) as entries:  # its writer deletes
+        for one in entries:
+            size += one.stat().st_size if one.name.endswith(".log") else 0
+    task = template._replace(
+        directory=root, topic=partition.topic, partition=partition.partition, path=path
+    )
+    return JobItem(name if is_alone else path, task, size_bytes=size)
+
+
+def _topics_to_maintain(root: str, job: str, topics: set[str]) -> set[str]:
+    """Return the topics whose settings say that there may be something to do."""
+    wanted = set()
+    with closing(open_dir(root, read_only=True)) as logs:
+        for topic in topics:
+            values = {one.name: one.value for one in logs.describe_topic(topic).settings}
+            policies = values["cleanup.policy"]
+            policies = policies if isinstance(policies, tuple) else ("delete",)
+            limits = [values[key] for key in ("retention.ms", "retention.bytes")]
+            is_limited = "delete" in policies and any(
+                isinstance(one, int) and one >= 0 for one in limits
+            )
+            is_compacted = "compact" in policies
+            if (is_limited and job != COMPACT) or (is_compacted and job != RETAIN):
+                wanted.add(topic)
+    return wanted
+
+
 def _items(path: Path, topics: dict[str, str]) -> list[JobItem]:
     root = local_directory_path({"path": os.fspath(path)}, "this job needs")
     options = options_of_call(root, topics)
@@ -149,6 +364,9 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "recover": recover,
     "stats": stats,
     "plan-compaction": plan_compaction,
+    "compact": compact,
+    "retain": retain,
+    "maintain": maintain,
     "export": export_parquet,
     "import": import_parquet,
 }

@@ -48,7 +48,8 @@ CHECKPOINTS: Final = (
 )
 
 MERGE_LOCK: Final = ".segstore.lock"
-_ATTEMPTS: Final = 500
+_ATTEMPTS: Final = 6000
+"""One minute: dozens of tasks that close logs take turns, with two syncs each."""
 _PAUSE_SECONDS: Final = 0.01
 
 _log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ def merge_lock(parent: Directory) -> Iterator[None]:
     Raises
     ------
     LogLockedError
-        Others had the lock for five seconds.
+        Others had the lock for a minute.
     """
     for attempt in range(_ATTEMPTS):
         try:
