@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore.cli.output import write_line
-from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
+from segstore.cli.partition_paths import (
+    add_partition_arguments,
+    add_wait_argument,
+    selected_partitions,
+)
 from segstore.errors import CorruptLogError
 
 if TYPE_CHECKING:
@@ -38,6 +42,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="write nothing, report what would be done"
     )
+    add_wait_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -56,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.dry_run:
             write_line(f"{path}: {_words(found)} would be aborted")
             continue
-        with segstore.open(path) as log:
+        with segstore.open(path, lock_timeout=arguments.wait) as log:
             marker = log.abort_transaction(found.producer_id, arguments.producer_epoch)
             write_line(
                 f"{path}: {_words(found)} is aborted by the marker at offset {marker.base_offset};"

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from segstore.cli.output import UsageError, count_of, human_bytes, say
-from segstore.cli.partition_paths import partition_number, partitions_of
+from segstore.cli.partition_paths import add_wait_argument, partition_number, partitions_of
 from segstore.cli.record_format import unescape
 from segstore.errors import IllegalArgumentError, UnknownTopicOrPartitionError
 
@@ -101,6 +101,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="topic setting with Kafka's name, such as segment.bytes=1048576; repeatable",
     )
+    add_wait_argument(parser)
     parser.add_argument("-q", dest="quiet", action="store_true", help="no summary on stderr")
 
 
@@ -237,14 +238,19 @@ def open_target(arguments: argparse.Namespace) -> Iterator[Append]:
     properties = {"compression.type": CODECS[arguments.codec], **topic_settings(arguments.settings)}
     config = LogConfig.from_properties(properties)
     durability: str = arguments.durability
+    wait: float = arguments.wait
     if arguments.topic is None:
-        with segstore.open(arguments.path, durability=durability, config=config) as log:
+        with segstore.open(
+            arguments.path, durability=durability, config=config, lock_timeout=wait
+        ) as log:
             yield lambda records: [(str(log.topic_partition), log.append(records))]
         return
     topic: str = arguments.topic
     if arguments.partitions is None:
         check_topic_exists(arguments.path, topic)
-    with segstore.open_dir(arguments.path, durability=durability, config=config) as manager:
+    with segstore.open_dir(
+        arguments.path, durability=durability, config=config, lock_timeout=wait
+    ) as manager:
         if topic not in manager.topics():
             manager.create_topic(topic, arguments.partitions)
         elif arguments.partitions not in {None, len(manager.topics()[topic])}:

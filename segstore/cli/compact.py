@@ -10,6 +10,7 @@ from segstore.cli.output import Progress, UsageError, human_bytes, human_time, s
 from segstore.cli.partition_paths import (
     add_log_dir_argument,
     add_metadata_log_argument,
+    add_wait_argument,
     is_partition,
     log_dirs,
     opened_together,
@@ -41,6 +42,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="change nothing, show about what would go"
     )
+    add_wait_argument(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 
@@ -77,7 +79,9 @@ def _logs(arguments: argparse.Namespace) -> Iterator[tuple[str, Log | SegstoreEr
     if is_partition(arguments.path):  # the settings of its topic say whether records may go
         full = Path(arguments.path).resolve()
         directories, (topic, number) = [str(full.parent)], parse_directory_name(full.name)
-    with opened_together(directories, arguments, read_only=arguments.dry_run) as logs:
+    with opened_together(
+        directories, arguments, read_only=arguments.dry_run, lock_timeout=arguments.wait
+    ) as logs:
         chosen = [
             one
             for one in logs.partitions()

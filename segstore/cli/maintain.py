@@ -19,6 +19,7 @@ from segstore.cli.output import (
 from segstore.cli.partition_paths import (
     add_log_dir_argument,
     add_metadata_log_argument,
+    add_wait_argument,
     log_dirs,
     opened_together,
 )
@@ -62,6 +63,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         " that were not given it, such as retention.ms=-1, or of this work, such as"
         " log.retention.check.interval.ms=60000 or log.cleaner.threads=2; repeat it for more",
     )
+    add_wait_argument(parser)
     parser.add_argument("--once", action="store_true", help="do what is due now, and end")
 
 
@@ -71,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     config = keys_and_values(arguments.config)
     with (
         _sigterm_as_ctrl_c(),
-        opened_together(directories, arguments, config=config) as logs,
+        opened_together(directories, arguments, config=config, lock_timeout=arguments.wait) as logs,
     ):
         with suppress(SegstoreError):  # settings that cannot be read: the pass says so
             _say_what_deletes(logs)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from segstore.cli.output import Progress, UsageError, write_line
-from segstore.cli.partition_paths import add_log_dir_argument
+from segstore.cli.partition_paths import add_log_dir_argument, add_wait_argument
 from segstore.log.files.partition_directory import parse_directory_name
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("target", metavar="DIR", help="the log directory they go to")
     add_log_dir_argument(parser)
+    add_wait_argument(parser)
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 
 
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     directories[target] = arguments.target
     with (
         Progress(quiet=arguments.quiet) as progress,
-        segstore.open_dir([*directories.values()]) as logs,
+        segstore.open_dir([*directories.values()], lock_timeout=arguments.wait) as logs,
     ):
         for error in logs.offline_directories().values():
             raise error  # nothing is moved beside a directory that cannot be opened

@@ -208,6 +208,17 @@ def path_in(directories: list[str], partition: TopicPartition) -> str:
     return next(filter(os.path.isdir, paths), paths[0])
 
 
+def add_wait_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``--wait``, for commands that write."""
+    parser.add_argument(
+        "--wait",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="how long to wait while another program has the lock (default: not at all)",
+    )
+
+
 def add_metadata_log_argument(parser: argparse.ArgumentParser) -> None:
     """Add ``--metadata-log``, for a broker's directory that is not the first of its log.dirs."""
     parser.add_argument(

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from segstore.cli.output import Progress, UsageError, count_of, say, write_line
-from segstore.cli.partition_paths import all_partitions
+from segstore.cli.partition_paths import add_wait_argument, all_partitions
 from segstore.cli.verify import check_text
 from segstore.errors import (
     CorruptLogError,
@@ -48,6 +48,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="then check every sealed segment, and write the checksum sidecar (.segsum) that "
         "verify and scrub compare if it has none",
     )
+    add_wait_argument(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 
@@ -66,13 +67,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _repair_all(paths: list[str], progress: Progress, arguments: argparse.Namespace) -> int:
     """Repair one partition after the other, then check each again and report it."""
+    from segstore.log.files.lock_waiting import waiting_for_lock
+    from segstore.log.files.partition_lock import check_no_writer
+    from segstore.log.files.partition_path import absolute_path
     from segstore.manager.repair_session import repair_session
 
     code, repairs, codes = 0, list[Repair](), list[int]()
 
+    def attempt(path: str) -> Repair:
+        if not session.holds_log_directory:
+            check_no_writer(absolute_path(path))  # before the check of all bytes
+        return _repaired(path, session, progress, with_sidecars=arguments.checksum_sidecars)
+
     def repair(path: str) -> int:
-        sidecars = arguments.checksum_sidecars
-        repairs.append(_repaired(path, session, progress, with_sidecars=sidecars))
+        repairs.append(waiting_for_lock(arguments.wait, lambda: attempt(path)))
         return 0
 
     def check_and_report() -> None:

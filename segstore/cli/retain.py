@@ -10,6 +10,7 @@ from segstore.cli.output import UsageError, count_of, human_bytes, human_time, s
 from segstore.cli.partition_paths import (
     add_log_dir_argument,
     add_metadata_log_argument,
+    add_wait_argument,
     is_partition,
     log_dirs,
     opened_together,
@@ -51,6 +52,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="a limit for this run, such as retention.bytes=1073741824; the topic does not keep it",
     )
     parser.add_argument("--dry-run", action="store_true", help="delete nothing, show what would go")
+    add_wait_argument(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
 
 
@@ -71,7 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
             " and -p"
         )
     code, directories = 0, log_dirs(arguments)
-    with opened_together(directories, arguments, read_only=arguments.dry_run) as logs:
+    with opened_together(
+        directories, arguments, read_only=arguments.dry_run, lock_timeout=arguments.wait
+    ) as logs:
         for partition in _chosen(logs, arguments):
             path = path_in(directories, partition)
             try:

@@ -7,7 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from segstore.cli.output import Progress, UsageError, count_of, print_table, say, write_line
-from segstore.cli.partition_paths import add_log_dir_argument, add_metadata_log_argument
+from segstore.cli.partition_paths import (
+    add_log_dir_argument,
+    add_metadata_log_argument,
+    add_wait_argument,
+)
 from segstore.cli.policy_text import given_properties, policy_of_topic, stray_text, strays_of
 
 if TYPE_CHECKING:
@@ -34,6 +38,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
     created = actions.add_parser("create", help="make a topic: all partitions or none")
     _add_topic(created)
+    add_wait_argument(created)
     created.add_argument("--partitions", type=int, default=1, metavar="N", help="how many (1)")
     _add_config(created, "a setting, such as retention.ms=604800000; repeat it for more")
     _add_quiet(created)
@@ -41,6 +46,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
     altered = actions.add_parser("alter", help="other settings, more partitions: all or nothing")
     _add_topic(altered)
+    add_wait_argument(altered)
     altered.add_argument(
         "--partitions", type=int, metavar="N", help="how many there are to be: not fewer"
     )
@@ -64,6 +70,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
     deleted = actions.add_parser("delete", help="delete a topic with all its records")
     _add_topic(deleted)
+    add_wait_argument(deleted)
     deleted.set_defaults(action=_delete)
 
     forgotten = actions.add_parser(
@@ -74,6 +81,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "again after that.",
     )
     _add_directory(forgotten)
+    add_wait_argument(forgotten)
     forgotten.add_argument("id", metavar="ID", help="the directory id")
     forgotten.set_defaults(action=_forget_directory)
 
@@ -118,7 +126,9 @@ def _open_to_write(arguments: argparse.Namespace) -> LogManager:
     import segstore
 
     paths = [arguments.path, *arguments.others]
-    return segstore.open_dir(paths, metadata_log=arguments.metadata_log)
+    return segstore.open_dir(
+        paths, metadata_log=arguments.metadata_log, lock_timeout=arguments.wait
+    )
 
 
 def _list(arguments: argparse.Namespace) -> None:

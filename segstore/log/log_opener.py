@@ -19,6 +19,7 @@ from segstore.log.closing import Closing
 from segstore.log.codec_limits import codecs_of
 from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.files.checkpoints import UNREADABLE_TO_READERS, read_topic_id
+from segstore.log.files.lock_waiting import waiting_for_lock
 from segstore.log.files.ownership import ownership_warnings
 from segstore.log.files.parent_directory_sync import sync_directory_names
 from segstore.log.files.partition_lock import PartitionLock
@@ -68,6 +69,15 @@ def open_partition(
     path: str | os.PathLike[str], options: OpenOptions, log_environment: LogEnvironment = STANDALONE
 ) -> Log:
     """Do what `open` does, for who opens a log on behalf of others."""
+    # each try looks at the path again: who has had the lock may have deleted the directory
+    return waiting_for_lock(
+        options.lock_timeout, lambda: _open_partition(path, options, log_environment)
+    )
+
+
+def _open_partition(
+    path: str | os.PathLike[str], options: OpenOptions, log_environment: LogEnvironment
+) -> Log:
     began = _core.monotonic_ns()
     full_path = absolute_path(path_text("path", path))
     read_only = options.read_only

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import segstore._core as _core
@@ -28,6 +29,7 @@ from segstore.log.files.checkpoints import (
     read_topic_id,
     write_offset,
 )
+from segstore.log.files.lock_waiting import waiting_for_lock
 from segstore.log.files.partition_directory import (
     delete_directory_name,
     has_unique_id,
@@ -147,8 +149,10 @@ def salvage_and_open(
         directory = _core.Directory(f"{above}/{building}", environment, create=True)
         stack.callback(directory.close)
         try:
-            lock = PartitionLock.acquire(
-                directory, parent, parent_is_locked=log_environment.parent_is_locked
+            acquire = partial(PartitionLock.acquire, directory, parent)
+            lock = waiting_for_lock(
+                options.lock_timeout,
+                lambda: acquire(parent_is_locked=log_environment.parent_is_locked),
             )
             stack.callback(lock.release)
             _build(found, directory, topic_partition, report)

@@ -43,6 +43,7 @@ def open(  # noqa: PLR0913 - the front door
     index_mode: Literal["heap", "mmap"] | None = None,
     target: str | os.PathLike[str] | None = None,
     as_: str | None = None,
+    lock_timeout: float | None = None,
     **settings: Unpack[LogSettings],
 ) -> UnifiedLog:
     """Open the log of one partition; create it when it does not exist.
@@ -101,6 +102,9 @@ def open(  # noqa: PLR0913 - the front door
         With *read_only* or ``recovery="salvage"``: name ``<topic>-<partition>`` to use for a
         directory with another name, such as the copy ``orders-0.bak``. If a directory with that
         name is beside it, the checkpoints of the log directory belong to that one and are not read.
+    lock_timeout : float or None
+        How long to wait, in seconds, while another writer has the log: one of another process, or
+        of this one, which another thread may close. None or 0 = not at all.
     **settings
         Fields of `LogConfig`, such as ``segment_bytes=64 * 1024 * 1024``.
 
@@ -117,7 +121,7 @@ def open(  # noqa: PLR0913 - the front door
     NotALogError, InvalidTopicError
         *path* is not the directory of a partition.
     LogLockedError
-        Another writer has the log open.
+        Another writer has the log open, and did not close it within *lock_timeout*.
     CorruptLogError
         Data below the recovery point is damaged or missing; ``read_only=True`` opens the log.
     CodecMissingError
@@ -153,6 +157,7 @@ def open(  # noqa: PLR0913 - the front door
         checksum_sidecar=checksum_sidecar,
         index_mode=index_mode,
         as_=as_,
+        lock_timeout=lock_timeout,
         **settings,
     )
     if target is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Unpack
 
-from segstore.arguments import callback, flag, instance, path_text
+from segstore.arguments import callback, flag, instance, path_text, seconds
 from segstore.config.log_config import LogConfig, LogSettings, refuse_unknown
 from segstore.config.topic_config import given_keys
 from segstore.errors import IllegalArgumentError
@@ -46,6 +46,7 @@ class OpenOptions(NamedTuple):
     checksum_sidecar: bool = False
     index_mode: Literal["heap", "mmap"] = "heap"
     as_: TopicPartition | None = None
+    lock_timeout: float = 0.0
 
 
 class OpenKeywords(LogSettings, total=False):
@@ -65,6 +66,7 @@ class OpenKeywords(LogSettings, total=False):
     remote_offset_reader: RemoteOffsetReader | None
     checksum_sidecar: bool
     index_mode: Literal["heap", "mmap"] | None
+    lock_timeout: float | None
 
 
 _KNOWN: Final = frozenset({*OpenKeywords.__annotations__, "as_", "config", "read_only", "target"})
@@ -86,6 +88,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
     checksum_sidecar: bool = False,
     index_mode: Literal["heap", "mmap"] | None = None,
     as_: str | None = None,
+    lock_timeout: float | None = None,
     **settings: Unpack[LogSettings],
 ) -> OpenOptions:
     """Check the arguments of `open`; for one log or for many."""
@@ -139,6 +142,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
         checksum_sidecar=checksum_sidecar,
         index_mode=_index_mode(index_mode, profile),
         as_=None if as_ is None else parse_directory_name(as_),
+        lock_timeout=0.0 if lock_timeout is None else seconds("lock_timeout", lock_timeout),
     )
 
 

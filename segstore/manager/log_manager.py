@@ -34,6 +34,7 @@ from segstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from segstore.log.files.clean_shutdown_file_handler import NO_BROKER_EPOCH
+from segstore.log.files.lock_waiting import waiting_for_lock
 from segstore.log.files.partition_directory import directory_name
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.files.profile import Profile
@@ -155,6 +156,7 @@ def open_dir(  # noqa: PLR0913 - keywords of users
         ``{"log.retention.check.interval.ms": 60_000, "log.cleaner.threads": 2}``.
     **settings
         As for ``segstore.open``, for every log. ``progress`` must not use the manager.
+        ``lock_timeout`` is how long the open waits, in seconds, while others have the directory.
 
     Returns
     -------
@@ -218,7 +220,9 @@ class LogManager:
         self._intervals = MaintenanceIntervals.of_broker(given.broker)
         log_config = None if isinstance(config, Mapping) else config
         settings = {**given.defaults, **settings}
-        self._options = open_options(read_only=read_only, config=log_config, **settings)
+        options = open_options(read_only=read_only, config=log_config, **settings)
+        lock_timeout = options.lock_timeout
+        self._options = options._replace(lock_timeout=0.0)  # no log is waited for with the mutex
         self._failures = LogDirFailureChannel()
         self._mutex = AppendLock()  # a handler that comes here in its midst is told
         self._reconfiguring = AppendLock()  # held over the end of passes; the mutex is below it
@@ -239,7 +243,7 @@ class LogManager:
         self._directories: list[LogDirectory] = []
         self._offline: dict[str, SegstoreError] = {}
         try:
-            self._open_directories()
+            waiting_for_lock(lock_timeout, self._open_directories)
             if not self._directories:
                 raise_of_several([*self._offline.values()], "another log directory is offline too")
         except BaseException:
@@ -260,7 +264,23 @@ class LogManager:
                     directory.start()
 
     def _open_directories(self) -> None:
-        """Open all; an empty one only while none is missing that was used with the others."""
+        """Open all; an empty one only while none is missing that was used with the others.
+
+        Where one is locked, those that were opened are given back.
+        """
+        self._offline.clear()
+        try:
+            self._open_known_and_new()
+        except LogLockedError:
+            while self._directories:
+                self._directories.pop().release()
+            raise
+        for path, error in self._offline.items():
+            _log.warning("%s is offline: %s", path, error)
+        for path, error in self._known_directories.errors().items():
+            self._offline.setdefault(path, error)
+
+    def _open_known_and_new(self) -> None:
         is_safe = self._options.profile is Profile.SAFE
         new = {one for one in self._paths if is_safe and len(self._paths) > 1 and is_new(one)}
         for path in self._paths:
@@ -273,14 +293,8 @@ class LogManager:
                 if error is None:
                     self._open_directory(path)
                 else:
-                    self._put_offline(path, error)
+                    self._offline[path] = error
         self._directories.sort(key=lambda one: self._paths.index(one.path))
-        for path, error in self._known_directories.errors().items():
-            self._offline.setdefault(path, error)
-
-    def _put_offline(self, path: str, error: SegstoreError) -> None:
-        self._offline[path] = error
-        _log.warning("%s is offline: %s", path, error)
 
     def _open_directory(self, path: str) -> None:
         """Open one of them; where there are several, one that cannot be opened is offline."""
@@ -300,7 +314,7 @@ class LogManager:
         except LogLockedError:  # another process uses it: the disk has no fault [MGR-6]
             raise
         except SegstoreError as error:
-            self._put_offline(path, error)
+            self._offline[path] = error
         else:
             self._directories.append(directory)
 

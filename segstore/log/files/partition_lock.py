@@ -148,6 +148,8 @@ class PartitionLock:
                 locks.append(_lock(home, "another log with this state_dir", exclusive=True))
             if above is not None and not has_parents:  # a manager may have made it one meanwhile
                 self._take_parents(above)
+            if above is not None:
+                _check_is_in_place(directory, above)
 
     def _take_parents(self, parent: Directory) -> bool:
         """Lock a log directory against brokers and managers; return whether it is one."""
@@ -176,11 +178,20 @@ class PartitionLock:
 
 
 def _lock_of_log_directory(parent: Directory) -> FileLock | None:
-    if not is_log_directory(parent):
-        return None
-    if not parent.exists(LOCK):
-        parent.make_file(LOCK)  # for who lives: nobody does after a crash
-    return _lock(parent, _OWNER_OF_ALL, exclusive=False)
+    return lock_shared(parent) if is_log_directory(parent) else None
+
+
+def lock_shared(log_directory: Directory) -> FileLock:
+    """Keep brokers and managers out of a log directory, and no writer of one of its partitions.
+
+    Raises
+    ------
+    LogLockedError
+        One has the log directory open for writing.
+    """
+    if not log_directory.exists(LOCK):
+        log_directory.make_file(LOCK)  # for who lives: nobody does after a crash
+    return _lock(log_directory, _OWNER_OF_ALL, exclusive=False)
 
 
 @contextlib.contextmanager
@@ -228,6 +239,22 @@ def check_no_writer(path: str) -> None:
         raise _locked(above, _OWNER_OF_ALL)
     if _is_locked(f"{path}/{LOCK}", fcntl.F_WRLCK):
         raise _locked(path, _OTHER_PROCESS)
+
+
+def _check_is_in_place(directory: Directory, parent: Directory) -> None:
+    """Raise where the writer before has deleted or moved *directory* since it was opened here."""
+    name = directory.path.rpartition("/")[2]
+    try:
+        inode = parent.info(name).inode
+    except LogNotFoundError:
+        inode = None
+    if inode != directory.identity[1]:
+        raise LogLockedError(
+            "another writer has deleted or moved the log at this moment: open it again",
+            file=directory.path,
+            found="another directory, or none",
+            expected="the directory that was opened",
+        )
 
 
 def check_not_removed(directory: Directory) -> None:
