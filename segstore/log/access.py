@@ -106,7 +106,9 @@ class LogAccess:
         path = self._checkpoint_store.directory.path
         if self._failures is not None:  # why it is, where an earlier error has ended writing
             self._failures.check(path.rpartition("/")[0])
-        raise LogReadOnlyError("the log was opened with read_only=True", file=path)
+        shared = "" if self._failures is None else ", or is one of a directory with shared=True:"
+        way_on = shared and f"{shared} LogManager.log_to_write opens it for writing"
+        raise LogReadOnlyError(f"the log was opened with read_only=True{way_on}", file=path)
 
     def require_not_failed(self) -> None:
         """Raise the first error again, as what it has made of the log [DUR-38]."""

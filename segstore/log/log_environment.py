@@ -53,6 +53,8 @@ class LogEnvironment(NamedTuple):
     postponed : PostponedSyncs or None
         Gets the directory, which the caller has just made: he syncs it with others. None = the open
         does that.
+    makes_directory : bool
+        A log that is to be written, and is not there, is made.
     """
 
     parent_is_locked: bool = False
@@ -68,6 +70,7 @@ class LogEnvironment(NamedTuple):
     has_settings: bool = False
     watcher: LogWatcher = UNWATCHED
     postponed: PostponedSyncs | None = None
+    makes_directory: bool = True
 
 
 STANDALONE = LogEnvironment()

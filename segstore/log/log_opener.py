@@ -11,6 +11,7 @@ from segstore.errors import (
     CorruptCheckpointError,
     IllegalArgumentError,
     LimitExceededError,
+    LogNotFoundError,
     ReadIOError,
     SegstoreError,
 )
@@ -260,7 +261,15 @@ def _forget_older(
     log_environment: LogEnvironment,
     topic_partition: TopicPartition,
 ) -> None:
-    """Remove what is left of an older partition of that name, before there is a directory."""
+    """Remove what is left of an older partition of that name, before there is a directory.
+
+    Raises
+    ------
+    LogNotFoundError
+        None is to be made.
+    """
+    if not log_environment.makes_directory:
+        raise LogNotFoundError("there is no such directory", file=path)
     environment = log_environment.environment
     if log_environment.checkpoints_above is not None:
         log_environment.checkpoints_above.forget([topic_partition])

@@ -106,7 +106,7 @@ if TYPE_CHECKING:
     from segstore.log.check.verify_report import VerifyReport
     from segstore.log.cleaning.cleaner_stats import CleanerStats
     from segstore.log.file_records import FileRecords
-    from segstore.log.files.log_directory_checkpoints import OwnedCheckpoints
+    from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
     from segstore.log.follower import LogFollower
     from segstore.log.latest_values import LatestOfLog
     from segstore.log.local.missing_records import MissingRecords
@@ -1593,7 +1593,7 @@ class UnifiedLog(Log):
             if self._offsets.replicated and self._has_own_name():
                 self._checkpoint_store.note_high_watermark(self.high_watermark)
 
-    def _take_high_watermark(self, checkpoints: OwnedCheckpoints) -> None:
+    def _take_high_watermark(self, checkpoints: LogDirectoryCheckpoints) -> None:
         """Begin at the high watermark of the checkpoint, where the log still has it [CKP-12]."""
         if self._offsets.replicated:
             try:

@@ -16,12 +16,14 @@ from segstore.log.files.partition_directory import (
 )
 from segstore.log.files.profile import Profile
 from segstore.log.files.stale_partition_state import remove_stale_state
-from segstore.log.log_environment import LogEnvironment
+from segstore.log.log_environment import STANDALONE
 from segstore.log.log_opener import open_partition
 from segstore.log.unified_log import Log, UnifiedLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from typing import TypeAlias
 
     from segstore._core import Directory
     from segstore.config.log_config import LogConfig
@@ -30,7 +32,10 @@ if TYPE_CHECKING:
     from segstore.log.open_options import OpenOptions
     from segstore.manager.maintenance import Maintenance
     from segstore.manager.owned_log_directory import OwnedLogDirectory
+    from segstore.manager.shared_log_directory import SharedLogDirectory
     from segstore.types import TopicPartition
+
+    DirectoryOwner: TypeAlias = OwnedLogDirectory | SharedLogDirectory
 
 
 class CurrentLogs:
@@ -44,7 +49,7 @@ class CurrentLogs:
         Those of the manager, for every log.
     failures : LogDirFailureChannel
         Shared by all logs.
-    owned : OwnedLogDirectory or None
+    owned : OwnedLogDirectory, SharedLogDirectory or None
         Hears of the names of logs that were renamed or closed; None for a reader.
     config_of : callable
         Returns the settings of a log.
@@ -62,7 +67,7 @@ class CurrentLogs:
         directory: Directory,
         options: OpenOptions,
         failures: LogDirFailureChannel,
-        owned: OwnedLogDirectory | None,
+        owned: DirectoryOwner | None,
         config_of: Callable[[TopicPartition], LogConfig],
         maintenance: Maintenance | None,
     ) -> None:
@@ -135,32 +140,27 @@ class CurrentLogs:
             config=self._config_of(topic_partition),
             state_dir=self._state_dir_of(topic_partition),
         )
-        log_environment = LogEnvironment(
+        owned = self._owned
+        log_environment = STANDALONE if owned is None else owned.environment_of(topic_partition)
+        log_environment = log_environment._replace(
             failures=self._failures,
-            checkpoints_above=None if self._owned is None else self._owned.checkpoints,
             on_new_name=self.note_rename,
             has_settings=True,
             postponed=postponed,
         )
-        if self._owned is None or self._maintenance is None:  # to be read only: nothing ends
+        if owned is None or self._maintenance is None:  # to be read only: nothing ends
             return cast("UnifiedLog", open_partition(path, options, log_environment))
-        was_clean = self._owned.was_clean(topic_partition)
-        log_environment = log_environment._replace(parent_was_clean=was_clean)
         if self._failures.has_offline_log_dir(log_dir):  # to be read, as those that are open
             options = options._replace(read_only=True, remote_offset_reader=None)
             return cast("UnifiedLog", open_partition(path, options, log_environment))
         watched = self._maintenance.watched(topic_partition)
-        log_environment = log_environment._replace(
-            parent_is_locked=True, background=watched.background, watcher=watched
-        )
+        log_environment = log_environment._replace(background=watched.background, watcher=watched)
         with self._failures.guard(log_dir):
             log = cast("UnifiedLog", open_partition(path, options, log_environment))
-            # after anything else the log may have been cut, and written again
-            closed = self._owned.checkpoints.closed
-            if was_clean or topic_partition in closed or options.profile is Profile.KAFKA:
-                log._take_high_watermark(self._owned.checkpoints)  # noqa: SLF001 - asked by its manager
+            if owned.knows_high_watermark(topic_partition):
+                log._take_high_watermark(owned.checkpoints)  # noqa: SLF001 - asked by its manager
         watched.watch(log)
-        self._owned.note_opened(topic_partition)
+        owned.note_opened(topic_partition)
         return log
 
     def _state_dir_of(self, topic_partition: TopicPartition) -> str | None:
@@ -180,15 +180,32 @@ class CurrentLogs:
         """
         if self._options.state_dir is not None:
             self.close_all_quietly(gone)
-        owned = cast("OwnedLogDirectory", self._owned)  # who only reads deletes nothing
+        owned = cast("DirectoryOwner", self._owned)  # who only reads deletes nothing
         cleaner_manager = cast("Maintenance", self._maintenance).cleaner_manager
-        with cleaner_manager.paused_cleaning(gone), owned.checkpoints.forgetting(gone):
+        with (
+            self.locking(gone),
+            cleaner_manager.paused_cleaning(gone),
+            owned.checkpoints.forgetting(gone),
+        ):
             cleaner_manager.forget(self._directory.path, gone)
             for topic_partition in gone:
                 state_dir = self._state_dir_of(topic_partition)
                 if state_dir is not None:
                     remove_stale_state(state_dir, topic_partition, self._directory.environment)
             yield
+
+    def locking(self, topic_partitions: Iterable[TopicPartition]) -> AbstractContextManager[None]:
+        """Keep other processes from writing partitions in the block.
+
+        Raises
+        ------
+        LogLockedError
+            One of them writes one.
+        """
+        owned = cast("DirectoryOwner", self._owned)
+        return owned.locking(
+            [one for one in topic_partitions if self.find(directory_name(one)) is None]
+        )
 
     def rename_for_deletion(self, topic_partition: TopicPartition) -> str:
         """Give the directory of a partition a name that ends in ``-delete``; return it [MGR-63]."""
@@ -221,6 +238,17 @@ class CurrentLogs:
         """End the logs of partitions, without a write."""
         for topic_partition in topic_partitions:
             self.close_quietly(directory_name(topic_partition))
+
+    def close(self, topic_partition: TopicPartition) -> None:
+        """Close the log of a partition, if it is open; the next use opens it again."""
+        name = directory_name(topic_partition)
+        log = self.find(name)
+        if log is not None:
+            try:
+                log.close()
+            finally:
+                if log.closed:
+                    self.forget(name)
 
     def forget(self, name: str) -> None:
         """Know a log by its name no more; where it is not over, its end is waited for.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from segstore._core import Directory
 from segstore.arguments import path_text
-from segstore.errors import IllegalArgumentError, ReadIOError
+from segstore.errors import IllegalArgumentError, LogLockedError, LogNotFoundError, ReadIOError
 from segstore.log.files.checkpoints import LOCK
 from segstore.log.files.clean_shutdown_file_handler import NO_BROKER_EPOCH
 from segstore.log.files.meta_properties import read_meta_properties
@@ -30,9 +30,11 @@ from segstore.manager.owned_log_directory import OwnedLogDirectory
 from segstore.manager.partition_directories import refuse_partition_directory
 from segstore.manager.partition_listing import NOTHING_LISTED, PartitionListing
 from segstore.manager.pending_closes import PendingCloses
+from segstore.manager.shared_log_directory import SharedLogDirectory
 from segstore.manager.topic_directories import make_log_directory
 from segstore.manager.topic_registry import TopicRegistry
 from segstore.manager.topic_settings import TopicSettings
+from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     import uuid
@@ -45,13 +47,13 @@ if TYPE_CHECKING:
     from segstore.log.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.open_options import OpenOptions
     from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.current_logs import DirectoryOwner
     from segstore.manager.directory_metadata import DirectoryMetadata
     from segstore.manager.log_cleaner import CleanerConfig
     from segstore.manager.maintenance import MaintenanceIntervals
     from segstore.manager.maintenance_report import MaintenanceReport
     from segstore.manager.partition_listing import Listed
     from segstore.manager.throttler import Throttler
-    from segstore.types import TopicPartition
 
     PathOrPaths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -81,6 +83,8 @@ class LogDirectory:
         How often what is done.
     throttler : Throttler
         What limits it in all directories together.
+    is_shared : bool
+        Other processes write some of the logs: those that are read take no lock.
 
     Attributes
     ----------
@@ -88,11 +92,13 @@ class LogDirectory:
         The log directory.
     logs : CurrentLogs
         Those that are open.
+    logs_to_read : CurrentLogs
+        Those that are open to be read; of a shared directory they are apart.
     registry : TopicRegistry
         The steps by which topics change; a reader takes none.
     deleted : DeletedPartitions
         What waits for its removal.
-    owned : OwnedLogDirectory or None
+    owned : OwnedLogDirectory, SharedLogDirectory or None
         The lock and the checkpoints; None for a reader.
     maintenance : Maintenance or None
         The background work; None for a reader.
@@ -110,6 +116,8 @@ class LogDirectory:
         cleaner_config: CleanerConfig,
         intervals: MaintenanceIntervals,
         throttler: Throttler,
+        *,
+        is_shared: bool = False,
     ) -> None:
         self.path = path
         self._options = options
@@ -118,8 +126,9 @@ class LogDirectory:
         self._check_usable = check_usable
         self._may_mark = True
         self._listed_logs = NOTHING_LISTED
+        self._borrowed: set[TopicPartition] = set()  # opened by the maintenance, and used by nobody
         self._pending: PendingCloses | None = None  # since its close has begun
-        self.owned: OwnedLogDirectory | None = None
+        self.owned: DirectoryOwner | None = None
         self.maintenance: Maintenance | None = None
         self.directory = Directory(path) if options.read_only else make_log_directory(path)
         self._listing = PartitionListing(self.directory)
@@ -128,7 +137,11 @@ class LogDirectory:
             metadata = metadata_of(self.directory)
             if not options.read_only:
                 with hint_at_read_only():
-                    self.owned = OwnedLogDirectory(self.directory, options.profile)
+                    self.owned = (
+                        SharedLogDirectory(self.directory)
+                        if is_shared
+                        else OwnedLogDirectory(self.directory, options.profile)
+                    )
         except BaseException:
             self.release()
             raise
@@ -140,7 +153,7 @@ class LogDirectory:
                 self.owned.checkpoints,
                 options,
                 self.settings.configs_of,
-                open_log,
+                self._log_that_is_written if is_shared else open_log,
                 lambda: self.logs.all_open(),  # noqa: PLW0108 - made below
                 self._maintaining,
                 self._remove_deleted,
@@ -148,6 +161,7 @@ class LogDirectory:
                 throttler,
                 failures,
                 intervals=intervals,
+                others=self if is_shared else None,
             )
         self.logs = CurrentLogs(
             self.directory,
@@ -157,6 +171,16 @@ class LogDirectory:
             self.settings.config_of,
             self.maintenance,
         )
+        self.logs_to_read = self.logs
+        if is_shared:
+            self.logs_to_read = CurrentLogs(
+                self.directory,
+                options._replace(read_only=True, remote_offset_reader=None),
+                failures,
+                None,
+                self.settings.config_of,
+                None,
+            )
         delay_ms = options.config.file_delete_delay_ms
         now_ms = self.directory.wall_clock_ms
         if self.maintenance is not None:
@@ -239,11 +263,11 @@ class LogDirectory:
             return before or NOTHING_LISTED
 
     def forget_gone(self) -> None:
-        """Let a reader keep no log of a partition that is not there any more."""
+        """Let who reads keep no log of a partition that is not there any more."""
         listed = self.listed_if_it_works()
         if listed is not self._listed_logs:
             self._listed_logs = listed
-            self.logs.forget_others(listed.partitions)
+            self.logs_to_read.forget_others(listed.partitions)
 
     @property
     def is_unknown(self) -> bool:
@@ -261,6 +285,46 @@ class LogDirectory:
         if self.error is not None:
             return topic_partition in self.listed_if_it_works().partitions
         return self.directory.exists(directory_name(topic_partition))
+
+    def find_open(self, topic_partition: TopicPartition) -> UnifiedLog | None:
+        """Return the open log of a partition, one that is written before one that is read."""
+        log = self.logs.find_in_place(topic_partition)
+        if log is not None and topic_partition not in self._borrowed:
+            return log
+        return self.logs_to_read.find_in_place(topic_partition)
+
+    def open_to_write(self, topic_partition: TopicPartition) -> UnifiedLog:
+        """Return the log of a partition, open to be written, for a user."""
+        log = self.logs.find_or_open(topic_partition)
+        self._borrowed.discard(topic_partition)
+        return log
+
+    def close_log(self, topic_partition: TopicPartition) -> None:
+        """Close the log of a partition, if it is open."""
+        for logs in self._all_logs():
+            logs.close(topic_partition)
+
+    def _all_logs(self) -> Iterable[CurrentLogs]:
+        return dict.fromkeys((self.logs, self.logs_to_read))
+
+    def keeping_others_from_changes(self) -> AbstractContextManager[bool]:
+        """Keep other processes from changing topics; it may wait, and comes before the mutex.
+
+        Returns whether there are other processes that may change topics.
+        """
+        return cast("DirectoryOwner", self.owned).changing_topics()
+
+    @contextmanager
+    def seeing_changes_of_others(self) -> Iterator[None]:
+        """See what other processes have changed; close what the block opens: they may write it."""
+        self.registry.reread()
+        before = {*self.logs.by_name}
+        try:
+            yield
+        finally:
+            for log in self.logs.all_of_partitions():
+                if directory_name(log.topic_partition) not in before:
+                    self.logs.close(log.topic_partition)
 
     def has_arrived(self, topic_partition: TopicPartition) -> bool:
         """Whether a partition was moved here: another directory of it does not count [DUR-127]."""
@@ -280,6 +344,59 @@ class LogDirectory:
     def _remove_deleted(self, now_ms: int) -> list[str]:
         with self._mutex:
             return self.deleted.delete_due(now_ms)
+
+    # ---- partitions that no process writes -------------------------------------------------------
+
+    def _log_that_is_written(self, topic: str, partition: int) -> UnifiedLog:
+        """Return the log of a partition that this process writes, for the maintenance."""
+        with self._mutex:
+            log = self.logs.find_in_place(TopicPartition(topic, partition))
+        if log is None:
+            raise LogNotFoundError(f"{topic}-{partition} is not written here", file=self.path)
+        return log
+
+    def update_settings(self) -> None:
+        """Let the logs that are written here go by settings that another process has changed."""
+        with self._mutex:
+            for log in self.logs.all_of_partitions():
+                config = self.settings.config_of(log.topic_partition)
+                if config != log.config:
+                    log.update_config(config)
+
+    def find_what_is_left(self) -> bool:
+        """Find what other processes have deleted; False where another one looks after that."""
+        with self._mutex:
+            is_elected = cast("DirectoryOwner", self.owned).is_elected()
+            if is_elected:
+                self.deleted.find_left()
+            return is_elected
+
+    @contextmanager
+    def borrowing(self, topic_partition: TopicPartition) -> Iterator[bool]:
+        """Have a log open in the block that no process writes; False where one does.
+
+        A user who asks for it meanwhile keeps it.
+        """
+        is_borrowed = self._borrow(topic_partition)
+        try:
+            yield is_borrowed
+        finally:
+            with self._mutex:
+                if is_borrowed and topic_partition in self._borrowed:
+                    self._borrowed.discard(topic_partition)
+                    self.logs.close(topic_partition)
+
+    def _borrow(self, topic_partition: TopicPartition) -> bool:
+        with self._mutex:
+            self.check_writable()  # while we waited
+            if self.logs.find(directory_name(topic_partition)) is not None:
+                return False
+            try:
+                self.logs.find_or_open(topic_partition)
+            except (LogLockedError, LogNotFoundError):
+                return False
+            self._borrowed.add(topic_partition)
+            return True
 
     # ---- background work -------------------------------------------------------------------------
 
@@ -327,14 +444,23 @@ class LogDirectory:
         """Raise RuntimeError in the middle of a call of this thread that a close waits for."""
         if self.maintenance is not None:
             self.maintenance.require_outside()
-        self.logs.require_none_waits_for_this_thread()
+        for logs in self._all_logs():
+            logs.require_none_waits_for_this_thread()
+
+    def all_open(self) -> list[UnifiedLog]:
+        """Return all logs that are not over, also those that are read; also without the mutex."""
+        return [log for logs in self._all_logs() for log in logs.all_writable()]
+
+    def ends_with_this_thread(self) -> bool:
+        """Whether it is the thread of a log, whose end waits for it."""
+        return any(logs.end_with_this_thread() for logs in self._all_logs())
 
     def begin_close(self) -> None:
         """Note which logs are to be closed; no log is opened after that."""
         if self.maintenance is not None:
             self.maintenance.begin_close()
         if self._pending is None:
-            self._pending = PendingCloses(self.logs.all_writable())
+            self._pending = PendingCloses(self.all_open())
 
     def close_logs(self) -> bool:
         """Close the logs; False where one is left to the next call."""
@@ -360,9 +486,7 @@ class LogDirectory:
             self.release()
         pending.raise_errors()
 
-    def _leave_marker(
-        self, owned: OwnedLogDirectory, broker_epoch: int, *, has_errors: bool
-    ) -> None:
+    def _leave_marker(self, owned: DirectoryOwner, broker_epoch: int, *, has_errors: bool) -> None:
         if has_errors or self.error is not None:
             owned.unmark()
         if not has_errors:

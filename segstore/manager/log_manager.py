@@ -11,14 +11,14 @@ import logging
 import time
 from collections.abc import Iterator as IteratorType
 from collections.abc import Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from operator import is_
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 import segstore._core as _core
 from segstore._core import AppendLock
-from segstore.arguments import instance, integer, path_text, refuse_pickle, timestamp
+from segstore.arguments import flag, instance, integer, path_text, refuse_pickle, timestamp
 from segstore.config.directory_config import directory_config
 from segstore.errors import (
     ClosedError,
@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     TopicValue: TypeAlias = str | int | float | bool
     """A setting of a topic; a text is read as Kafka's tools read it."""
 
+_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 _KEYS_ARE_SPREAD: Final = (
@@ -121,6 +122,7 @@ def open_dir(  # noqa: PLR0913 - keywords of users
     path: PathOrPaths,
     *,
     read_only: bool = False,
+    shared: bool = False,
     background: bool = False,
     metadata_log: str | os.PathLike[str] | None = None,
     cleaner: CleanerConfig | None = None,
@@ -139,6 +141,10 @@ def open_dir(  # noqa: PLR0913 - keywords of users
         created, unless *read_only*.
     read_only : bool
         Take no lock and change nothing; works beside a writer.
+    shared : bool
+        Let other processes that open the directory so write other partitions. A partition is
+        locked at its first append, until `LogManager.close_log` or `close`. For one directory, in
+        the safe profile. docs/guarantees.md says what a shared directory gives up.
     background : bool
         Let threads do what `LogManager.maintain` does, from 30 seconds after the open until
         `close`.
@@ -182,6 +188,7 @@ def open_dir(  # noqa: PLR0913 - keywords of users
     return LogManager(
         path,
         read_only=read_only,
+        shared=shared,
         background=background,
         metadata_log=metadata_log,
         cleaner=cleaner,
@@ -203,6 +210,7 @@ class LogManager:
         path: PathOrPaths,
         *,
         read_only: bool = False,
+        shared: bool = False,
         background: bool = False,
         metadata_log: str | os.PathLike[str] | None = None,
         cleaner: CleanerConfig | None = None,
@@ -216,12 +224,13 @@ class LogManager:
                 expected="one of them",
             )
         self._read_only = read_only
+        self._is_shared = flag("shared", shared)
         given = directory_config(config if isinstance(config, Mapping) else {})
         self._intervals = MaintenanceIntervals.of_broker(given.broker)
         log_config = None if isinstance(config, Mapping) else config
         settings = {**given.defaults, **settings}
         options = open_options(read_only=read_only, config=log_config, **settings)
-        lock_timeout = options.lock_timeout
+        self._lock_timeout = options.lock_timeout
         self._options = options._replace(lock_timeout=0.0)  # no log is waited for with the mutex
         self._failures = LogDirFailureChannel()
         self._mutex = AppendLock()  # a handler that comes here in its midst is told
@@ -235,6 +244,8 @@ class LogManager:
             metadata_log = path_text("metadata_log", metadata_log)
         self._metadata_log = metadata_log
         paths = distinct_paths(path)
+        if shared:
+            self._check_may_be_shared(paths)
         self._cleaner_config = _cleaner_config(cleaner, given, len(paths))
         self._throttler = Throttler(self._cleaner_config.max_io_bytes_per_second, time.monotonic_ns)
         if self._options.state_dir is not None:  # one that cannot be made leaves nothing behind
@@ -243,7 +254,7 @@ class LogManager:
         self._directories: list[LogDirectory] = []
         self._offline: dict[str, SegstoreError] = {}
         try:
-            waiting_for_lock(lock_timeout, self._open_directories)
+            waiting_for_lock(self._lock_timeout, self._open_directories)
             if not self._directories:
                 raise_of_several([*self._offline.values()], "another log directory is offline too")
         except BaseException:
@@ -262,6 +273,21 @@ class LogManager:
             if background:
                 for directory in self._directories:
                     directory.start()
+
+    def _check_may_be_shared(self, paths: Sequence[str]) -> None:
+        """Refuse what other processes do not expect of one that shares a directory."""
+        for is_wrong, found, expected in (
+            (self._read_only, "shared=True, read_only=True", "one of them"),
+            (self._options.profile is Profile.KAFKA, "recovery='kafka'", "recovery='safe'"),
+            (len(paths) > 1, f"{len(paths)} log directories", "one log directory"),
+        ):
+            if is_wrong:
+                raise IllegalArgumentError(
+                    "shared=True is for one log directory that is open for writing in the safe"
+                    " profile",
+                    found=found,
+                    expected=expected,
+                )
 
     def _open_directories(self) -> None:
         """Open all; an empty one only while none is missing that was used with the others.
@@ -310,6 +336,7 @@ class LogManager:
                 self._cleaner_config,
                 self._intervals,
                 self._throttler,
+                is_shared=self._is_shared,
             )
         except LogLockedError:  # another process uses it: the disk has no fault [MGR-6]
             raise
@@ -327,14 +354,16 @@ class LogManager:
     def _find_what_is_left(self) -> None:
         """Finish or undo what was left of changes of topics, and of deletions."""
         try:
-            with self._mutex:
+            with suppress(LogLockedError), self._keeping_others_from_changes():
                 for directory in self._directories:
-                    with directory.guard():
-                        directory.deleted.find_left()
+                    if not self._is_shared:  # the process does that which maintains the others
+                        with directory.guard():
+                            directory.deleted.find_left()
                 if self._options.profile is Profile.SAFE and len(self._directories) > 1:
                     self._known_directories.write_down()
                 self._topics.reconcile()
-                self._moves.reconcile()
+                if not self._is_shared:  # a move is over two directories
+                    self._moves.reconcile()
             for path in self.unopened_directories():
                 _log.warning("%s is not opened: it is a stray, or a move that has not ended", path)
         except BaseException:
@@ -559,8 +588,9 @@ class LogManager:
         LogDirectoryOfflineError
             One of several log directories could not be opened: the topic may be there.
         """
-        with self._changing_topics() as changes:
-            return changes.create(name, partitions, config, directories or {}, progress)
+        return self._change_topics(
+            lambda changes: changes.create(name, partitions, config, directories or {}, progress)
+        )
 
     def alter_topic(
         self,
@@ -609,8 +639,9 @@ class LogManager:
         SegstoreError
             An open log cannot take the settings; a note says that the topic has them.
         """
-        with self._changing_topics() as changes:
-            changes.alter(name, config, partitions, directories or {}, progress)
+        self._change_topics(
+            lambda changes: changes.alter(name, config, partitions, directories or {}, progress)
+        )
         return self.describe_topic(name)
 
     def reconfigure_default_log_config(
@@ -704,8 +735,7 @@ class LogManager:
 
         Source: [MGR-63, MGR-66, DUR-121]; Kafka ``LogManager.asyncDelete``.
         """
-        with self._changing_topics() as changes:
-            changes.delete(name)
+        self._change_topics(lambda changes: changes.delete(name))
 
     def delete_partition(self, topic: str, partition: int) -> None:
         """Delete one partition with its records, as a broker does when the partition moves away.
@@ -722,8 +752,7 @@ class LogManager:
         Source: [MGR-63]; Kafka ``LogManager.asyncDelete``.
         """
         partition = integer("partition", partition)
-        with self._changing_topics() as changes:
-            changes.delete_partition(topic, partition)
+        self._change_topics(lambda changes: changes.delete_partition(topic, partition))
 
     def set_aside_partition(
         self, topic: str, partition: int, directory: str | os.PathLike[str] | None = None
@@ -753,16 +782,19 @@ class LogManager:
         """
         topic_partition = TopicPartition(topic, integer("partition", partition))
         directory_name(topic_partition)  # checks both
-        self._check_writable()
-        with self._mutex:
-            self._check_usable()  # while we waited
-            home = self._home_of(topic_partition) if directory is None else None
-            home = home or self._directory_at(cast("str", directory))
-            if not home.holds(topic_partition):
-                raise self._unknown(f"no partition {topic_partition} here", "no such directory")
-            home.check_writable()
-            with home.guard():
-                return f"{home.path}/{home.registry.set_aside(topic_partition)}"
+
+        def attempt() -> str:
+            self._check_writable()
+            with self._keeping_others_from_changes():
+                home = self._home_of(topic_partition) if directory is None else None
+                home = home or self._directory_at(cast("str", directory))
+                if not home.holds(topic_partition):
+                    raise self._unknown(f"no partition {topic_partition} here", "no such directory")
+                home.check_writable()
+                with home.guard():
+                    return f"{home.path}/{home.registry.set_aside(topic_partition)}"
+
+        return waiting_for_lock(self._lock_timeout, attempt)
 
     def move_partition(
         self,
@@ -872,13 +904,31 @@ class LogManager:
         live = [one for one in self._directories if one.error is None]
         return {key: reason for one in live for key, reason in one.settings.strays().items()}
 
+    def _change_topics(self, change: Callable[[TopicChanges], _T]) -> _T:
+        """Change topics; of a shared directory, wait for those that write the partitions."""
+
+        def attempt() -> _T:
+            self._check_writable()
+            with self._keeping_others_from_changes():
+                self._topics.check_complete()
+                return change(self._changes)
+
+        return waiting_for_lock(self._lock_timeout, attempt)
+
     @contextmanager
-    def _changing_topics(self) -> Iterator[TopicChanges]:
-        self._check_writable()
-        with self._mutex:
+    def _keeping_others_from_changes(self) -> Iterator[None]:
+        """Hold the mutex, and what keeps other processes from changing topics meanwhile."""
+        with ExitStack() as stack:
+            directories = [
+                one
+                for one in self._directories
+                if stack.enter_context(one.keeping_others_from_changes())
+            ]
+            stack.enter_context(self._mutex)
             self._check_usable()  # while we waited
-            self._topics.check_complete()
-            yield self._changes
+            for one in directories:
+                stack.enter_context(one.seeing_changes_of_others())
+            yield
 
     # ---- logs ------------------------------------------------------------------------------------
 
@@ -899,7 +949,7 @@ class LogManager:
         directory_name(topic_partition)  # checks both
         with self._mutex:
             self._check_usable()  # while we waited
-            if self._read_only:
+            if self._read_only or self._is_shared:
                 for directory in self._directories:
                     directory.forget_gone()
             log = self._find_open(topic_partition)
@@ -911,6 +961,49 @@ class LogManager:
                 if len(self._directories) == 1:
                     raise
             return self._open_log(topic_partition)  # it may have moved between two looks
+
+    def log_to_write(self, topic: str, partition: int) -> UnifiedLog:
+        """Return the log of a partition, open for writing; `log`, unless the directory is shared.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            The partition does not exist.
+        LogLockedError
+            Another process writes the partition, and did not let go of it within ``lock_timeout``.
+        LogReadOnlyError
+            The directory was opened read-only.
+        """
+        self._check_writable()
+        if not self._is_shared:
+            return self.log(topic, partition)
+        topic_partition = TopicPartition(topic, integer("partition", partition))
+        directory_name(topic_partition)  # checks both
+
+        def attempt() -> UnifiedLog:
+            with self._mutex:
+                self._check_usable()  # while we waited
+                return self._open_log(topic_partition, to_write=True)
+
+        return waiting_for_lock(self._lock_timeout, attempt)
+
+    def close_log(self, topic: str, partition: int) -> None:
+        """Close the log of a partition, if it is open; its next use opens it again.
+
+        Of a shared directory, another process may write the partition then.
+
+        Raises
+        ------
+        SegstoreError
+            What `UnifiedLog.close` raises.
+        """
+        topic_partition = TopicPartition(topic, integer("partition", partition))
+        directory_name(topic_partition)  # checks both
+        self._check_usable()
+        with self._mutex:
+            self._check_usable()  # while we waited
+            for one in self._directories:
+                one.close_log(topic_partition)
 
     def log_end_offsets(self, topic: str) -> dict[int, int]:
         """Return the ``log_end_offset`` of each partition of a topic; few logs are opened for it.
@@ -1002,19 +1095,21 @@ class LogManager:
                     if end is not None:
                         return end
         log = self.log(topic, partition)
-        return log.refresh() if self._read_only else log.log_end_offset
+        return log.refresh() if log.read_only else log.log_end_offset
 
     def _find_open(self, topic_partition: TopicPartition) -> UnifiedLog | None:
         for directory in self._directories:
-            log = directory.logs.find_in_place(topic_partition)
+            log = directory.find_open(topic_partition)
             if log is not None:
                 return log
         return None
 
-    def _open_log(self, topic_partition: TopicPartition) -> UnifiedLog:
+    def _open_log(self, topic_partition: TopicPartition, *, to_write: bool = False) -> UnifiedLog:
         directory = self._live_home_of(topic_partition)
         try:
-            return directory.logs.find_or_open(topic_partition)
+            if to_write:
+                return directory.open_to_write(topic_partition)
+            return directory.logs_to_read.find_or_open(topic_partition)
         except (LogNotFoundError, NotALogError) as error:
             if topic_partition in directory.listed_if_it_works().partitions:
                 raise
@@ -1171,13 +1266,13 @@ class LogManager:
         """
         self._check_writable()
         if partition is not None:
-            log = self.log(topic, partition)
+            log = self.log_to_write(topic, partition)
             return {partition: self._append_to(log, topic, partition, records)}
         partitioner = self._partitioner(topic)
         done: dict[int, LogAppendInfo] = {}
         try:
             for by_partition in self._split(records, partitioner):
-                logs = {number: self.log(topic, number) for number in by_partition}
+                logs = {number: self.log_to_write(topic, number) for number in by_partition}
                 for number, part in by_partition.items():
                     info = self._append_to(logs[number], topic, number, part)
                     done[number] = joined(done[number], info) if number in done else info
@@ -1189,7 +1284,7 @@ class LogManager:
     def _append_to(
         self, log: UnifiedLog, topic: str, partition: int, records: Records
     ) -> LogAppendInfo:
-        """Append to a log; where it was moved before it took them, to what it is now."""
+        """Append to a log; where it was moved or closed before it took them, to what it is now."""
         try:
             return log.append(records)
         except ClosedError as error:
@@ -1198,7 +1293,7 @@ class LogManager:
             closed: ClosedError = error
         with self._moves.going_first(TopicPartition(topic, partition)):
             while True:
-                before, log = log, self.log(topic, partition)
+                before, log = log, self.log_to_write(topic, partition)
                 if log is before:
                     raise closed
                 try:
@@ -1335,10 +1430,10 @@ class LogManager:
         self._shutdown.finish()
 
     def _all_writable(self) -> list[UnifiedLog]:
-        return [log for one in self._directories for log in one.logs.all_writable()]
+        return [log for one in self._directories for log in one.all_open()]
 
     def _ends_with_this_thread(self) -> bool:
-        return any(one.logs.end_with_this_thread() for one in self._directories)
+        return any(one.ends_with_this_thread() for one in self._directories)
 
     def _check_process(self) -> None:
         if self._process_id != _core.process_id():

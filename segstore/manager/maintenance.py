@@ -16,7 +16,7 @@ import logging
 import weakref
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from segstore._core import AppendLock
 from segstore.config.broker_keys import BROKER_KEYS
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from segstore.manager.log_cleaner import CleanerConfig
     from segstore.manager.maintenance_report import DeletionCounts, MaintenanceReport
     from segstore.manager.partition_listing import PartitionListing
+    from segstore.manager.shared_log_directory import SharedCheckpoints
     from segstore.manager.task_pool import PooledTasks
     from segstore.manager.throttler import Throttler
     from segstore.types import TopicPartition
@@ -103,6 +104,19 @@ class MaintenanceIntervals(NamedTuple):
             max(1, values["replica.high.watermark.checkpoint.interval.ms"]),
             max(1, values["log.flush.scheduler.interval.ms"]),
         )
+
+
+class OtherPartitions(Protocol):
+    """What a directory that several processes write does for its maintenance."""
+
+    def update_settings(self) -> None:
+        """Let open logs go by settings that another process has changed."""
+
+    def find_what_is_left(self) -> bool:
+        """Find what others have deleted; return whether this process looks after the others."""
+
+    def borrowing(self, topic_partition: TopicPartition) -> AbstractContextManager[bool]:
+        """Have a log open in the block that no process writes; False where one does."""
 
 
 class WatchedLog:
@@ -192,7 +206,7 @@ class Maintenance:
         The log directory.
     listing : PartitionListing
         Its partitions.
-    checkpoints : OwnedCheckpoints
+    checkpoints : OwnedCheckpoints or SharedCheckpoints
         Its checkpoint files.
     options : OpenOptions
         What it was opened with.
@@ -216,6 +230,8 @@ class Maintenance:
         Hears of disks that fail.
     intervals : MaintenanceIntervals
         How often what is done.
+    others : OtherPartitions or None
+        Of a directory that other processes write too.
     thread_count : int
         How many threads do what logs do later; 0 = it is done in passes alone.
 
@@ -229,7 +245,7 @@ class Maintenance:
         self,
         directory: Directory,
         listing: PartitionListing,
-        checkpoints: OwnedCheckpoints,
+        checkpoints: OwnedCheckpoints | SharedCheckpoints,
         options: OpenOptions,
         configs_of: Callable[[Iterable[str]], Mapping[str, LogConfig]],
         open_log: Callable[[str, int], UnifiedLog],
@@ -241,6 +257,7 @@ class Maintenance:
         failures: LogDirFailureChannel,
         *,
         intervals: MaintenanceIntervals = MaintenanceIntervals(),  # noqa: B008 - a value
+        others: OtherPartitions | None = None,
         thread_count: int = THREADS,
     ) -> None:
         self._clock = Clock(directory.environment)
@@ -262,7 +279,10 @@ class Maintenance:
         self._compacted = CompactedLogs(
             self._topics, open_log, self.now_ms, cleaner_config.backoff_ms
         )
+        self._others = others
         has_checkpoint = cleaner_config.enable or options.profile is Profile.SAFE  # [CLN-25]
+        if others is not None:  # other processes would write it too
+            has_checkpoint = False
         self.cleaner_manager = LogCleanerManager(
             {directory.path: directory} if has_checkpoint else {},
             self._compacted,
@@ -465,7 +485,34 @@ class Maintenance:
                 self._submit(job)
 
     def _run_retention(self, now_ms: int | None, findings: Findings) -> None:
+        if self._others is not None:
+            self._others.update_settings()
         self._schedule.run(now_ms, findings, self._has_ended)
+        if self._others is not None and self._others.find_what_is_left():
+            self._look_after(self._others, now_ms, findings)
+
+    def _look_after(self, others: OtherPartitions, now_ms: int | None, findings: Findings) -> None:
+        """Do for each partition that no process writes what is due, one after another."""
+        now = self._topics.current()
+        for one in now.listed.partitions:
+            config = now.configs[one.topic]
+            is_compacted = self._cleaner.config.enable and "compact" in config.cleanup_policies
+            if self._is_over:
+                break
+            if not (config.is_limited or is_compacted):
+                continue
+            try:
+                with others.borrowing(one) as is_borrowed:
+                    if is_borrowed:
+                        self._schedule.run(now_ms, findings, self._has_ended)
+                    if is_borrowed and is_compacted:
+                        self._run_cleaning(0, now_ms, findings)
+            except ClosedError:  # by its user, or with the directory
+                continue
+            except Exception as error:  # noqa: BLE001 - one log stops no other [DUR-131]
+                failed = FailedTask("retention", one, error, 1, None)
+                findings.failed.append(failed)
+                _log.warning("%s: %s", self._path, failed)
 
     def _run_cleaning(self, number: int, now_ms: int | None, findings: Findings) -> None:
         """Clean one log after another, until none is due, or there are fewer threads [CLN-3]."""

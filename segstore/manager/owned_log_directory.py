@@ -6,7 +6,7 @@ closed. Where no log has changed it is left as it is. Source: [DUR-24, DUR-65].
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from segstore._core import FileBarrier
@@ -23,6 +23,7 @@ from segstore.log.files.clean_shutdown_file_handler import (
 )
 from segstore.log.files.log_directory_checkpoints import OwnedCheckpoints
 from segstore.log.files.profile import Profile
+from segstore.log.log_environment import LogEnvironment
 from segstore.manager.partition_directories import (
     has_unopened_logs,
     list_partition_directories,
@@ -32,6 +33,7 @@ from segstore.manager.partition_directories import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from collections.abc import Set as AbstractSet
+    from contextlib import AbstractContextManager
 
     from segstore._core import Directory
     from segstore.types import TopicPartition
@@ -101,6 +103,31 @@ class OwnedLogDirectory:
         """Whether this log was closed cleanly here, or before it was moved here, and is as then."""
         is_known = self._was_clean or topic_partition in self._arrived
         return is_known and topic_partition not in self.checkpoints.changed
+
+    def environment_of(self, topic_partition: TopicPartition) -> LogEnvironment:
+        """Return what a log here gets from the owner of its directory."""
+        return LogEnvironment(
+            parent_is_locked=True,
+            parent_was_clean=self.was_clean(topic_partition),
+            checkpoints_above=self.checkpoints,
+        )
+
+    def knows_high_watermark(self, topic_partition: TopicPartition) -> bool:
+        """Whether the line of a log is true; else it may have been cut, and written again."""
+        is_closed = topic_partition in self.checkpoints.closed
+        return is_closed or self.was_clean(topic_partition) or self._profile is Profile.KAFKA
+
+    def changing_topics(self) -> AbstractContextManager[bool]:
+        """See `SharedLogDirectory`: no other process changes topics here."""
+        return nullcontext(enter_result=False)
+
+    def locking(self, topic_partitions: object) -> AbstractContextManager[None]:  # noqa: ARG002 - as there
+        """See `SharedLogDirectory`: no other process writes here."""
+        return nullcontext()
+
+    def is_elected(self) -> bool:
+        """See `SharedLogDirectory`: all is maintained here."""
+        return True
 
     def remaining_logs_to_recover(self, listed: AbstractSet[TopicPartition]) -> int:
         """Return how many of *listed* were here after an unclean stop and are not opened [MGR-24].

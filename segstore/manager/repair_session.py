@@ -20,7 +20,7 @@ from segstore.log.files.parent_directory_sync import sync_parent_directories
 from segstore.log.files.partition_directory import directory_name, parse_directory_name
 from segstore.log.files.partition_lock import is_log_directory
 from segstore.log.files.partition_path import absolute_path, open_parent_directory
-from segstore.log.log_environment import STANDALONE, LogEnvironment
+from segstore.log.log_environment import STANDALONE
 from segstore.log.log_opener import open_partition_to_write
 from segstore.log.open_options import OpenKeywords, open_options
 from segstore.manager.owned_log_directory import OwnedLogDirectory
@@ -57,12 +57,7 @@ class RepairSession:
         if owned is None:
             return open_partition_to_write(path, options, STANDALONE)
         topic_partition = parse_directory_name(os.path.basename(absolute_path(path)))  # noqa: PTH119
-        log_environment = LogEnvironment(
-            parent_is_locked=True,
-            parent_was_clean=owned.was_clean(topic_partition),
-            checkpoints_above=owned.checkpoints,
-        )
-        log = open_partition_to_write(path, options, log_environment)
+        log = open_partition_to_write(path, options, owned.environment_of(topic_partition))
         owned.note_opened(topic_partition)
         return log
 

@@ -5,6 +5,7 @@ Source: [MGR-63, MGR-95, MGR-96, CFG-37…CFG-46].
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from segstore.arguments import callback, integer
@@ -167,7 +168,11 @@ class TopicChanges:
         check_topic(name)
         self._refuse_topic_of_broker(name)
         if not self._topics.settle(name):
-            self._topics.delete(name, self._numbers_of(name, ""))
+            numbers = self._numbers_of(name, "")
+            with ExitStack() as stack:  # before the deletion begins
+                for one in self._directories:
+                    stack.enter_context(one.logs.locking(TopicPartition(name, n) for n in numbers))
+                self._topics.delete(name, numbers)
 
     def delete_partition(self, topic: str, partition: int) -> None:
         """Delete a partition; see `LogManager.delete_partition`."""

@@ -84,6 +84,10 @@ class TopicRegistry:
         """
         return self._known().get(name)
 
+    def reread(self) -> None:
+        """Read the file again at the next look: another process may have changed it."""
+        self._file = None
+
     def all_entries(self) -> Mapping[str, TopicEntry]:
         """Return what the file says of all topics; raises as `entry_of`."""
         return self._known()

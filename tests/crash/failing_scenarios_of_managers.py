@@ -111,6 +111,22 @@ class Managed:
             assert sum(found.values()) == len(self.acknowledged)
             manager.close()
 
+    def share(self) -> None:
+        """Open it shared: append, give partitions back, delete logs that are not open, maintain."""
+        with living_on(self.disk):
+            manager = self.manager(shared=True)
+            (directory,) = manager._directories
+            directory.maintenance._pool._pool._thread_count = 0  # calls come in order
+            manager.topics()
+            self.append(manager)
+            for topic, partition in manager.partitions():
+                manager.close_log(topic, partition)
+            manager.create_topic("gone", 1)
+            manager.delete_topic("gone")
+            for failed in manager.maintain().failed:
+                raise failed.error
+            manager.close()
+
     def maintain(self) -> None:
         """Run retention and the checkpoints over logs whose sealed segments have no times."""
 
@@ -225,6 +241,8 @@ MANAGER_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "a directory of logs that is compacted": partial(
         going_on, Managed.compact, cleanup_policy="compact", max_compaction_lag_ms=1
     ),
+    "a new directory of logs that is shared": partial(beginning, shared=True),
+    "a directory of logs that is shared": partial(going_on, Managed.share, retention_ms=10**15),
     "a new directory of logs, with state elsewhere": partial(beginning, **ELSEWHERE),
     "a directory of logs, with state elsewhere": partial(going_on, Managed.go_on, **ELSEWHERE),
 }

@@ -25,6 +25,7 @@ from segstore.log.files.partition_directory import future_directory_name
 from segstore.log.files.partition_path import OWN_FILES
 from segstore.log.files.topics_file import TOPICS_FILE, Arrival, format_topics, parse_topics
 from segstore.log.recovery.restart_marker import RestartMarkerContent
+from segstore.manager.shared_log_directory import MAINTENANCE_LOCK, TOPICS_LOCK
 from segstore.types import EpochEntry, TopicPartition
 from tests.tidy.project_files import ROOT
 
@@ -358,7 +359,8 @@ def test_every_file_of_a_log_directory_is_documented(log_directory):
 
 
 def test_every_name_that_the_code_has_is_documented():
-    names = {*OWN_FILES, MERGE_LOCK, SYNC_FAILED_MARK, TOPICS_FILE} - {"lost+found"}
+    locks = {MERGE_LOCK, TOPICS_LOCK, MAINTENANCE_LOCK}
+    names = {*OWN_FILES, *locks, SYNC_FAILED_MARK, TOPICS_FILE} - {"lost+found"}
 
     ours = {name for name in names if not KAFKAS.fullmatch(name)}
     assert {name for name in ours if not documented_names().fullmatch(name)} == set()

@@ -37,6 +37,7 @@ from segstore.log.files.profile import Profile
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
+    from contextlib import AbstractContextManager
 
     from segstore._core import Directory
     from segstore.types import TopicPartition
@@ -55,9 +56,14 @@ _PAUSE_SECONDS: Final = 0.01
 _log = logging.getLogger(__name__)
 
 
+def merge_lock(parent: Directory) -> AbstractContextManager[None]:
+    """Keep writers of sibling partitions apart while one of them merges."""
+    return short_lock(parent, MERGE_LOCK)
+
+
 @contextlib.contextmanager
-def merge_lock(parent: Directory) -> Iterator[None]:
-    """Keep writers of sibling partitions apart while one of them merges.
+def short_lock(parent: Directory, name: str) -> Iterator[None]:
+    """Hold the lock file *name* in the block: each holder has it for a moment only.
 
     Raises
     ------
@@ -66,7 +72,7 @@ def merge_lock(parent: Directory) -> Iterator[None]:
     """
     for attempt in range(_ATTEMPTS):
         try:
-            lock = parent.lock(MERGE_LOCK, exclusive=True)
+            lock = parent.lock(name, exclusive=True)
             break
         except LogLockedError:
             if attempt == _ATTEMPTS - 1:

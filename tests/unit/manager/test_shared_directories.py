@@ -1,0 +1,364 @@
+"""``open_dir(shared=True)``: several processes, each writes other partitions [DUR-65, DUR-24]."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import segstore
+from segstore.errors import (
+    IllegalArgumentError,
+    LogLockedError,
+    LogReadOnlyError,
+    UnknownTopicOrPartitionError,
+)
+from segstore.log.files.topics_file import TopicState, format_topics, parse_topics
+from tests.kits.peer_kit import Peer, PeerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from segstore import LogManager
+
+PATIENCE = 60.0
+MONTH_MS = 30 * 24 * 3600 * 1000
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[Peer]:
+    """One process for all tests: what each has opened is closed after it."""
+    with Peer() as peer:
+        yield peer
+
+
+@pytest.fixture
+def other(process: Peer, tmp_path: Path) -> Iterator[Peer]:
+    """Another process with the directory open, as ``logs``."""
+    process.do("logs = segstore.open_dir({path}, shared=True)", path=tmp_path)
+    yield process
+    process.do("logs.close()")
+
+
+@pytest.fixture
+def logs(other: Peer, tmp_path: Path) -> Iterator[LogManager]:
+    """The directory, open here beside that; with a topic of three partitions."""
+    del other
+    with segstore.open_dir(tmp_path, shared=True) as opened:
+        opened.create_topic("orders", 3)
+        yield opened
+
+
+def is_free(path: Path) -> bool:
+    """Whether a program can open the directory for itself."""
+    try:
+        segstore.open_dir(path).close()
+    except LogLockedError:
+        return False
+    return True
+
+
+# ---- partitions ----------------------------------------------------------------------------------
+
+
+def test_different_partitions_at_once(logs: LogManager, other: Peer):
+    """[DUR-65] Each process sees what the other has appended; none waits for the other."""
+    for number in range(5):
+        logs.append("orders", [(None, b"%d" % number)], partition=0)
+        other.do("logs.append('orders', [(None, b'v')], partition=1)")
+    assert logs.log_end_offsets("orders") == {0: 5, 1: 5, 2: 0}
+    assert other.ask("logs.log_end_offsets('orders')") == {0: 5, 1: 5, 2: 0}
+    assert [record.value for record in logs.log("orders", 1)] == [b"v"] * 5
+
+
+def test_a_partition_belongs_to_one_process_at_a_time(logs: LogManager, other: Peer):
+    """[DUR-65] The other is refused, and waits with ``lock_timeout``; they write in turn."""
+    logs.append("orders", [(None, b"1")], partition=0)
+    with pytest.raises(PeerError, match=r"LogLockedError.*another process has the log open"):
+        other.do("logs.append('orders', [(None, b'2')], partition=0)")
+    assert other.ask("logs.log('orders', 0).log_end_offset") == 1
+    logs.close_log("orders", 0)
+    other.do("logs.append('orders', [(None, b'2')], partition=0)")
+    with pytest.raises(LogLockedError):
+        logs.append("orders", [(None, b"3")], partition=0)
+    other.do("logs.close_log('orders', 0)")
+    assert logs.append("orders", [(None, b"3")], partition=0)[0].base_offset == 2
+    assert [record.value for record in logs.log("orders", 0)] == [b"1", b"2", b"3"]
+
+
+@pytest.mark.usefixtures("logs")
+def test_a_partition_is_waited_for(other: Peer, tmp_path: Path):
+    """[DUR-65] Without the mutex of the manager: other partitions are written meanwhile."""
+    other.do("logs.append('orders', [(None, b'1')], partition=0)")
+    with segstore.open_dir(tmp_path, shared=True, lock_timeout=PATIENCE) as patient:
+        waiting = threading.Thread(
+            target=lambda: patient.append("orders", [(None, b"2")], partition=0)
+        )
+        waiting.start()
+        time.sleep(0.05)
+        patient.append("orders", [(None, b"v")], partition=1)
+        assert waiting.is_alive()
+        other.do("logs.close_log('orders', 0)")
+        waiting.join(PATIENCE)
+        assert patient.log("orders", 0).log_end_offset == 2
+
+
+def test_a_partition_of_a_killed_process(logs: LogManager, tmp_path: Path):
+    """[DUR-65] Its locks end with it; what it has acknowledged is there, after a recovery."""
+    with Peer() as victim:
+        victim.do("logs = segstore.open_dir({path}, shared=True)", path=tmp_path)
+        victim.do("logs.append('orders', [(None, b'1')], partition=0)")
+        victim.kill()
+    log = logs.log_to_write("orders", 0)
+    assert log.log_end_offset == 1
+    assert not log.report.clean
+
+
+def test_reads_take_no_lock_and_make_no_file(logs: LogManager, other: Peer, tmp_path: Path):
+    """[DUR-71] A log is opened to be read until this process appends to it."""
+    other.do("logs.append('orders', [(None, b'1')], partition=0)")
+    before = {one: one.stat().st_mtime_ns for one in tmp_path.rglob("*")}
+    log = logs.log("orders", 0)
+    assert log.read_only
+    with pytest.raises(LogReadOnlyError):
+        log.append([(None, b"2")])
+    assert {one: one.stat().st_mtime_ns for one in tmp_path.rglob("*")} == before
+    other.do("logs.append('orders', [(None, b'2')], partition=0)")
+    assert log.refresh() == 2
+
+
+def test_each_partition_is_closed_as_one_that_is_opened_alone(logs: LogManager, tmp_path: Path):
+    """[DUR-24, DUR-65] It has its own marker and lines in the checkpoints, the directory none."""
+    (tmp_path / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
+    log = logs.log_to_write("orders", 1)
+    log.append([(None, b"v")])
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    log.append([(None, b"v")])
+    log.delete_records(1)
+    logs.close_log("orders", 1)
+    logs.close()
+    assert (tmp_path / "orders-1" / ".kafka_cleanshutdown").exists()
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    for name, offset in (("recovery-point-offset", 2), ("log-start-offset", 1)):
+        assert f"orders 1 {offset}\n" in (tmp_path / f"{name}-checkpoint").read_text()
+
+
+# ---- the lock of the directory -------------------------------------------------------------------
+
+
+def test_owners_of_the_whole_directory_are_kept_out(logs: LogManager, other: Peer, tmp_path: Path):
+    """[DUR-65] A manager that does not share, and a broker, until the last one has closed."""
+    logs.close()
+    assert not is_free(tmp_path)
+    other.do("logs.close()")
+    assert is_free(tmp_path)
+
+
+def test_an_owner_of_the_whole_directory_keeps_sharers_out(process: Peer, tmp_path: Path):
+    """[DUR-65] The other way round."""
+    process.do("logs = segstore.open_dir({path})", path=tmp_path)
+    with pytest.raises(LogLockedError, match="a broker or a LogManager"):
+        segstore.open_dir(tmp_path, shared=True)
+    process.do("logs.close()")
+    segstore.open_dir(tmp_path, shared=True).close()
+
+
+def test_a_program_with_one_partition_and_a_tool_work_beside_it(logs: LogManager, tmp_path: Path):
+    """[DUR-65] They lock the one partition."""
+    with segstore.open(tmp_path / "orders-0") as log:
+        log.append([(None, b"v")])
+        with pytest.raises(LogLockedError):
+            logs.append("orders", [(None, b"v")], partition=0)
+    assert logs.append("orders", [(None, b"v")], partition=0)[0].base_offset == 1
+
+
+@pytest.mark.parametrize("more", [{"read_only": True}, {"recovery": "kafka"}])
+def test_what_cannot_be_shared(more: dict[str, object], tmp_path: Path):
+    """Each would be a rule of its own for every other process."""
+    with pytest.raises(IllegalArgumentError, match=r"shared=True is for one log directory"):
+        segstore.open_dir(tmp_path / "a", shared=True, **more)
+    with pytest.raises(IllegalArgumentError, match=r"found 2 log directories"):
+        segstore.open_dir([tmp_path / "a", tmp_path / "b"], shared=True)
+    assert not [*tmp_path.iterdir()]
+
+
+# ---- topics --------------------------------------------------------------------------------------
+
+
+def test_topics_of_two_processes_at_the_same_time(logs: LogManager, other: Peer, tmp_path: Path):
+    """[DUR-128] Neither overwrites what the other has written in ``topics.json``."""
+    other.begin("exec:for n in range(8): logs.create_topic('b-%d' % n, 2)")
+    for number in range(8):
+        logs.create_topic(f"a-{number}", 2, config={"retention.ms": 1000 + number})
+        logs.alter_topic(f"a-{number}", {"retention.bytes": number})
+    other.finish()
+    expected = {"orders", *(f"{letter}-{number}" for letter in "ab" for number in range(8))}
+    assert parse_topics((tmp_path / "topics.json").read_bytes()).topics.keys() == expected
+    assert {*logs.topics()} == {*other.ask("list(logs.topics())")} == expected
+    config = other.ask("logs.log('a-3', 1).config.to_values()['retention.ms']")
+    assert config == 1003
+
+
+def test_a_new_topic_is_for_all(logs: LogManager, other: Peer):
+    """[MGR-63] The process that made it holds none of its partitions."""
+    other.do("logs.create_topic('new', 2)")
+    logs.append("new", [(None, b"v")], partition=0)
+    logs.alter_topic("new", partitions=4)
+    other.do("logs.append('new', [(None, b'v')], partition=3)")
+
+
+def test_a_deletion_is_refused_while_a_partition_is_written(logs: LogManager, other: Peer):
+    """[MGR-63] All of the topic stays; after that it goes, for all processes."""
+    other.do("logs.append('orders', [(None, b'v')], partition=2)")
+    with pytest.raises(LogLockedError, match=r"orders-2.*another process"):
+        logs.delete_topic("orders")
+    with pytest.raises(LogLockedError, match=r"orders-2.*another process"):
+        logs.delete_partition("orders", 2)
+    with pytest.raises(LogLockedError, match=r"orders-2.*another process"):
+        logs.set_aside_partition("orders", 2)
+    assert other.ask("logs.topics()") == {"orders": [0, 1, 2]}
+    logs.append("orders", [(None, b"v")], partition=0)
+    other.do("logs.close_log('orders', 2)")
+    logs.delete_topic("orders")
+    assert other.ask("logs.topics()") == {}
+    with pytest.raises(UnknownTopicOrPartitionError):
+        logs.log("orders", 0)
+    with pytest.raises(PeerError, match="UnknownTopicOrPartitionError"):
+        other.do("logs.append('orders', [(None, b'v')], partition=0)")
+
+
+def test_a_topic_that_is_made_again(logs: LogManager, other: Peer, tmp_path: Path):
+    """[DUR-120, DUR-121] It has nothing of the one before, in no file of the directory."""
+    other.do("log = logs.log_to_write('orders', 0)")
+    other.do("log.append([(None, b'v')] * 5); log.delete_records(3); logs.close_log('orders', 0)")
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 5\n")
+    assert logs.log("orders", 0).log_start_offset == 3
+    logs.delete_topic("orders")
+    for name in ("recovery-point-offset", "log-start-offset", "cleaner-offset"):
+        assert "orders 0" not in (tmp_path / f"{name}-checkpoint").read_text()
+    other.do("logs.create_topic('orders', 1)")
+    assert other.ask("logs.log_end_offsets('orders')") == {0: 0}
+    assert logs.append("orders", [(None, b"v")], partition=0)[0].base_offset == 0
+
+
+def test_a_change_that_a_kill_has_interrupted(logs: LogManager, tmp_path: Path):
+    """[DUR-23] The next change of the topic, or the next open, finishes or undoes it."""
+    file = parse_topics((tmp_path / "topics.json").read_bytes())
+    entry = file.topics["orders"]
+
+    def leave(**changes: object) -> None:
+        half = file._replace(topics={"orders": entry._replace(**changes)})
+        (tmp_path / "topics.json").write_bytes(format_topics(*half))
+
+    leave(adding=1, partitions=2)
+    logs.append("orders", [(None, b"v")], partition=0)
+    with segstore.open_dir(tmp_path, shared=True) as again:
+        assert again.topics() == {"orders": [0, 1]}
+    leave(state=TopicState.DELETING)
+    with segstore.open_dir(tmp_path, shared=True) as again:  # this process writes a partition
+        assert again.topics() == {}
+        with pytest.raises(LogLockedError, match="orders-0"):
+            again.create_topic("orders", 2)
+        logs.close_log("orders", 0)
+        again.create_topic("orders", 2)
+        assert logs.topics() == {"orders": [0, 1]}
+        assert logs.log_end_offsets("orders") == {0: 0, 1: 0}
+
+
+# ---- background work -----------------------------------------------------------------------------
+
+
+def with_old_segments(logs: LogManager, topic: str) -> None:
+    """Fill each partition of a topic with segments that retention does not keep."""
+    logs.alter_topic(topic, {"retention.ms": 1000, "segment.bytes": 1_048_576})
+    for number in logs.topics()[topic]:
+        log = logs.log_to_write(topic, number)
+        for _ in range(3):
+            log.append([(1000, None, b"v")])
+            log.roll()
+        logs.close_log(topic, number)
+
+
+def test_one_process_maintains_what_no_process_writes(logs: LogManager, other: Peer):
+    """[MGR-30] And each what it writes itself; no pass takes a partition from another process."""
+    with_old_segments(logs, "orders")
+    other.do("log = logs.log_to_write('orders', 2)")
+    report = logs.maintain()
+    assert {one.topic_partition.partition for one in report.deleted} == {0, 1}
+    assert not report.failed
+    assert logs.log_end_offsets("orders") == {0: 3, 1: 3, 2: 3}
+    other.do("report = logs.maintain()")
+    assert other.ask("[str(one.topic_partition) for one in report.deleted]") == ["orders-2"] * 3
+    other.do("logs.append('orders', [(None, b'v')])")  # no partition is held by the pass
+
+
+def test_the_work_of_a_killed_process_is_taken_over(logs: LogManager, tmp_path: Path):
+    """[DUR-131] The lock goes with it; the next pass of another one does all."""
+    with Peer() as victim:
+        victim.do("logs = segstore.open_dir({path}, shared=True)", path=tmp_path)
+        victim.do("logs.maintain()")
+        with_old_segments(logs, "orders")
+        assert not logs.maintain(now=time.time_ns() // 1_000_000 + MONTH_MS).deleted
+        victim.kill()
+    report = logs.maintain(now=time.time_ns() // 1_000_000 + 2 * MONTH_MS)
+    assert {one.topic_partition.partition for one in report.deleted} == {0, 1, 2}
+
+
+def test_compaction_and_directories_of_deleted_partitions(logs: LogManager, other: Peer, tmp_path):
+    """[CLN-30, MGR-66] They are the work of the same process."""
+    logs.create_topic("keys", 1, config={"cleanup.policy": "compact"})
+    log = logs.log_to_write("keys", 0)
+    for _ in range(2):
+        log.append([(b"k", b"v")] * 10)
+        log.roll()
+    logs.close_log("keys", 0)
+    other.do("logs.create_topic('gone', 1); logs.delete_topic('gone')")
+    assert [*tmp_path.glob("gone-0.*-delete")]
+    report = logs.maintain()
+    assert [str(one.topic_partition) for one in report.cleaned] == ["keys-0"]
+    logs.maintain(now=time.time_ns() // 1_000_000 + MONTH_MS)
+    assert not [*tmp_path.glob("gone-0.*-delete")]
+    assert not (tmp_path / "cleaner-offset-checkpoint").exists()
+
+
+def test_settings_that_another_process_changes(logs: LogManager, other: Peer):
+    """[MGR-95] A log that is open goes by them from the next pass on."""
+    log = logs.log_to_write("orders", 0)
+    other.do("logs.alter_topic('orders', {{'retention.ms': 1000}})")
+    assert log.config.retention_ms is None
+    logs.maintain()
+    assert log.config.retention_ms == 1000
+
+
+def test_a_log_that_a_user_asks_for_during_a_pass_stays_open(logs: LogManager, monkeypatch):
+    """[DUR-70] The pass closes only what is its own."""
+    with_old_segments(logs, "orders")
+    taken: list[segstore.UnifiedLog] = []
+    run = segstore.UnifiedLog._run_retention
+
+    def take(log: segstore.UnifiedLog, *arguments: object) -> object:
+        if log.topic_partition.partition == 1 and not taken:
+            assert logs.log("orders", 1).read_only  # what the pass has open is not shown
+            taken.append(logs.log_to_write("orders", 1))
+        return run(log, *arguments)
+
+    monkeypatch.setattr(segstore.UnifiedLog, "_run_retention", take)
+    assert not logs.maintain().failed
+    assert not taken[0].closed
+    taken[0].append([(None, b"v")])
+    assert logs.log("orders", 0).read_only
+
+
+def test_threads_do_the_work(other: Peer, tmp_path: Path):
+    """[MGR-36] ``background=True``."""
+    other.do("logs.create_topic('orders', 1, config={{'retention.ms': 1000}})")
+    config = {"log.initial.task.delay.ms": 0, "log.retention.check.interval.ms": 20}
+    with segstore.open_dir(tmp_path, shared=True, background=True, config=config) as logs:
+        with_old_segments(logs, "orders")
+        until = time.monotonic() + PATIENCE
+        while logs.log("orders", 0).refresh() and logs.log("orders", 0).log_start_offset < 3:
+            assert time.monotonic() < until
+            time.sleep(0.01)
