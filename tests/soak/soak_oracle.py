@@ -69,6 +69,8 @@ class Oracle:
         self.directory = directory
         self._topics: dict[str, Topic] = {}
         self._partitions: dict[tuple[str, int], Partition] = {}
+        self._deleted: deque[str | None] = deque(maxlen=100)
+        """The ids of the last topics that were deleted."""
         self._under_way: list[Any] | None = None
         self.last_sent: dict[str, tuple[int, int]] = {}
         """By producer, its last append that is acknowledged."""
@@ -80,6 +82,8 @@ class Oracle:
         what, *values = note
         if what == "appended":
             topic_id, partition, first, count, when_ms = values
+            if topic_id in self._deleted:  # beside the deletion, and told after it
+                return
             self._partition(topic_id, partition).note_append(first, count, when_ms)
             self.last_sent[f"{topic_id}/{partition}"] = first, count
             self.appended += count
@@ -117,6 +121,7 @@ class Oracle:
             self._topics[name].settings[values[0]] = values[1]
 
     def _forget(self, topic: Topic) -> None:
+        self._deleted.append(topic.topic_id)
         for key in [one for one in self._partitions if one[0] == topic.topic_id]:
             del self._partitions[key]
         for sent in [one for one in self.last_sent if one.startswith(f"{topic.topic_id}/")]:

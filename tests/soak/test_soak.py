@@ -149,6 +149,16 @@ def test_a_change_that_a_kill_interrupted_is_there_or_not(oracle, is_made):
     oracle.check(is_closed=True)
 
 
+def test_an_append_may_be_told_after_the_deletion_of_its_topic(oracle, notes):
+    topic_id = next(one[3] for one in notes if one[:3] == ["done", "create", "time"])
+    with opened(oracle) as manager:
+        manager.delete_topic("time")
+    oracle.take(["begin", "delete", "time"])
+    oracle.take(["done", "delete", "time"])
+    oracle.take(["appended", topic_id, 0, 1_000, 1, 0])
+    oracle.check(is_closed=True)
+
+
 def test_files_that_are_left(oracle):
     (oracle.directory / "time-0" / "00000000000000000000.log.cleaned").touch()
     with pytest.raises(AssertionError, match="cleaned"):
