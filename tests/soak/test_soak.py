@@ -168,7 +168,7 @@ def test_files_that_are_left(oracle):
 @pytest.mark.parametrize("what", Sample._fields)
 def test_what_grows_is_noticed(what):
     before = Sample(50 * MIB, 100, 5, 16, 300)
-    after = before._replace(**{what: getattr(before, what) * 2 + 31})
+    after = before._replace(**{what: getattr(before, what) * 2 + 300})
     require_flat("writer", [before] * 40)
     with pytest.raises(SoakError, match=what):
         require_flat("writer", [before] * 20 + [after] * 20)
