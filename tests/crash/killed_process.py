@@ -88,6 +88,15 @@ class Victim:
         del self._received[:whole]
         return [Note(*one) for one in NOTE.iter_unpack(taken)]
 
+    def told(self) -> list[Note]:
+        """Return what it told until this call, and since the last time."""
+        while select.select([self._told], [], [], 0)[0]:
+            data = os.read(self._told, 65536)
+            if not data:
+                break
+            self._received += data
+        return self.take_notes()
+
     def kill(self) -> list[Note]:
         """End it now; returns what it told."""
         os.kill(self._process, signal.SIGKILL)

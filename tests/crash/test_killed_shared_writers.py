@@ -145,12 +145,11 @@ class Scene:
     def check_locks(self) -> None:
         """Each partition is locked while a process has it open, and by no process that is dead."""
         for one in self.running:
-            self.take_notes(one, one.victim.take_notes())
+            self.take_notes(one, one.victim.told())
         before = set().union(*(one.has for one in self.running))
         locked = {n for n, one in enumerate(self.partitions) if one.is_locked()}
         for one in self.running:
-            one.victim.wait(MOMENT_SECONDS / 10)
-            self.take_notes(one, one.victim.take_notes())
+            self.take_notes(one, one.victim.told())
         still = set().union(*(one.has for one in self.running))
         may = set().union(*(one.may_have for one in self.running))
         assert before & still <= locked
@@ -162,8 +161,7 @@ class Scene:
         for one in self.partitions:
             one.check_records(logs)
         for one in self.running:  # what it has begun to delete may be gone
-            one.victim.wait(MOMENT_SECONDS / 10)
-            self.take_notes(one, one.victim.take_notes())
+            self.take_notes(one, one.victim.told())
         if not self.running:  # all that was begun is known
             assert all(one.found <= one.begun for one in self.partitions)
         assert {f"new-{one}" for one in made - self.may_be_deleted} <= there
