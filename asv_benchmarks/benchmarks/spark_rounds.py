@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import segstore.spark
 from benchmarks.spark_ready_made import ReadyMadeSource, make_ready
+from segstore.spark import jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,6 +88,12 @@ class Rounds:
     def count(self, topic: str) -> int:
         """``segstore.spark.count``."""
         return segstore.spark.count(self._spark, self._segstore["path"], subscribe=topic)
+
+    def compact(self, path: str) -> int:
+        """Compact a log directory by the job; the number of partitions that had a pass."""
+        report = jobs.compact(self._spark, path)
+        assert report.ok, report
+        return sum(one["passes"] > 0 for one in report.results.values())
 
     def stream(self, source: str, topic: str) -> int:
         """A new streaming query over a topic, with the trigger availableNow."""

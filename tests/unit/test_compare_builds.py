@@ -77,6 +77,7 @@ def test_paths_are_benchmarks_with_parameters_of_theirs(monkeypatch: pytest.Monk
         assert callable(getattr(found, path.action))
     asked = {path.module for path in PATHS}
     with_spark = {"spark_count", "spark_read", "spark_sink", "spark_stream", "spark_ready_made"}
+    with_spark |= {"spark_compact"}
     no_benchmarks = {"common", "datasets", "kafka_peer", "process_cpu", "spark_process"}
     modules = {file.stem for file in (BENCHMARKS / "benchmarks").glob("[!_]*.py")}
     others = {"spark_rounds", "memory", "many_partitions", "clean", "latest_values"}
