@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tarfile
-import time
 import venv
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pyspark")
 
-import pyspark
 
 import segstore
 import segstore.spark
 from segstore.errors import LogNotFoundError
-from segstore.spark.java_home import find_java_home
+from tests.kits.cluster_kit import SPARK_HOME, java_home, standalone_cluster
 from tests.kits.short_java import ENVIRONMENT
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("cluster_program.py")
-SPARK_HOME = Path(pyspark.__file__).parent
-START_SECONDS, PROGRAM_SECONDS = 90, 240
+PROGRAM_SECONDS = 240
 
 
 @pytest.fixture(scope="module")
@@ -41,43 +36,6 @@ def bare_python(tmp_path_factory) -> Path:
         tried = subprocess.run([program, "-c", f"import {module}"], check=False, env={}, cwd=folder)
         assert tried.returncode == 1
     return program
-
-
-@contextmanager
-def daemon(class_name, *arguments, log, java):
-    """Run a Spark daemon until the block ends; its environment has no Python path."""
-    environment = {"PATH": os.environ["PATH"], "JAVA_HOME": str(java), **ENVIRONMENT}
-    environment |= {
-        "SPARK_HOME": str(SPARK_HOME),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "256m",
-    }
-    command = [SPARK_HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{class_name}"]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*command, *arguments], stdout=output, stderr=output, env=environment, cwd=log.parent
-        )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def wait_for(pattern, log, process) -> str:
-    """Return what *pattern* finds in the log of a daemon."""
-    end = time.monotonic() + START_SECONDS
-    while time.monotonic() < end:
-        found = re.search(pattern, log.read_text(errors="replace"))
-        if found:
-            return found.group(1)
-        assert process.poll() is None, log.read_text(errors="replace")[-3000:]
-        time.sleep(0.2)
-    pytest.fail(f"{pattern} did not come: {log.read_text(errors='replace')[-3000:]}")
 
 
 def run_program(master, python, folder, java, **more):
@@ -119,21 +77,8 @@ def check(answer, folder, bare_python):
 @pytest.mark.long
 def test_a_standalone_cluster_of_a_master_and_two_workers(tmp_path, bare_python):
     """Each a process of its own, on 127.0.0.1: what a local cluster shows, by six of Java."""
-    java = find_java_home(None, tuple(map(int, pyspark.__version__.split(".")[:2]))).path
-    local = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-    log = tmp_path / "master.log"
-    with daemon("master.Master", *local, log=log, java=java) as master:
-        url = wait_for(r"Starting Spark master at (spark://\S+)", log, master)
-        of_worker = (*local, "--cores", "1", "--memory", "700m")
-        logs = [tmp_path / f"worker-{number}.log" for number in range(2)]
-        folders = [("--work-dir", str(tmp_path / f"work-{number}")) for number in range(2)]
-        with (
-            daemon("worker.Worker", *of_worker, *folders[0], url, log=logs[0], java=java) as first,
-            daemon("worker.Worker", *of_worker, *folders[1], url, log=logs[1], java=java) as second,
-        ):
-            for own, process in zip(logs, (first, second), strict=True):
-                wait_for(r"(Successfully registered with master)", own, process)
-            answer = run_program(url, bare_python, tmp_path, java)
+    with standalone_cluster(tmp_path) as url:
+        answer = run_program(url, bare_python, tmp_path, java_home())
 
     check(answer, tmp_path, bare_python)
     works = {Path(cwd).relative_to(tmp_path).parts[0] for _, cwd, _, _ in answer["places"]}
@@ -143,7 +88,6 @@ def test_a_standalone_cluster_of_a_master_and_two_workers(tmp_path, bare_python)
 @pytest.mark.long
 def test_a_local_cluster(tmp_path, bare_python):
     """Two executors, processes of their own; they get segstore by the archive alone."""
-    java = find_java_home(None, tuple(map(int, pyspark.__version__.split(".")[:2]))).path
     home = tmp_path / "spark-home"  # its executors work in a folder of that
     home.mkdir()
     for entry in SPARK_HOME.iterdir():
@@ -151,7 +95,7 @@ def test_a_local_cluster(tmp_path, bare_python):
     master = "local-cluster[2,1,700]"
 
     check(
-        run_program(master, bare_python, tmp_path, java, SPARK_HOME=str(home)),
+        run_program(master, bare_python, tmp_path, java_home(), SPARK_HOME=str(home)),
         tmp_path,
         bare_python,
     )
