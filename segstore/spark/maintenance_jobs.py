@@ -66,7 +66,6 @@ _SUMS: Final = (
     "elapsed_index_secs",
     "elapsed_secs",
 )
-_POLL_SECONDS: Final = 0.1
 _SECONDS_OF_ANOTHER_ATTEMPT: Final = 600.0
 
 
@@ -135,14 +134,7 @@ def _open(task: MaintenanceTask) -> UnifiedLog:
     seconds = task.lock_timeout
     if task.is_speculative and context is not None and context.attemptNumber() > 0:
         seconds = max(seconds, _SECONDS_OF_ANOTHER_ATTEMPT)
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            return open_log(task.path)
-        except LogLockedError:
-            if time.monotonic() >= end:
-                raise
-        time.sleep(_POLL_SECONDS)
+    return open_log(task.path, lock_timeout=seconds)
 
 
 def _maintain(log: UnifiedLog, task: MaintenanceTask) -> dict[str, Any]:
