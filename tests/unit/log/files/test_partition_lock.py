@@ -160,3 +160,19 @@ def test_a_forked_child_can_do_nothing_with_the_handle(tmp_path):
     with pytest.raises(LogLockedError):
         segstore.open(tmp_path / "orders-0")
     log.close()
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_directory_that_is_deleted_before_its_lock_is_taken(directories, is_made_again):
+    """[DUR-65] The writer before has renamed it: nothing is written to what will be removed."""
+    partition, parent = directories
+    parent.rename("orders-0", f"orders-0.{'0' * 32}-delete")
+    if is_made_again:
+        parent.make_directory("orders-0")
+    with pytest.raises(LogLockedError, match="deleted or moved the log at this moment"):
+        PartitionLock.acquire(partition, parent, home=partition)
+    parent.lock(".lock", exclusive=True).release()
+    if is_made_again:
+        again = _core.Directory(f"{parent.path}/orders-0")
+        PartitionLock.acquire(again, parent, home=again).release()
+        again.close()
