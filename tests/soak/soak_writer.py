@@ -160,13 +160,16 @@ class Writer:
         return log.append_as_leader(marker, origin=AppendOrigin.COORDINATOR, transaction_version=0)
 
     def _send_again(self, log: UnifiedLog) -> None:
-        """A batch that the log has is not appended again, also after a kill [APP-24]."""
+        """The last batch of a producer is not appended again, also after a kill [APP-24].
+
+        Of those before it a log that was opened again knows nothing.
+        """
         topic, partition = log.topic_partition
         content = Content(topic, log.topic_id, partition)
         known = self._acknowledged.get(f"{log.topic_id}/{partition}")
-        if known is None or not content.kind.is_idempotent:
-            return
         end = log.log_end_offset
+        if known is None or not content.kind.is_idempotent or sum(known) != end:
+            return
         info = self._send(log, content, *known)
         assert info.base_offset == known[0], f"{content.name}: {known} was appended as {info}"
         assert log.log_end_offset == end, f"{content.name}: {known} was appended again: {info}"
