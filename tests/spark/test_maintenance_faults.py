@@ -155,7 +155,7 @@ def kill_one(folder: Path, chance: random.Random) -> list[str]:
                     found.setdefault(name, []).append(int(process.name))
     if len(found) < len(VICTIMS):  # no task is at work yet
         return []
-    sort = "executors" if "executors" in found and chance.random() < 0.25 else min(found)
+    sort = "executors" if chance.random() < 0.25 else "tasks"
     with contextlib.suppress(ProcessLookupError):
         os.kill(chance.choice(found[sort]), signal.SIGKILL)
         return [sort]
