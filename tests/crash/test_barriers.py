@@ -53,7 +53,7 @@ def test_without_it_the_next_open_has_more_to_do(barrier: str):
 def test_with_all_of_them_every_promise_is_kept(barrier: str, one_in: Callable[[int], int]):
     """[DUR-110] The check itself: the same crashes, all syncs done."""
     scene = SCENES[barrier]()
-    for effects in range(min(scene.syncs(barrier)), scene.disk.effects + 1, one_in(10)):
+    for effects in range(min(scene.syncs(barrier)), scene.disk.effects + 1, one_in(31)):
         scene.check(Crash(effects, "lost"))
         scene.check(Crash(effects, "seed", effects))
 
@@ -69,7 +69,7 @@ def check_every_crash(scene: Scene, step: int, *fates: str) -> None:
 def test_the_deletion_of_a_topic_needs_its_barrier(one_in: Callable[[int], int]):
     """[DUR-110, MGR-63] A crash leaves the topic whole or not at all, unless it is taken out."""
     scene = deleted_topic()
-    check_every_crash(scene, one_in(10), "lost", "killed")
+    check_every_crash(scene, one_in(31), "lost", "killed")
     assert scene.is_missed("DOOMED_DIRECTORY")
 
 
@@ -79,7 +79,7 @@ def test_a_topic_of_many_partitions_is_made_whole_or_not_at_all(
     """[DUR-110, DUR-11] Over several rounds of writes and syncs, at any crash point."""
     monkeypatch.setattr(topic_registry, "_ROUND", 2)
     scene = made_topic(5)
-    check_every_crash(scene, one_in(10), "lost", "kept", "killed")
+    check_every_crash(scene, one_in(31), "lost", "kept", "killed")
     for barrier in ("TOPICS_NAME", "NEW_DIRECTORY", "PARTITION_METADATA_CONTENT"):
         assert scene.is_missed(barrier)
 
@@ -87,7 +87,7 @@ def test_a_topic_of_many_partitions_is_made_whole_or_not_at_all(
 def test_a_move_leaves_one_live_directory(one_in: Callable[[int], int]):
     """[DUR-110, DUR-127] With all records, at any crash point, unless a barrier is taken out."""
     scene = moved_partition()
-    check_every_crash(scene, one_in(10), "lost", "kept", "killed")
+    check_every_crash(scene, one_in(31), "lost", "kept", "killed")
     for barrier in ("RENAMED_DIRECTORY", "DOOMED_DIRECTORY", "TOPICS_NAME"):
         assert scene.is_missed(barrier)
 
@@ -98,7 +98,7 @@ def test_a_compaction_leaves_a_value_of_each_key(one_in: Callable[[int], int]):
     What a pass goes by is on stable storage before what it takes away is gone.
     """
     scene = compacted()
-    check_every_crash(scene, one_in(24), "lost", "kept", "killed")
+    check_every_crash(scene, one_in(73), "lost", "kept", "killed")
     for barrier in ("APPENDED_RECORDS", "REPLACING_RECORDS", "REPLACING_COMMIT"):
         assert scene.is_missed(barrier)
 

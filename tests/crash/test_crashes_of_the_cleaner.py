@@ -26,7 +26,7 @@ SETTINGS = {
 }
 KEYS = [b"%d" % number for number in range(6)]
 SCRIPTS = 12
-FEW_CRASHES, MANY_CRASHES = 60, 1_000
+FEW_CRASHES, MANY_CRASHES = 31, 1_000
 FATES = ("lost", "kept", "seed", "seed", "seed")
 
 History = list[tuple[int, bytes, bytes | None]]

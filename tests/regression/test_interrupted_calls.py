@@ -1087,7 +1087,7 @@ def is_tied(disk: SimulatedDisk, path: str) -> bool:
 def test_what_comes_behind_an_interrupt_is_kept(act, follow, one_in):
     """[DUR-1, DUR-5, DUR-16, DUR-18, DUR-19] Acknowledged is what a crash leaves, and it opens."""
     scene, writable = Scene(act), 0
-    for place in scene.places(one_in(10)):
+    for place in scene.places(one_in(31)):
         expected = None
         with suppress(LogReadOnlyError):  # a truncation that had begun to cut
             follow(scene.log)
@@ -1103,7 +1103,7 @@ def test_what_comes_behind_an_interrupt_is_kept(act, follow, one_in):
 def test_a_permitted_gap_that_nobody_filled_hides_none(one_in):
     """[DUR-1, DUR-2, DUR-64] Lost records are noticed, whatever the crash has left."""
     scene = Scene(ACTS["gap"], durability="none")
-    for place in scene.places(one_in(10)):
+    for place in scene.places(one_in(31)):
         for _ in range(2):
             append_and_roll(scene.log)
         expected = offsets(scene.log)
@@ -1116,7 +1116,7 @@ def test_a_permitted_gap_that_nobody_filled_hides_none(one_in):
 def test_a_close_behind_an_interrupt_marks_what_is_there(act, one_in):
     """[DUR-24] The next open finds what this handle has shown, and nothing that never came."""
     scene = Scene(ACTS[act])
-    for place in scene.places(one_in(10)):
+    for place in scene.places(one_in(31)):
         expected = contents(scene.log)
         scene.log.close()
         state = LogState.read(Directory(scene.log.path, scene.disk))
@@ -1188,7 +1188,7 @@ def test_a_snapshot_that_an_interrupt_left_goes_with_its_records(monkeypatch, on
         raise DiskFullError("no space left on the device")
 
     scene = Scene(ACTS["roll"], write)
-    for place in scene.places(one_in(10)):
+    for place in scene.places(one_in(31)):
         log = scene.log
         log.truncate_to(1)
         write(log, producer_id=2, count=3)
@@ -1212,7 +1212,7 @@ def test_a_local_log_start_that_no_deletion_followed_takes_none_away(one_in):
 
     settings = {"local_retention_bytes": 1, "remote_offset_reader": RemoteRecords(), **TIERED}
     scene = Scene(lambda log: log.delete_old_segments(), write, **settings)
-    for place in scene.places(one_in(10)):
+    for place in scene.places(one_in(31)):
         log = scene.log
         log.truncate_to(1)
         for _ in range(2):
