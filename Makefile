@@ -26,6 +26,8 @@ IN_JOBS := -n $(JOBS) --dist worksteal
 C_TESTS = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS)) -C tests/c
 OLDEST := build/oldest-spark
 ARCHIVE := build/archive
+# Python compiles a module at its first import: most of the 12,000 installed ones are never imported.
+PIP_OPTIONS := --no-compile
 # Left out is what no version of Spark changes; and what takes long, which the long run does.
 OLDEST_IN_THE_LONG_RUN := connector_batch connector_sink jobs mapped_read metadata_reader remote_source session sink_rows sink_topics \
     topic_made_again
@@ -126,7 +128,7 @@ archive: install
 	rm -rf $(ARCHIVE)
 	$(PYTHON) -m venv $(ARCHIVE)/venv
 	$(BIN)/python setup.py --quiet sdist --dist-dir $(ARCHIVE)
-	CFLAGS=-O0 $(ARCHIVE)/venv/bin/pip install --quiet $(ARCHIVE)/segstore-*.tar.gz
+	CFLAGS=-O0 $(ARCHIVE)/venv/bin/pip install $(PIP_OPTIONS) --quiet $(ARCHIVE)/segstore-*.tar.gz
 	cd / && $(abspath $(ARCHIVE))/venv/bin/segstore --help >/dev/null
 	cd / && $(abspath $(ARCHIVE))/venv/bin/python -c 'import segstore, segstore._core'
 
@@ -148,15 +150,15 @@ $(VENV)/built: $(VENV)/installed $(SOURCES)
 	@touch $@
 
 $(VENV)/installed: $(BIN)/pip pyproject.toml setup.py
-	$(BIN)/pip install --group build
-	$(BIN)/pip install --no-build-isolation --editable '.[all]' --group dev
+	$(BIN)/pip install $(PIP_OPTIONS) --group build
+	$(BIN)/pip install $(PIP_OPTIONS) --no-build-isolation --editable '.[all]' --group dev
 	@touch $@
 
 # Of the same Python, at most 3.13: tests and Spark's workers take segstore from the checkout.
 $(OLDEST)/installed: pyproject.toml | $(BIN)/pip
 	$(BIN)/python -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --upgrade 'pip>=25.1'
-	$(OLDEST)/bin/pip install --group oldest-spark
+	$(OLDEST)/bin/pip install $(PIP_OPTIONS) --group oldest-spark
 	@touch $@
 
 $(BIN)/pip:
