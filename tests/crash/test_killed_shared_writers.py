@@ -146,15 +146,19 @@ class Scene:
         """Each partition is locked while a process has it open, and by no process that is dead."""
         for one in self.running:
             self.take_notes(one, one.victim.told())
-        before = set().union(*(one.has for one in self.running))
+        has = set().union(*(one.has for one in self.running))
+        may_have = set().union(*(one.may_have for one in self.running))
         locked = {n for n, one in enumerate(self.partitions) if one.is_locked()}
+        opened, closed = set[int](), set[int]()  # since then
         for one in self.running:
-            self.take_notes(one, one.victim.told())
-        still = set().union(*(one.has for one in self.running))
-        may = set().union(*(one.may_have for one in self.running))
-        assert before & still <= locked
+            notes = one.victim.told()
+            opened |= {note.where for note in notes if note.step == OPEN}
+            closed |= {note.where for note in notes if note.step == CLOSE}
+            self.take_notes(one, notes)
+        assert has - closed <= locked
         # a pass of the maintenance has those open for a moment that have a limit
-        assert not {n for n in locked - may if self.partitions[n].topic == KEPT}
+        unexpected = locked - may_have - opened
+        assert not {n for n in unexpected if self.partitions[n].topic == KEPT}
 
     def check(self, logs: segstore.LogManager) -> None:
         made, there = {*self.made}, {*logs.topics()}
