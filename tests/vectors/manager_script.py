@@ -281,10 +281,10 @@ class ManagerScript:
         """Let those fail at an open that the script says."""
         broken = {str(self.root / name) for name in self.failed_before}
 
-        def opened(path: str, *given: Any) -> LogDirectory:
+        def opened(path: str, *given: Any, **settings: Any) -> LogDirectory:
             if path in broken:
                 raise ReadIOError("as the script says", file=path)
-            return LogDirectory(path, *given)
+            return LogDirectory(path, *given, **settings)
 
         with mock.patch.object(log_manager, "LogDirectory", opened):
             yield
