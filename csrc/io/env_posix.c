@@ -260,7 +260,7 @@ static sgs_status posix_truncate(const sgs_env *env, int fd, const char *name, i
     return SGS_OK;
 }
 
-/* For file systems without fallocate: zeros from the end on. A hole would do for the size, but not against SIGBUS. */
+/* For file systems without fallocate: zeros. A hole would do for the size, but not against SIGBUS. */
 static sgs_status write_zeros(const sgs_env *env, int fd, const char *name, int64_t from, int64_t size, sgs_error *err)
 {
     static const uint8_t zeros[4096];
@@ -277,6 +277,22 @@ static sgs_status write_zeros(const sgs_env *env, int fd, const char *name, int6
     return SGS_OK;
 }
 
+/* A page of zeros may be a hole: it is written. Any other page has its block. */
+static sgs_status fill_holes(const sgs_env *env, int fd, const char *name, int64_t end, sgs_error *err)
+{
+    static const uint8_t zeros[4096];
+    uint8_t page[sizeof zeros];
+    for (int64_t at = 0; at < end; at += (int64_t)sizeof page) {
+        const int64_t left = end - at;
+        size_t got = 0;
+        SGS_TRY(posix_read_at(env, fd, name, page, left < (int64_t)sizeof page ? (size_t)left : sizeof page, at, &got,
+                              err));
+        if (memcmp(page, zeros, got) == 0)
+            SGS_TRY(write_zeros(env, fd, name, at, at + (int64_t)got, err));
+    }
+    return SGS_OK;
+}
+
 static sgs_status posix_allocate_space(const sgs_env *env, int fd, const char *name, int64_t size, sgs_error *err)
 {
     struct stat before;
@@ -287,9 +303,11 @@ static sgs_status posix_allocate_space(const sgs_env *env, int fd, const char *n
     int result;
     sgs_status status = SGS_OK;
     SGS_RETRY(result, fallocate(fd, 0, 0, size));
-    if (result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
-        status = write_zeros(env, fd, name, before.st_size, size, err);
-    else if (result != 0)
+    if (result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS)) {
+        status = fill_holes(env, fd, name, size < before.st_size ? size : before.st_size, err);
+        if (status == SGS_OK)
+            status = write_zeros(env, fd, name, before.st_size, size, err);
+    } else if (result != 0)
         status = sgs_posix_fail_at(err, "allocate space for the file", name, SGS_WRITE_IO, size);
     if (status != SGS_OK && size > before.st_size)
         SGS_RETRY(result, ftruncate(fd, before.st_size)); /* what was got on the way; a longer file does no harm */

@@ -269,6 +269,24 @@ TEST(space_without_fallocate_is_zeros)
     end(&f);
 }
 
+/* A sparse file, as Kafka's indexes are, gets its blocks: a store into a hole of a full disk would be a SIGBUS [DUR-25]. */
+TEST(holes_of_a_longer_file_are_filled_without_fallocate)
+{
+    fixture f;
+    struct stat info;
+    uint8_t bytes[16];
+    begin(&f);
+    EXPECT_OK(f.env->truncate(f.env, f.fd, "file", 1000000, &f.err), &f.err);
+    EXPECT_TRUE(fstat(f.fd, &info) == 0 && info.st_blocks * 512 <= 8192);
+    fail("fallocate", EOPNOTSUPP, FOR_EVER);
+    EXPECT_OK(f.env->allocate_space(f.env, f.fd, "file", 65536, &f.err), &f.err);
+    EXPECT_TRUE(fstat(f.fd, &info) == 0 && info.st_blocks * 512 >= 65536 && info.st_blocks * 512 < 200000);
+    EXPECT_EQ_I64(info.st_size, 1000000);
+    EXPECT_EQ_I64(temporary_read(&f.directory, "file", bytes, sizeof bytes), 1000000);
+    EXPECT_MEM(bytes, "twelve bytes", 12);
+    end(&f);
+}
+
 /* [DUR-72] */
 TEST(network_file_systems_are_known)
 {
