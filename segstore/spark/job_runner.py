@@ -176,7 +176,9 @@ def run_job(  # noqa: PLR0913 - what is done, for whom, who is told
     kept = None if state is None else JobState(state, name)
     done = {} if kept is None else _done_before(kept, items)
     wanted = [(number, one) for number, one in enumerate(items) if number not in done]
-    tasks = packed_items(wanted, cores=spark.sparkContext.defaultParallelism)
+    tasks: list[list[tuple[int, JobItem]]] = []
+    if wanted:  # with nothing to do no session is asked
+        tasks = packed_items(wanted, cores=spark.sparkContext.defaultParallelism)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
