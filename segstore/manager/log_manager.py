@@ -442,8 +442,7 @@ class LogManager:
             It cannot be written down. Call it again: the directory is missing until then.
         """
         self._check_writable()
-        with self._mutex:
-            self._check_usable()  # while we waited
+        with self._keeping_others_from_changes():
             missing = self._known_directories.missing
             found = {topic_id_text(one): one for one in missing}
             known = found.get(directory_id) if isinstance(directory_id, str) else directory_id

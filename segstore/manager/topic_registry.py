@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 from segstore._core import Barrier, Directory, FileBarrier
 from segstore.errors import (
     CorruptCheckpointError,
+    IllegalStateError,
     LimitExceededError,
+    LogLockedError,
     LogNotFoundError,
     SegstoreError,
 )
@@ -35,7 +37,7 @@ from segstore.log.files.topics_file import (
     format_topics,
     read_topics_file,
 )
-from segstore.log.files.tree_removal import remove_trees
+from segstore.log.files.tree_removal import remove_tree
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -188,18 +190,19 @@ class TopicRegistry:
             self._fill(one_round, entry.topic_id)
             made(len(one_round))
         left = [one for one in partitions if one not in {*new}]
-        for directory in self._directories(name, [one.partition for one in left]):
-            metadata = PartitionMetadataFile(directory)
-            if not metadata.exists and entry.topic_id is not None:
-                metadata.record(entry.topic_id)
-                metadata.maybe_flush()
+        with self._logs.locking(left):
+            for directory in self._directories(name, [one.partition for one in left]):
+                metadata = PartitionMetadataFile(directory)
+                if not metadata.exists and entry.topic_id is not None:
+                    metadata.record(entry.topic_id)
+                    metadata.maybe_flush()
         for one in left:
             self._logs.find_or_open(one)
             made(1)
 
     def _fill(self, new: Sequence[TopicPartition], topic_id: uuid.UUID | None) -> None:
         """Make the files of new and empty directories: all are written, then all are synced."""
-        with ExitStack() as opened:
+        with self._logs.locking(new), ExitStack() as opened:
             ids = PostponedSyncs()
             for one in new:
                 directory = opened.enter_context(self._open(directory_name(one)))
@@ -223,18 +226,40 @@ class TopicRegistry:
             self.put(name, entry)
 
     def undo(self, name: str, entry: TopicEntry) -> None:
-        """Remove what there is of new partitions that are not live."""
+        """Remove what there is of new partitions that are not live.
+
+        What another process writes, or has written, stays, and so does the entry of the topic.
+
+        Raises
+        ------
+        LogLockedError, IllegalStateError
+            The first partition that stays.
+        """
         self._logs.close_all_quietly(TopicPartition(name, one) for one in entry.new_here)
-        gone = [
-            directory.path.rpartition("/")[2]
-            for directory in self._directories(name, entry.new_here)
-            if _may_be_of(directory, entry)
-        ]
-        remove_trees(self._directory, gone)
+        kept: SegstoreError | None = None
+        for directory in self._directories(name, entry.new_here):
+            if _may_be_of(directory, entry):
+                try:
+                    self._remove_unused(directory)
+                except (LogLockedError, IllegalStateError) as error:
+                    kept = kept or error
+        self._directory.sync(Barrier.REMOVED_DIRECTORY)
+        if kept is not None:
+            raise kept
         left = {key: value for key, value in self._known().items() if key != name}
         if entry.adding and self.holds(name):
             left[name] = entry._replace(adding=0, here=None)
         self._write(left)
+
+    def _remove_unused(self, directory: Directory) -> None:
+        name = directory.path.rpartition("/")[2]
+        with self._logs.locking([parse_directory_name(name)]):
+            if _holds_more_than_an_empty_log(directory):
+                raise IllegalStateError(
+                    "the new partition was written before its topic was whole: it is not removed",
+                    file=directory.path,
+                )
+            remove_tree(self._directory, name)
 
     # ---- deleting --------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import pytest
 import segstore
 from segstore.errors import (
     IllegalArgumentError,
+    LogDirectoryOfflineError,
     LogLockedError,
     LogReadOnlyError,
     UnknownTopicOrPartitionError,
@@ -266,6 +267,60 @@ def test_a_change_that_a_kill_has_interrupted(logs: LogManager, tmp_path: Path):
         again.create_topic("orders", 2)
         assert logs.topics() == {"orders": [0, 1]}
         assert logs.log_end_offsets("orders") == {0: 0, 1: 0}
+
+
+def test_a_partition_that_another_process_has_filled_is_not_undone(
+    other: Peer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """[DUR-23, DUR-24] A creation that finds a new partition locked removes none with records."""
+    monkeypatch.setattr("segstore.manager.topic_registry._ROUND", 1)
+    with segstore.open_dir(tmp_path, shared=True) as logs:
+
+        def fill(done: int, total: int) -> None:
+            del total
+            if done == 1:
+                other.do("alone = segstore.open({path}, durability='sync')", path=tmp_path / "t-2")
+                other.do("alone.append([(None, b'v')] * 10)")
+
+        with pytest.raises(LogLockedError):
+            logs.create_topic("t", 3, progress=fill)
+        assert not (tmp_path / "t-2" / "partition.metadata").exists()
+        assert not (tmp_path / "t-0").exists()
+        other.do("alone.close()")
+        with segstore.open(tmp_path / "t-2") as log:
+            assert log.log_end_offset == 10
+
+
+def test_a_partition_that_another_process_holds_is_not_undone_by_an_open(
+    logs: LogManager, other: Peer, tmp_path: Path
+):
+    """[DUR-23, DUR-24] Of a creation that was killed, what is locked stays, unlisted."""
+    file = parse_topics((tmp_path / "topics.json").read_bytes())
+    entry = file.topics["orders"]._replace(state=TopicState.CREATING)
+    (tmp_path / "topics.json").write_bytes(format_topics(*file._replace(topics={"orders": entry})))
+    other.do("alone = segstore.open({path})", path=tmp_path / "orders-0")
+    with segstore.open_dir(tmp_path, shared=True) as again:
+        assert again.topics() == {}
+        assert (tmp_path / "orders-0").exists()
+        assert not (tmp_path / "orders-1").exists()
+        other.do("alone.append([(None, b'v')]); alone.close()")
+        logs.close()
+    with segstore.open_dir(tmp_path, shared=True) as again:
+        assert again.log_end_offsets("orders") == {0: 1, 1: 0, 2: 0}
+
+
+def test_a_directory_that_two_processes_give_up(process: Peer, tmp_path: Path):
+    """[DUR-124, DUR-128] The second one keeps the topics that the first has made meanwhile."""
+    segstore.open_dir([tmp_path / "a", tmp_path / "b"]).close()
+    process.do("logs = segstore.open_dir({path}, shared=True)", path=tmp_path / "a")
+    with segstore.open_dir(tmp_path / "a", shared=True) as logs:
+        with pytest.raises(LogDirectoryOfflineError):
+            logs.create_topic("t", 1)
+        (missing,) = logs.missing_directories()
+        process.do("logs.forget_directory(next(iter(logs.missing_directories())))")
+        process.do("logs.create_topic('t', 1); logs.close()")
+        logs.forget_directory(missing)
+    assert parse_topics((tmp_path / "a" / "topics.json").read_bytes()).topics.keys() == {"t"}
 
 
 # ---- background work -----------------------------------------------------------------------------
