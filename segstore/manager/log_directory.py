@@ -6,6 +6,7 @@ alone, and the failure of one takes no other with it. Source: [MGR-5…MGR-10, M
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -13,7 +14,13 @@ from typing import TYPE_CHECKING, cast
 
 from segstore._core import Directory
 from segstore.arguments import path_text
-from segstore.errors import IllegalArgumentError, LogLockedError, LogNotFoundError, ReadIOError
+from segstore.errors import (
+    IllegalArgumentError,
+    LogLockedError,
+    LogNotFoundError,
+    ReadIOError,
+    SegstoreError,
+)
 from segstore.log.files.checkpoints import LOCK
 from segstore.log.files.clean_shutdown_file_handler import NO_BROKER_EPOCH
 from segstore.log.files.meta_properties import read_meta_properties
@@ -43,7 +50,6 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from segstore._core import AppendLock
-    from segstore.errors import SegstoreError
     from segstore.log.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.open_options import OpenOptions
     from segstore.log.unified_log import UnifiedLog
@@ -56,6 +62,8 @@ if TYPE_CHECKING:
     from segstore.manager.throttler import Throttler
 
     PathOrPaths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+_log = logging.getLogger(__name__)
 
 
 class LogDirectory:
@@ -323,8 +331,16 @@ class LogDirectory:
             yield
         finally:
             for log in self.logs.all_of_partitions():
-                if directory_name(log.topic_partition) not in before:
-                    self.logs.close(log.topic_partition)
+                name = directory_name(log.topic_partition)
+                if name not in before:
+                    try:
+                        self.logs.close(log.topic_partition)
+                    except (
+                        SegstoreError,
+                        OSError,
+                    ) as error:  # the change was made: the next open recovers
+                        _log.warning("%s: it is not closed cleanly: %s", log.path, error)
+                        self.logs.close_quietly(name)
 
     def has_arrived(self, topic_partition: TopicPartition) -> bool:
         """Whether a partition was moved here: another directory of it does not count [DUR-127]."""

@@ -354,16 +354,19 @@ class LogManager:
     def _find_what_is_left(self) -> None:
         """Finish or undo what was left of changes of topics, and of deletions."""
         try:
-            with suppress(LogLockedError), self._keeping_others_from_changes():
-                for directory in self._directories:
-                    if not self._is_shared:  # the process does that which maintains the others
-                        with directory.guard():
-                            directory.deleted.find_left()
-                if self._options.profile is Profile.SAFE and len(self._directories) > 1:
-                    self._known_directories.write_down()
-                self._topics.reconcile()
-                if not self._is_shared:  # a move is over two directories
-                    self._moves.reconcile()
+            try:
+                with self._keeping_others_from_changes():
+                    for directory in self._directories:
+                        if not self._is_shared:  # the process does that which maintains the others
+                            with directory.guard():
+                                directory.deleted.find_left()
+                    if self._options.profile is Profile.SAFE and len(self._directories) > 1:
+                        self._known_directories.write_down()
+                    self._topics.reconcile()
+                    if not self._is_shared:  # a move is over two directories
+                        self._moves.reconcile()
+            except LogLockedError as error:
+                _log.warning("what killed processes left of topics is not settled now: %s", error)
             for path in self.unopened_directories():
                 _log.warning("%s is not opened: it is a stray, or a move that has not ended", path)
         except BaseException:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 TOPICS_LOCK: Final = ".segstore.topics.lock"
 """Held while topics change; ``topics.json`` itself is replaced, and cannot be locked."""
+_ATTEMPTS: Final = 500
+"""Five seconds: whoever wants to wait longer gives ``lock_timeout``."""
 MAINTENANCE_LOCK: Final = ".segstore.maintenance.lock"
 """Held by the process that maintains the partitions that no process writes."""
 
@@ -140,7 +142,15 @@ class SharedLogDirectory:
         LogLockedError
             Another process has been changing topics for five seconds.
         """
-        with short_lock(self._directory, TOPICS_LOCK):
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(short_lock(self._directory, TOPICS_LOCK, _ATTEMPTS))
+            except LogLockedError as error:
+                raise LogLockedError(
+                    "another process changes topics of this log directory: try again, or wait"
+                    " longer with lock_timeout",
+                    file=f"{self._directory.path}/{TOPICS_LOCK}",
+                ) from error
             yield True
 
     @contextmanager

@@ -97,6 +97,7 @@ class TopicChanges:
         """Change a topic; see `LogManager.alter_topic`."""
         changes = {} if config is None else properties_of(config)
         count = None if partitions is None else checked_count(partitions)
+        self._topics.settle(name)
         numbers = self._numbers_of(name)
         self._refuse_topic_of_broker(name)
         topic_id = self._topic_id_of(name, numbers)
@@ -176,6 +177,7 @@ class TopicChanges:
 
     def delete_partition(self, topic: str, partition: int) -> None:
         """Delete a partition; see `LogManager.delete_partition`."""
+        self._topics.settle(topic)
         if partition not in self._numbers_of(topic, ""):
             raise UnknownTopicOrPartitionError(
                 f"no partition {topic}-{partition} here",

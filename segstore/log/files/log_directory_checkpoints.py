@@ -62,20 +62,29 @@ def merge_lock(parent: Directory) -> AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def short_lock(parent: Directory, name: str) -> Iterator[None]:
+def short_lock(parent: Directory, name: str, attempts: int = _ATTEMPTS) -> Iterator[None]:
     """Hold the lock file *name* in the block: each holder has it for a moment only.
+
+    Parameters
+    ----------
+    parent : Directory
+        The log directory.
+    name : str
+        The name of the lock file.
+    attempts : int
+        How often to try, each 10 ms.
 
     Raises
     ------
     LogLockedError
-        Others had the lock for a minute.
+        Others had the lock all the time.
     """
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(attempts):
         try:
             lock = parent.lock(name, exclusive=True)
             break
         except LogLockedError:
-            if attempt == _ATTEMPTS - 1:
+            if attempt == attempts - 1:
                 raise
             time.sleep(_PAUSE_SECONDS)
     try:

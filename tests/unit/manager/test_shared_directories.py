@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 import segstore
+from segstore import _core
 from segstore.errors import (
     IllegalArgumentError,
     LogDirectoryOfflineError,
     LogLockedError,
     LogReadOnlyError,
     UnknownTopicOrPartitionError,
+    WriteError,
 )
+from segstore.log.files import log_directory_checkpoints
 from segstore.log.files.topics_file import TopicState, format_topics, parse_topics
 from tests.kits.peer_kit import Peer, PeerError
 
@@ -321,6 +325,61 @@ def test_a_directory_that_two_processes_give_up(process: Peer, tmp_path: Path):
         process.do("logs.create_topic('t', 1); logs.close()")
         logs.forget_directory(missing)
     assert parse_topics((tmp_path / "a" / "topics.json").read_bytes()).topics.keys() == {"t"}
+
+
+def test_a_long_change_of_another_process(logs: LogManager, tmp_path: Path, monkeypatch, caplog):
+    """[DUR-65] It is waited for five seconds; an open does without what it would settle."""
+    pauses: list[float] = []
+    monkeypatch.setattr(log_directory_checkpoints.time, "sleep", pauses.append)
+    with closing(_core.Directory(str(tmp_path))) as theirs:
+        lock = theirs.lock(".segstore.topics.lock", exclusive=True)
+        with pytest.raises(LogLockedError, match="another process changes topics"):
+            logs.create_topic("new", 1)
+        assert sum(pauses) == pytest.approx(5, abs=0.1)
+        segstore.open_dir(tmp_path, shared=True).close()
+        assert "not settled now" in caplog.text
+        lock.release()
+    logs.create_topic("new", 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda logs: logs.alter_topic("t", {"retention.ms": 1}),
+        lambda logs: logs.delete_partition("t", 0),
+    ],
+)
+def test_a_growth_that_was_killed_is_settled_by_a_change(logs: LogManager, tmp_path: Path, change):
+    """[DUR-23] Of a topic that is altered, or loses a partition, as by any other change."""
+    logs.create_topic("t", 3)
+    file = parse_topics((tmp_path / "topics.json").read_bytes())
+    half = file.topics["t"]._replace(adding=1, partitions=2)
+    (tmp_path / "topics.json").write_bytes(
+        format_topics(*file._replace(topics={**file.topics, "t": half}))
+    )
+    change(logs)
+    assert not (tmp_path / "t-2").exists()
+    after = parse_topics((tmp_path / "topics.json").read_bytes()).topics["t"]
+    assert (after.partitions, after.adding) == (2, 0)
+
+
+def test_a_log_of_a_change_that_cannot_be_closed(
+    logs: LogManager, other: Peer, monkeypatch, caplog
+):
+    """[DUR-65] The topic is made, nothing is raised, and all its partitions are free."""
+    close = segstore.UnifiedLog.close
+
+    def fail(log: segstore.UnifiedLog) -> None:
+        if log.topic_partition.partition == 0:
+            raise WriteError("no", file=log.path)
+        close(log)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(segstore.UnifiedLog, "close", fail)
+        logs.create_topic("new", 2)
+    assert "not closed cleanly" in caplog.text
+    for number in range(2):
+        other.do(f"logs.append('new', [(None, b'v')], partition={number})")
 
 
 # ---- background work -----------------------------------------------------------------------------
