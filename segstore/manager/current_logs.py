@@ -293,7 +293,11 @@ class CurrentLogs:
 
     def all_writable(self) -> list[UnifiedLog]:
         """Return all that are not over; also without the mutex."""
-        return [*self._closing, *self._gone, *self.by_name.values()]
+        while True:
+            try:
+                return [*self._closing, *self._gone, *self.by_name.values()]
+            except RuntimeError:  # a reader's log has come: look again
+                continue
 
     def all_open(self) -> list[UnifiedLog]:
         """Return those that take changes; others were opened to read, as the disk had failed."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -1173,3 +1174,26 @@ def test_a_dropped_log_keeps_its_lock_while_its_thread_writes(tmp_path):
         except LogLockedError:
             assert time.monotonic() < deadline
             time.sleep(0.005)
+
+
+def test_a_log_that_a_reader_drops_during_a_close(tmp_path: Path, monkeypatch):
+    """[DUR-70] `close` looks at the logs without the mutex; one more comes while it looks."""
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("orders", 2)
+    reader = segstore.open_dir(tmp_path, read_only=True)
+    current = reader._directories[0].logs
+    arriving = [reader.log("orders", 1)]
+    kept = reader.log("orders", 0)
+
+    class Growing(weakref.WeakSet):
+        def __iter__(self):
+            for one in super().__iter__():
+                if arriving:
+                    self.add(arriving.pop())
+                yield one
+
+    monkeypatch.setattr(current, "_gone", Growing([kept]))
+    reader.close()
+
+    assert not arriving
+    assert kept.closed
