@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore.errors import LogLockedError, SegstoreError
 from segstore.log.cleaning.cleaner import DEFAULT_MAP_BYTES
-from segstore.log.open_log import open as open_log
+from segstore.spark.partition_jobs import open_existing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +134,7 @@ def _open(task: MaintenanceTask) -> UnifiedLog:
     seconds = task.lock_timeout
     if task.is_speculative and context is not None and context.attemptNumber() > 0:
         seconds = max(seconds, _SECONDS_OF_ANOTHER_ATTEMPT)
-    return open_log(task.path, lock_timeout=seconds)
+    return open_existing(task.path, seconds)
 
 
 def _maintain(log: UnifiedLog, task: MaintenanceTask) -> dict[str, Any]:

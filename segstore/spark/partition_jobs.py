@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from segstore.log.log_environment import LogEnvironment
+from segstore.log.log_opener import open_partition_to_write
 from segstore.log.open_log import open as open_log
+from segstore.log.open_options import open_options
 from segstore.types import CODEC_MASK, CONTROL_FLAG, CURRENT_MAGIC, Codec
 
 if TYPE_CHECKING:
     from segstore._core import BatchHeaders
+    from segstore.log.unified_log import UnifiedLog
 
 
 def verify_partition(path: str) -> dict[str, Any]:
@@ -38,11 +42,25 @@ def verify_partition(path: str) -> dict[str, Any]:
 
 def recover_partition(path: str) -> dict[str, Any]:
     """Open for writing, which repairs what a crash left, and close cleanly."""
-    with open_log(path) as log:
+    with open_existing(path) as log:
         report = log.report
         report.rebuilt += log.rebuild_transaction_indexes()
     changed = report.truncated_bytes > 0 or bool(report.set_aside or report.maybe_missing)
     return {"ok": not changed, **report.to_dict()}
+
+
+def open_existing(path: str, lock_timeout: float | None = None) -> UnifiedLog:
+    """Open for writing; no log is made, where its topic was deleted or the executor has no path.
+
+    Raises
+    ------
+    LogNotFoundError
+        There is no such directory.
+    LogLockedError
+        Another writer has the log, and did not close it within *lock_timeout* seconds.
+    """
+    options = open_options(lock_timeout=lock_timeout)
+    return open_partition_to_write(path, options, LogEnvironment(makes_directory=False))
 
 
 def stats_of_partition(path: str) -> dict[str, Any]:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import segstore
+from segstore.errors import LogNotFoundError
 from segstore.log.check.partition_check import check_partition
 from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
-from segstore.spark.partition_jobs import verify_partition
+from segstore.spark.maintenance_jobs import MAINTAIN, MaintenanceTask, maintain_partition
+from segstore.spark.partition_jobs import recover_partition, verify_partition
 from tests.kits.damaged_logs import batches_of, build
 from tests.kits.log_kit import remove_segment
 
@@ -71,3 +73,14 @@ def test_verify_gives_the_findings_of_the_check(
     assert not found["ok"]
     assert expected
     assert found["problems"] == expected
+
+
+def test_a_job_makes_no_partition(tmp_path: Path):
+    """Its topic was deleted after the plan, or this executor does not have the path."""
+    path = tmp_path / "data" / "orders-0"
+    with pytest.raises(LogNotFoundError, match="no such directory"):
+        maintain_partition(MaintenanceTask(MAINTAIN, path=str(path)))
+    with pytest.raises(LogNotFoundError, match="no such directory"):
+        recover_partition(str(path))
+
+    assert not [*tmp_path.iterdir()]
