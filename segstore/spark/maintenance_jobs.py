@@ -116,7 +116,12 @@ def maintain_partition(task: MaintenanceTask) -> dict[str, Any]:
     result |= {"directory": task.directory, "topic": task.topic, "partition": task.partition}
     try:
         log = _open(task)
-    except LogLockedError:
+    except LogLockedError as error:
+        if _is_copy(task):
+            # a result, or an error that the job knows: Spark would take it, and kill the first one
+            raise RuntimeError(
+                f"another writer has {task.path}: an earlier attempt may work there"
+            ) from error
         return {**result, "ok": True, "is_locked": True}
     with log:
         found = _maintain(log, task)
@@ -128,13 +133,18 @@ def _open(task: MaintenanceTask) -> UnifiedLog:
 
     A second attempt may run beside the first one, whose result Spark takes: it waits for that.
     """
+    seconds = task.lock_timeout
+    if _is_copy(task):
+        seconds = max(seconds, _SECONDS_OF_ANOTHER_ATTEMPT)
+    return open_existing(task.path, seconds)
+
+
+def _is_copy(task: MaintenanceTask) -> bool:
+    """Whether an earlier attempt may still work on the partition."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    seconds = task.lock_timeout
-    if task.is_speculative and context is not None and context.attemptNumber() > 0:
-        seconds = max(seconds, _SECONDS_OF_ANOTHER_ATTEMPT)
-    return open_existing(task.path, seconds)
+    return task.is_speculative and context is not None and context.attemptNumber() > 0
 
 
 def _maintain(log: UnifiedLog, task: MaintenanceTask) -> dict[str, Any]:

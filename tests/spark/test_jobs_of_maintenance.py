@@ -15,7 +15,7 @@ import segstore
 from segstore._core import Directory
 from segstore.errors import IllegalArgumentError, LogNotFoundError
 from segstore.log.files.log_directory_checkpoints import MERGE_LOCK
-from segstore.spark import jobs
+from segstore.spark import job_runner, jobs, maintenance_jobs
 from segstore.spark.__main__ import build_parser
 from segstore.spark.job_runner import JobItem, JobReport, packed_items
 from segstore.spark.maintenance_jobs import (
@@ -179,6 +179,17 @@ def test_another_attempt_waits_for_the_first_one(tmp_path, monkeypatch):
     assert again["is_locked"]
     assert len(waited) == 1
     assert (copy["is_locked"], copy["passes"]) == (False, 1)
+
+
+def test_a_copy_that_has_waited_in_vain_fails(tmp_path, monkeypatch):
+    """[DUR-67] Spark would take any result, also an error of the row, and kill the first one."""
+    data = filled(tmp_path / "data")
+    attempt = SimpleNamespace(attemptNumber=lambda: 1)
+    monkeypatch.setattr("pyspark.TaskContext.get", lambda: attempt)
+    monkeypatch.setattr(maintenance_jobs, "_SECONDS_OF_ANOTHER_ATTEMPT", 0.0)
+    task = task_of(data, "users-0", MAINTAIN, is_speculative=True)
+    with segstore.open(data / "users-0"), pytest.raises(RuntimeError, match="earlier attempt"):
+        job_runner._row_of((0, JobItem("users-0", task)), maintain_partition, None)
 
 
 def test_a_task_waits_its_turn_to_merge_checkpoints(tmp_path, monkeypatch):
