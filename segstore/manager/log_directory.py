@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 from segstore._core import Directory
 from segstore.arguments import path_text
 from segstore.errors import (
+    ClosedError,
     IllegalArgumentError,
     LogLockedError,
     LogNotFoundError,
@@ -33,6 +34,7 @@ from segstore.log.log_dir_failure_channel import IO_ERRORS
 from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.deleted_partitions import DeletedPartitions
 from segstore.manager.maintenance import Maintenance
+from segstore.manager.maintenance_report import FailedTask
 from segstore.manager.owned_log_directory import OwnedLogDirectory
 from segstore.manager.partition_directories import refuse_partition_directory
 from segstore.manager.partition_listing import NOTHING_LISTED, PartitionListing
@@ -181,6 +183,7 @@ class LogDirectory:
         )
         self.logs_to_read = self.logs
         if is_shared:
+            failures.watch(self.path, cast("SharedLogDirectory", self.owned))
             self.logs_to_read = CurrentLogs(
                 self.directory,
                 options._replace(read_only=True, remote_offset_reader=None),
@@ -371,13 +374,21 @@ class LogDirectory:
             raise LogNotFoundError(f"{topic}-{partition} is not written here", file=self.path)
         return log
 
-    def update_settings(self) -> None:
+    def update_settings(self) -> list[FailedTask]:
         """Let the logs that are written here go by settings that another process has changed."""
+        failed = []
         with self._mutex:
             for log in self.logs.all_of_partitions():
-                config = self.settings.config_of(log.topic_partition)
-                if config != log.config:
-                    log.update_config(config)
+                try:
+                    with self.guard():
+                        config = self.settings.config_of(log.topic_partition)
+                        if config != log.config:
+                            log.update_config(config)
+                except ClosedError:  # by its user
+                    continue
+                except SegstoreError as error:  # one log stops no other [DUR-131]
+                    failed.append(FailedTask("settings", log.topic_partition, error, 1, None))
+        return failed
 
     def find_what_is_left(self) -> bool:
         """Find what other processes have deleted; False where another one looks after that."""

@@ -109,8 +109,8 @@ class MaintenanceIntervals(NamedTuple):
 class OtherPartitions(Protocol):
     """What a directory that several processes write does for its maintenance."""
 
-    def update_settings(self) -> None:
-        """Let open logs go by settings that another process has changed."""
+    def update_settings(self) -> list[FailedTask]:
+        """Let open logs go by settings that another process has changed; return what failed."""
 
     def find_what_is_left(self) -> bool:
         """Find what others have deleted; return whether this process looks after the others."""
@@ -486,7 +486,9 @@ class Maintenance:
 
     def _run_retention(self, now_ms: int | None, findings: Findings) -> None:
         if self._others is not None:
-            self._others.update_settings()
+            for failed in self._others.update_settings():
+                findings.failed.append(failed)
+                _log.warning("%s: %s", self._path, failed)
         self._schedule.run(now_ms, findings, self._has_ended)
         if self._others is not None and self._others.find_what_is_left():
             self._look_after(self._others, now_ms, findings)

@@ -41,7 +41,7 @@ class FailedTask(NamedTuple):
     ----------
     task : str
         ``retention``, ``cleaning``, ``flushes``, ``recovery points``, ``log starts``,
-        ``high watermarks``, ``deleted partitions``, or the name of a log's own task.
+        ``high watermarks``, ``deleted partitions``, ``settings``, or the name of a log's own task.
     topic_partition : TopicPartition or None
         The log that it was for; None = the whole directory.
     error : Exception

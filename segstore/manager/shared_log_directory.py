@@ -93,6 +93,7 @@ class SharedLogDirectory:
         self._directory = directory
         self.checkpoints = SharedCheckpoints(directory)
         self._elected: FileLock | None = None
+        self._has_failed = False
         self._held: set[TopicPartition] = set()
         self._lock = lock_shared(directory)
         try:
@@ -175,23 +176,34 @@ class SharedLogDirectory:
         directory = stack.enter_context(closing(Directory(path, self._directory.environment)))
         lock = PartitionLock.acquire(directory, self._directory, home=directory)
         stack.callback(lock.release)
-        self._held.add(topic_partition)
         stack.callback(self._held.discard, topic_partition)
+        self._held.add(topic_partition)
 
     def is_elected(self) -> bool:
         """Whether this process maintains the partitions that no process writes.
 
-        The first one that asks does, until it ends or `release`.
+        The first one that asks does, until it ends, its directory fails, or `release`.
         """
         if self._elected is None:
             try:
                 self._elected = self._directory.lock(MAINTENANCE_LOCK, exclusive=True)
             except LogLockedError:
                 return False
-        return True
+        if self._has_failed:  # maybe while we locked
+            self._resign()
+        return self._elected is not None
+
+    def poison(self, error: BaseException) -> None:  # noqa: ARG002 - as a log's
+        """Let another process maintain those partitions: the directory has failed here."""
+        self._has_failed = True
+        self._resign()
+
+    def _resign(self) -> None:
+        elected, self._elected = self._elected, None
+        if elected is not None:
+            elected.release()
 
     def release(self) -> None:
         """Let managers that do not share, and brokers, come in."""
-        if self._elected is not None:
-            self._elected.release()
+        self._resign()
         self._lock.release()

@@ -12,6 +12,7 @@ import pytest
 import segstore
 from segstore import _core
 from segstore.errors import (
+    ClosedError,
     IllegalArgumentError,
     LogDirectoryOfflineError,
     LogLockedError,
@@ -421,6 +422,27 @@ def test_the_work_of_a_killed_process_is_taken_over(logs: LogManager, tmp_path: 
     assert {one.topic_partition.partition for one in report.deleted} == {0, 1, 2}
 
 
+def test_the_work_of_a_process_whose_directory_has_failed_is_taken_over(
+    logs: LogManager, tmp_path: Path
+):
+    """[DUR-131, MGR-72] The process lives on, for its readers."""
+    now = time.time_ns() // 1_000_000
+    with Peer() as failing:
+        failing.do("logs = segstore.open_dir({path}, shared=True)", path=tmp_path)
+        failing.do("logs.maintain()")
+        with_old_segments(logs, "orders")
+        assert not logs.maintain(now=now + MONTH_MS).deleted
+        failing.do(
+            "logs._failures.maybe_add_offline_log_dir({path},"
+            " segstore.errors.FsyncFailedError('the disk is broken'))",
+            path=tmp_path,
+        )
+        assert not failing.ask("logs._directories[0].owned.is_elected()")
+        report = logs.maintain(now=now + 2 * MONTH_MS)
+
+    assert {one.topic_partition.partition for one in report.deleted} == {0, 1, 2}
+
+
 def test_compaction_and_directories_of_deleted_partitions(logs: LogManager, other: Peer, tmp_path):
     """[CLN-30, MGR-66] They are the work of the same process."""
     logs.create_topic("keys", 1, config={"cleanup.policy": "compact"})
@@ -445,6 +467,30 @@ def test_settings_that_another_process_changes(logs: LogManager, other: Peer):
     assert log.config.retention_ms is None
     logs.maintain()
     assert log.config.retention_ms == 1000
+
+
+def test_a_log_that_refuses_its_new_settings(logs: LogManager, other: Peer, monkeypatch):
+    """[DUR-131] The other logs go by them, and retention goes on; a closed log is no failure."""
+    written = [logs.log_to_write("orders", number) for number in range(3)]
+    for _ in range(3):
+        written[2].append([(1000, None, b"v")])
+        written[2].roll()
+    other.do("logs.alter_topic('orders', {{'retention.ms': 1000}})")
+    refusals = {0: IllegalArgumentError("refused"), 1: ClosedError("closed")}
+    update = segstore.UnifiedLog.update_config
+
+    def refuse(log: segstore.UnifiedLog, config: segstore.LogConfig) -> segstore.LogConfig:
+        if log.topic_partition.partition in refusals:
+            raise refusals[log.topic_partition.partition]
+        return update(log, config)
+
+    monkeypatch.setattr(segstore.UnifiedLog, "update_config", refuse)
+    report = logs.maintain()
+
+    assert [(one.task, str(one.topic_partition)) for one in report.failed] == [
+        ("settings", "orders-0")
+    ]
+    assert [str(one.topic_partition) for one in report.deleted] == ["orders-2"] * 3
 
 
 def test_a_log_that_a_user_asks_for_during_a_pass_stays_open(logs: LogManager, monkeypatch):
