@@ -260,10 +260,11 @@ static sgs_status posix_truncate(const sgs_env *env, int fd, const char *name, i
     return SGS_OK;
 }
 
+static const uint8_t zeros[4096];
+
 /* For file systems without fallocate: zeros. A hole would do for the size, but not against SIGBUS. */
 static sgs_status write_zeros(const sgs_env *env, int fd, const char *name, int64_t from, int64_t size, sgs_error *err)
 {
-    static const uint8_t zeros[4096];
     while (from < size) {
         const int64_t left = size - from;
         const sgs_slice piece = { zeros, left < (int64_t)sizeof zeros ? (size_t)left : sizeof zeros };
@@ -280,7 +281,6 @@ static sgs_status write_zeros(const sgs_env *env, int fd, const char *name, int6
 /* A page of zeros may be a hole: it is written. Any other page has its block. */
 static sgs_status fill_holes(const sgs_env *env, int fd, const char *name, int64_t end, sgs_error *err)
 {
-    static const uint8_t zeros[4096];
     uint8_t page[sizeof zeros];
     for (int64_t at = 0; at < end; at += (int64_t)sizeof page) {
         const int64_t left = end - at;

@@ -181,12 +181,12 @@ sgs_status sgs_mapped_file_grow(sgs_mapped_file *file, const sgs_env *env, const
         return SGS_OK;
     if (length > file->reserved_length)
         return fail_in(err, name, SGS_ILLEGAL_ARGUMENT, "the mapped file cannot grow beyond its reserved range");
-    if (!file->heap)
-        SGS_TRY(env->allocate_space(env, file->fd, name, length, err));
-    else if (length > sgs_mapped_file_memory(file)) /* what was cut may have left more than that */
-        SGS_TRY(sgs_mapped_file_set_memory(file, env, name, length, err));
-    if (file->heap)
+    if (file->heap) {
+        if (length > sgs_mapped_file_memory(file)) /* what was cut may have left more than that */
+            SGS_TRY(sgs_mapped_file_set_memory(file, env, name, length, err));
         clear_up_to(file, length);
+    } else
+        SGS_TRY(env->allocate_space(env, file->fd, name, length, err));
     file->length = length;
     SGS_EXPECT(file->written_length <= length);
     return SGS_OK;
@@ -204,11 +204,8 @@ sgs_status sgs_mapped_file_resize(sgs_mapped_file *file, const sgs_env *env, con
         if (length > file->reserved_length && file->heap)
             file->reserved_length = length;
         else if (length > file->reserved_length)
-            status = reserve(file, env, name, length, err);
-        if (status == SGS_OK)
-            status = env->truncate(env, file->fd, name, length, err);
-        if (status != SGS_OK)
-            return status;
+            SGS_TRY(reserve(file, env, name, length, err));
+        SGS_TRY(env->truncate(env, file->fd, name, length, err));
         if (file->heap)
             clear_up_to(file, length);
         file->length = length;

@@ -338,10 +338,8 @@ class LogDirectory:
                 if name not in before:
                     try:
                         self.logs.close(log.topic_partition)
-                    except (
-                        SegstoreError,
-                        OSError,
-                    ) as error:  # the change was made: the next open recovers
+                    except (SegstoreError, OSError) as error:
+                        # the change was made, and the next open recovers the log
                         _log.warning("%s: it is not closed cleanly: %s", log.path, error)
                         self.logs.close_quietly(name)
 
