@@ -9,14 +9,8 @@ from __future__ import annotations
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from segstore._core import FileBarrier
-from segstore.errors import DiskFullError, LogLockedError, SegstoreError
-from segstore.log.files.checkpoints import (
-    LOCK,
-    LOG_START_OFFSET_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-    format_offset_checkpoint,
-)
+from segstore.errors import LogLockedError, SegstoreError
+from segstore.log.files.checkpoints import LOCK, format_offset_checkpoint
 from segstore.log.files.clean_shutdown_file_handler import (
     NO_BROKER_EPOCH,
     CleanShutdownFileHandler,
@@ -84,16 +78,10 @@ class OwnedLogDirectory:
             self._was_clean, self.last_broker_epoch = self._marker.exists, self._marker.read()
             if not self._was_clean:
                 self._found_unclean = frozenset(list_partition_directories(directory))
-            # a log that is opened alone later merges its line where the files exist
-            for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
-                if not directory.exists(name):
-                    is_kafka = profile is Profile.KAFKA
-                    content = b"" if is_kafka else format_offset_checkpoint({})  # [CKP-3]
-                    with suppress(DiskFullError):  # who is to make room must get in [DUR-30]
-                        directory.write_file_atomically(
-                            name, content, FileBarrier.SHARED_CHECKPOINT
-                        )
-            if profile is Profile.KAFKA:
+            is_kafka = profile is Profile.KAFKA
+            no_lines = b"" if is_kafka else format_offset_checkpoint({})  # [CKP-3]
+            self.checkpoints.make_missing(no_lines)
+            if is_kafka:
                 self._marker.delete()  # [MGR-16] also where no log changes
         except BaseException:
             self.release()

@@ -8,15 +8,13 @@ believed, of the directory as a whole. Source: [DUR-65], docs/decisions/shared-d
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
-from segstore._core import Directory, FileBarrier
-from segstore.errors import DiskFullError, LogLockedError, LogNotFoundError
+from segstore._core import Directory
+from segstore.errors import LogLockedError, LogNotFoundError
 from segstore.log.files.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
-    LOG_START_OFFSET_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
     format_offset_checkpoint,
 )
 from segstore.log.files.log_directory_checkpoints import (
@@ -97,13 +95,8 @@ class SharedLogDirectory:
         self._held: set[TopicPartition] = set()
         self._lock = lock_shared(directory)
         try:
-            # a log merges its lines where the files exist: a broker is to find them later
-            content, barrier = format_offset_checkpoint({}), FileBarrier.SHARED_CHECKPOINT
             with merge_lock(directory):
-                for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
-                    if not directory.exists(name):
-                        with suppress(DiskFullError):  # who is to make room must get in [DUR-30]
-                            directory.write_file_atomically(name, content, barrier)
+                self.checkpoints.make_missing(format_offset_checkpoint({}))
         except BaseException:
             self.release()
             raise

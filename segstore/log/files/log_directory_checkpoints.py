@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import AppendLock, FileBarrier
-from segstore.errors import LogLockedError, SegstoreError
+from segstore.errors import DiskFullError, LogLockedError, SegstoreError
 from segstore.log.files.checkpoints import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -111,6 +111,18 @@ class LogDirectoryCheckpoints:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
+
+    def make_missing(self, content: bytes) -> None:
+        """Make the files that are not there: a log that is opened alone merges its lines into them.
+
+        On a full disk none is made: who is to make room must get in [DUR-30].
+        """
+        for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
+            if not self._directory.exists(name):
+                with contextlib.suppress(DiskFullError):
+                    self._directory.write_file_atomically(
+                        name, content, FileBarrier.SHARED_CHECKPOINT
+                    )
 
     def offset(self, name: str, topic_partition: TopicPartition) -> int | None:
         """Return what file *name* says of a log; None without a line, or without the file.
