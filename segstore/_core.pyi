@@ -1232,6 +1232,14 @@ class LogSegment:
     @property
     def base_offset(self) -> int: ...
     @property
+    def serial_number(self) -> int:
+        """Which object of this process it is: 2^32 are made before a number comes again.
+
+        What is remembered of a segment has this number, and not the segment: a reference would keep
+        its files open after they were deleted, and the disk would keep their bytes.
+        """
+
+    @property
     def size_bytes(self) -> int: ...
     @property
     def directory_path(self) -> str: ...

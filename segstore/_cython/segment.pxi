@@ -43,6 +43,9 @@ class RecoveredBatches(NamedTuple):
     error: object
 
 
+cdef uint32_t segments_made = 0  # by this process; guarded by the GIL
+
+
 @cython.no_gc  # it holds a context and nothing that could lead back to it; there may be very many
 cdef class LogSegment(_Handle):
     """One segment of a partition; base of ``Segment``.
@@ -55,6 +58,7 @@ cdef class LogSegment(_Handle):
     cdef readonly int64_t base_offset
     cdef int64_t listed_ms  # when its size was looked up
     cdef int32_t listed_size
+    cdef readonly uint32_t serial_number  # for memories that must not keep the segment; in what was padding
     cdef c_bool is_poisoned
     cdef public c_bool is_cleaned  # made in the place of others, and sealed since
     cdef c_bool takes_appends  # keeps its files open
@@ -70,6 +74,9 @@ cdef class LogSegment(_Handle):
         cdef sgs_segment_suffix kind
         cdef sgs_error err
         cdef sgs_status status
+        global segments_made
+        self.serial_number = segments_made
+        segments_made += 1
         self.context = context
         self.base_offset = base_offset
         context.directory.enter()

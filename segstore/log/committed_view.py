@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class LogMoment(NamedTuple):
-    """What a log was like: a view holds as long as this does."""
+    """What a log was like."""
 
     end: LogOffsetMetadata
     segments: Segments
@@ -49,11 +49,15 @@ class LogMoment(NamedTuple):
 
 
 class CommittedView(NamedTuple):
-    """What is committed at one moment; all that one call of a reader uses."""
+    """What is committed at one moment; it holds as long as its first four fields do.
 
-    moment: LogMoment
+    The last view is remembered, so it has the number of the segments, and keeps no file open.
+    """
+
+    end: LogOffsetMetadata
+    segments_number: int
+    truncations: tuple[int, int]
     log_start_offset: int
-    """As it was then."""
     bound: LogOffsetMetadata
     """The last stable offset: what is below belongs to no transaction, or to one that is over."""
     open_at_end: OpenAtEnd
@@ -76,12 +80,12 @@ class CommittedEnd:
         self._durable_offset = durable_offset
         self._last: CommittedView | None = None
 
-    def view(self, log_start_offset: int) -> CommittedView:
-        """Return the view of the log as it is now."""
+    def view(self, log_start_offset: int) -> tuple[CommittedView, LogMoment]:
+        """Return the view of the log as it is now, and the moment that it is of."""
         while True:
             last, moment = self._last, LogMoment.of(self._local_log)
-            if last is not None and last[:2] == (moment, log_start_offset):
-                return last
+            if last is not None and last[:4] == _validity(moment, log_start_offset):
+                return last, moment
             try:
                 view = self._view_of(moment, log_start_offset, last)
             except SegstoreError:
@@ -90,7 +94,7 @@ class CommittedEnd:
             else:
                 if self._is_of_now(moment):
                     self._last = view
-                    return view
+                    return view, moment
 
     def _is_of_now(self, moment: LogMoment) -> bool:
         """Whether no file went, and nothing was cut, while files were read by their names."""
@@ -101,7 +105,7 @@ class CommittedEnd:
         self, moment: LogMoment, log_start_offset: int, last: CommittedView | None
     ) -> CommittedView:
         first_offset = moment.segments.first_segment.base_offset
-        if last is not None and last.moment.truncations != moment.truncations:
+        if last is not None and last.truncations != moment.truncations:
             last = None
         if last is None or last.open_at_end.start_offset < first_offset:
             limit = min(self._durable_offset(), moment.end.message_offset)
@@ -117,13 +121,19 @@ class CommittedEnd:
         if damage is not None and known.message_offset < log_start_offset:
             known = known._replace(message_offset=log_start_offset)
         stable = max(min([known.message_offset, *found.transactions.values()]), log_start_offset)
+        validity = _validity(moment, log_start_offset)
         for place in (known, known if last is None else last.bound):
             if stable == place.message_offset and place.segment_base_offset in segments:
-                return CommittedView(moment, log_start_offset, place, found, damage)
+                return CommittedView(*validity, place, found, damage)
         bound = self._local_log.offset_metadata(stable)._replace(message_offset=stable)
-        return CommittedView(
-            moment, log_start_offset, bound, found, damage or _damage_at(bound, segments)
-        )
+        return CommittedView(*validity, bound, found, damage or _damage_at(bound, segments))
+
+
+def _validity(
+    moment: LogMoment, log_start_offset: int
+) -> tuple[LogOffsetMetadata, int, tuple[int, int], int]:
+    """Return the first fields of a view: when one of them changes, it holds no more."""
+    return moment.end, moment.segments.serial_number, moment.truncations, log_start_offset
 
 
 def _damage_at(bound: LogOffsetMetadata, segments: Segments) -> Damage | None:

@@ -251,8 +251,8 @@ class LogReader:
     ) -> VisibleRange:
         offsets = self._offsets
         if not offsets.replicated:  # what the files say, and no more than that
-            view = self._committed_view()
-            moment, visible = view.moment, VisibleRange(view.bound, _nothing_aborted, view.damage)
+            view, moment = self._committed.view(offsets.log_start_offset)
+            visible = VisibleRange(view.bound, _nothing_aborted, view.damage)
         else:
             bound = offsets.last_stable_offset_metadata
             is_known = not offsets.high_watermark_metadata.message_offset_only
@@ -297,7 +297,7 @@ class LogReader:
         return visible._replace(aborted_from=lambda *_: table)
 
     def _committed_view(self) -> CommittedView:
-        return self._committed.view(self._offsets.log_start_offset)
+        return self._committed.view(self._offsets.log_start_offset)[0]
 
     # ---- one fetch -------------------------------------------------------------------------------
 

@@ -217,6 +217,8 @@ class OpenAtEnd(NamedTuple):
 class BatchTransactions:
     """What is known of the segments of one log; any number of threads may ask.
 
+    No segment is kept, so the files of those that are deleted or compacted are closed.
+
     Parameters
     ----------
     local_log : LocalLog
@@ -225,7 +227,7 @@ class BatchTransactions:
 
     def __init__(self, local_log: LocalLog) -> None:
         self._local_log = local_log
-        self._known: dict[int, tuple[Segment, TransactionEnds, bool]] = {}
+        self._known: dict[int, tuple[int, TransactionEnds, bool]] = {}
         self._truncations = (0, 0)
 
     def between(
@@ -365,10 +367,10 @@ class BatchTransactions:
         if truncations != self._truncations:
             self._known, self._truncations = {}, truncations
         known = self._known
-        there, ends, was_last = known.get(segment.base_offset, (None, None, False))
+        there, ends, was_last = known.get(segment.base_offset, (-1, None, False))
         target = end_position_in(segment, end)
         is_last = segment.base_offset == end.segment_base_offset
-        if ends is not None and there is not segment:
+        if ends is not None and there != segment.serial_number:
             # A reader beside a writer opens its last segment again, which has grown; unless it was
             # compacted since: then its batches lie elsewhere.
             is_grown = self._local_log.is_followed and was_last and not segment.is_cleaned
@@ -391,7 +393,7 @@ class BatchTransactions:
             self._local_log.truncation_counts == truncations
             and segments.get(segment.base_offset) is segment
         ):
-            known[segment.base_offset] = segment, ends, is_last
+            known[segment.base_offset] = segment.serial_number, ends, is_last
             if len(known) > 2 * len(segments):
                 self._known = {base: one for base, one in known.items() if base in segments}
         return ends

@@ -168,7 +168,7 @@ class LocalLog:
         self.published = published
         published.log_end = log_end
         self.names_version = 1
-        self._lone_indexes: tuple[Segments | None, list[int]] = (None, [])
+        self._lone_indexes: tuple[int, list[int]] = (-1, [])
         self.generation = 0
         self.replacements_count = 0
         self.take_over_replaced: Callable[[], bool] | None = None
@@ -453,11 +453,11 @@ class LocalLog:
 
     def _lone_index_bases(self) -> list[int]:
         """Look for them once for each set of segments: a compacted log has a gap after each."""
-        segments, bases = self._lone_indexes
-        if segments is not self.segments:
-            segments = self.segments
+        known, bases = self._lone_indexes
+        serial_number = self.segments.serial_number
+        if known != serial_number:
             bases = lone_index_bases(self.directory.segment_listing())
-            self._lone_indexes = segments, bases
+            self._lone_indexes = serial_number, bases
         return bases
 
     def missing_records(self, log_start_offset: int) -> list[MissingRecords]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from contextlib import suppress
+from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +39,7 @@ _DAMAGED_OR_GONE: Final = (
     UnsupportedFormatError,
 )
 _base_offset: Callable[[Segment], int] = attrgetter("base_offset")
+_serial_numbers: Final = count()
 
 
 class Segments:
@@ -55,9 +57,12 @@ class Segments:
         The largest timestamp up to the end of each segment, as far as it was asked for.
     ends : tuple of int
         The offset behind the last batch of each sealed segment, as far as it was asked for.
+    serial_number : int
+        Which snapshot of this process it is. What is remembered of a snapshot has this number, and
+        not the snapshot: a reference would keep the files of deleted segments open.
     """
 
-    __slots__ = ("as_tuple", "base_offsets", "ends", "lane", "running_maxima")
+    __slots__ = ("as_tuple", "base_offsets", "ends", "lane", "running_maxima", "serial_number")
 
     lane: Any
     """What reads this snapshot the short way, once somebody did; None before."""
@@ -71,6 +76,7 @@ class Segments:
         self.as_tuple, self.base_offsets = in_order(segments)
         self.running_maxima = running_maxima
         self.ends = ends
+        self.serial_number = next(_serial_numbers)
         self.lane = None
 
     def keep_lane(self, lane: Any) -> None:
