@@ -496,7 +496,7 @@ def test_records_in_a_topic_whose_undoing_was_cut_off_are_kept(tmp_path, monkeyp
     """
     with segstore.open_dir(tmp_path) as manager:
         interrupt_behind(monkeypatch, TopicState.LIVE)
-        monkeypatch.setattr(topic_registry, "remove_trees", failing(DiskFullError("killed here")))
+        monkeypatch.setattr(topic_registry, "remove_tree", failing(DiskFullError("killed here")))
         with pytest.raises(KeyboardInterrupt) as caught:
             manager.create_topic("t", 2)
         assert "still there, unlisted" in caught.value.__notes__[0]
@@ -513,7 +513,7 @@ def test_records_in_a_topic_whose_undoing_was_cut_off_are_kept(tmp_path, monkeyp
 def test_a_topic_whose_undoing_was_cut_off_goes_with_the_next_open(tmp_path, monkeypatch):
     with segstore.open_dir(tmp_path) as manager:
         interrupt_behind(monkeypatch, TopicState.LIVE)
-        monkeypatch.setattr(topic_registry, "remove_trees", failing(DiskFullError("killed here")))
+        monkeypatch.setattr(topic_registry, "remove_tree", failing(DiskFullError("killed here")))
         with pytest.raises(KeyboardInterrupt):
             manager.create_topic("t", 2)
         monkeypatch.undo()
