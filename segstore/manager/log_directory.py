@@ -315,6 +315,15 @@ class LogDirectory:
         for logs in self._all_logs():
             logs.close(topic_partition)
 
+    def close_unused(self, topic_partition: TopicPartition) -> None:
+        """Close a log that was opened on the way to something else; no error of it counts there."""
+        try:
+            self.logs.close(topic_partition)
+        except (SegstoreError, OSError) as error:  # the next open recovers it
+            name = directory_name(topic_partition)
+            _log.warning("%s/%s: it is not closed cleanly: %s", self.path, name, error)
+            self.logs.close_quietly(name)
+
     def _all_logs(self) -> Iterable[CurrentLogs]:
         return dict.fromkeys((self.logs, self.logs_to_read))
 
@@ -336,12 +345,7 @@ class LogDirectory:
             for log in self.logs.all_of_partitions():
                 name = directory_name(log.topic_partition)
                 if name not in before:
-                    try:
-                        self.logs.close(log.topic_partition)
-                    except (SegstoreError, OSError) as error:
-                        # the change was made, and the next open recovers the log
-                        _log.warning("%s: it is not closed cleanly: %s", log.path, error)
-                        self.logs.close_quietly(name)
+                    self.close_unused(log.topic_partition)
 
     def has_arrived(self, topic_partition: TopicPartition) -> bool:
         """Whether a partition was moved here: another directory of it does not count [DUR-127]."""

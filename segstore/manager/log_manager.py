@@ -977,15 +977,31 @@ class LogManager:
             The directory was opened read-only.
         """
         self._check_writable()
-        if not self._is_shared:
-            return self.log(topic, partition)
-        topic_partition = TopicPartition(topic, integer("partition", partition))
-        directory_name(topic_partition)  # checks both
+        return self._logs_to_write(topic, [integer("partition", partition)])[0]
 
-        def attempt() -> UnifiedLog:
-            with self._mutex:
+    def _logs_to_write(self, topic: str, partitions: Sequence[int]) -> list[UnifiedLog]:
+        """Return the logs of partitions, open for writing.
+
+        Where another process writes one of them, those that were opened for this call are closed
+        before it waits or raises: two processes never wait for each other here [DUR-65].
+        """
+        if not self._is_shared:
+            return [self.log(topic, partition) for partition in partitions]
+        wanted = [TopicPartition(topic, partition) for partition in partitions]
+        for topic_partition in wanted:
+            directory_name(topic_partition)  # checks both
+
+        def attempt() -> list[UnifiedLog]:
+            with self._mutex, ExitStack() as opened:
                 self._check_usable()  # while we waited
-                return self._open_log(topic_partition, to_write=True)
+                logs = []
+                for topic_partition in wanted:
+                    directory = self._live_home_of(topic_partition)
+                    if directory.logs.find_in_place(topic_partition) is None:
+                        opened.callback(directory.close_unused, topic_partition)
+                    logs.append(self._open_log(topic_partition, to_write=True))
+                opened.pop_all()
+                return logs
 
         return waiting_for_lock(self._lock_timeout, attempt)
 
@@ -1274,9 +1290,9 @@ class LogManager:
         done: dict[int, LogAppendInfo] = {}
         try:
             for by_partition in self._split(records, partitioner):
-                logs = {number: self.log_to_write(topic, number) for number in by_partition}
-                for number, part in by_partition.items():
-                    info = self._append_to(logs[number], topic, number, part)
+                logs = self._logs_to_write(topic, [*by_partition])
+                for log, (number, part) in zip(logs, by_partition.items(), strict=True):
+                    info = self._append_to(log, topic, number, part)
                     done[number] = joined(done[number], info) if number in done else info
         except BaseException as error:
             note_appended(error, topic, done)

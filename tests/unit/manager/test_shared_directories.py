@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from segstore import LogManager
 
 PATIENCE = 60.0
+KEYED = [(b"%d" % number, b"v") for number in range(100)]
+"""Records of all three partitions."""
 MONTH_MS = 30 * 24 * 3600 * 1000
 
 
@@ -110,6 +112,50 @@ def test_a_partition_is_waited_for(other: Peer, tmp_path: Path):
         other.do("logs.close_log('orders', 0)")
         waiting.join(PATIENCE)
         assert patient.log("orders", 0).log_end_offset == 2
+
+
+@pytest.mark.parametrize("written", range(3))
+def test_a_refused_append_keeps_no_partition(logs: LogManager, other: Peer, written: int):
+    """[DUR-65] Of keyed records, one partition is written elsewhere: all others stay free."""
+    mine, free = {*range(3)} - {written}
+    other.do(f"logs.append('orders', [(None, b'1')], partition={written})")
+    logs.append("orders", [(None, b"1")], partition=mine)
+    with pytest.raises(LogLockedError):
+        logs.append("orders", KEYED)
+    other.do(f"logs.append('orders', [(None, b'2')], partition={free})")
+    with pytest.raises(PeerError, match="LogLockedError"):  # its writer keeps it
+        other.do(f"logs.append('orders', [(None, b'2')], partition={mine})")
+    assert logs.log_end_offsets("orders") == {0: 1, 1: 1, 2: 1}
+
+
+@pytest.mark.parametrize("written", range(3))
+@pytest.mark.usefixtures("logs")
+def test_an_append_that_waits_keeps_no_partition(other: Peer, tmp_path: Path, written: int):
+    """[DUR-65] So two processes that append keyed records do not wait for each other."""
+    other.do(f"logs.append('orders', [(None, b'1')], partition={written})")
+    with segstore.open_dir(tmp_path, shared=True, lock_timeout=PATIENCE) as patient:
+        waiting = threading.Thread(target=lambda: patient.append("orders", KEYED))
+        waiting.start()
+        for number in range(3):
+            append_when_free(other, "orders", number)
+            assert waiting.is_alive()
+        for number in range(3):
+            other.do(f"logs.close_log('orders', {number})")
+        waiting.join(PATIENCE)
+        assert sum(patient.log_end_offsets("orders").values()) == 4 + len(KEYED)
+
+
+def append_when_free(other: Peer, topic: str, partition: int) -> None:
+    """Append a record by the other process, which tries again: we may look at that partition."""
+    for _ in range(1000):
+        try:
+            other.do(f"logs.append({topic!r}, [(None, b'v')], partition={partition})")
+        except PeerError as error:
+            if "LogLockedError" not in str(error):
+                raise
+        else:
+            return
+    pytest.fail(f"partition {partition} was never free")
 
 
 def test_a_partition_of_a_killed_process(logs: LogManager, tmp_path: Path):
