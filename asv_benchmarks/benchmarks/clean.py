@@ -19,7 +19,7 @@ from segstore.errors import LogCleaningAbortedError
 from segstore.log.cleaning.cleaner import Cleaner
 from segstore.manager.throttler import Throttler
 
-from .common import PROFILE, SEED, Cost, _Comparison, cost_of, note_measured
+from .common import PROFILE, SEED, Cost, _Comparison, cost_of, note_measured, touch_memory
 from .datasets import FIRST_TIMESTAMP, key_values
 from .kafka_peer import kafka_log
 
@@ -81,7 +81,8 @@ def fill(
 class Clean(_Comparison):
     """CPU time of a pass over all of the log, map and copy, with the syncs of both.
 
-    The log has batches of 16 KB in segments of 128 MiB. A round works on a copy that was synced.
+    The log has batches of 16 KB in segments of 128 MiB. A round works on a copy that was synced,
+    with memory for what it writes.
     """
 
     params = ([100, 1000], [10, 50, 100])
@@ -116,6 +117,7 @@ class Clean(_Comparison):
         shutil.rmtree(directory, ignore_errors=True)
         shutil.copytree(self.made, directory)
         os.sync()
+        touch_memory(2 * self.size_bytes)
         return directory
 
 

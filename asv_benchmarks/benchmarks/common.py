@@ -8,11 +8,13 @@ begins anew for each round.
 from __future__ import annotations
 
 import gc
+import mmap
 import os
 import shutil
 import statistics
 import tempfile
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -106,6 +108,18 @@ def cost_of(
     note_measured(cpu)
     after()
     return Cost(cpu / units, wall / units)
+
+
+def touch_memory(size_bytes: int) -> None:
+    """Write to so much memory, page by page, and give it back.
+
+    A virtual machine gets memory from its host when it first writes there, and gives back what has
+    been free for seconds. That can take longer than what is measured, of one side and not of the
+    other: the files that both write after this call lie in memory that the machine has.
+    """
+    with closing(mmap.mmap(-1, size_bytes)) as memory:
+        for at in range(0, size_bytes, mmap.PAGESIZE):
+            memory[at] = 1
 
 
 def seconds_per_unit(action: Callable[[], float]) -> float:
