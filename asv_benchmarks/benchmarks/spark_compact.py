@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import segstore
 
 from .clean import fill
-from .common import PROFILE, cost_of
+from .common import PROFILE, cost_of, touch_memory
 from .spark_process import IS_SMOKE, _SparkComparison, spark_process
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .common import Cost
 
 PARTITIONS = 2 if IS_SMOKE else 64
-BYTES_OF_A_PARTITION = PROFILE.log_bytes // 4
+BYTES_OF_A_PARTITION = PROFILE.log_bytes // 2
 CONFIG = {
     "cleanup.policy": "compact",
     "internal.segment.bytes": str(BYTES_OF_A_PARTITION // 4),
@@ -30,7 +30,8 @@ class SparkCompact(_SparkComparison):
     """``jobs.compact`` over 64 partitions with ``local[2]``, against ``log.compact()`` of each.
 
     Half of the records stay. Session and Python workers are there before a round. A round works on
-    a copy that was synced; both sides open and close each log.
+    a copy that was synced; both sides open and close each log. With values of 1 KB the disk is what
+    both wait for: two processes without Spark are 1.3 to 1.6 times as fast as one there.
     """
 
     params = ([100, 1000],)
@@ -64,4 +65,5 @@ class SparkCompact(_SparkComparison):
         shutil.rmtree(directory, ignore_errors=True)
         shutil.copytree(self.made, directory)
         os.sync()
+        touch_memory(PARTITIONS * BYTES_OF_A_PARTITION)
         return directory

@@ -43,7 +43,7 @@ from segstore.log import checker, relocation
 from segstore.log.access import LogAccess
 from segstore.log.appender import Appender
 from segstore.log.clean_part import CleanPart, clean_end_of
-from segstore.log.cleaning.cleaner import DEFAULT_MAP_BYTES, Cleaner
+from segstore.log.cleaning.cleaner import DEFAULT_MAP_BYTES, Cleaner, map_bytes_for
 from segstore.log.cleaning.compaction_forecast import (
     CompactionPlan,
     is_deletion_due,
@@ -1467,8 +1467,8 @@ class UnifiedLog(Log):
         Parameters
         ----------
         memory_bytes : int
-            For the keys of one pass, 24 bytes each, 48 or more. With more keys than that there are
-            several passes.
+            The most for the keys of one pass, 24 bytes each, 48 or more. With more keys than that
+            there are several passes.
         progress : callable or None
             Called with ``"compact"``, the offset up to which the log is clean, and that at which
             the last pass ends.
@@ -1505,12 +1505,6 @@ class UnifiedLog(Log):
                     expected="none since the call",
                 )
 
-        cleaner = Cleaner(
-            offset_map_bytes=integer("memory_bytes", memory_bytes),
-            profile=self.profile,
-            check_done=require_uncut,
-        )
-        done: list[CleanerStats] = []
         first = max(start, self._clean_end() or 0)
         uncleanable = self._compaction().first_uncleanable_offset(first, now_ms)
         limit = aligned(self._local_log.segments, uncleanable)
@@ -1522,6 +1516,15 @@ class UnifiedLog(Log):
                 self._directory.wall_clock_ms() if now_ms is None else now_ms,
             )
             first = start if is_due else limit
+        map_bytes = integer("memory_bytes", memory_bytes)
+        if self.profile is Profile.SAFE:  # a small log touches as little memory
+            map_bytes = map_bytes_for(limit - first, map_bytes)
+        cleaner = Cleaner(
+            offset_map_bytes=map_bytes,
+            profile=self.profile,
+            check_done=require_uncut,
+        )
+        done: list[CleanerStats] = []
         while first < limit:
             require_uncut()  # and within the pass again
             done.append(self.clean(cleaner, first, limit, now_ms=now_ms))

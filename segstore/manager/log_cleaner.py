@@ -30,10 +30,12 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.cleaning.cleaner import (
+    BYTES_PER_KEY,
     DEFAULT_IO_BUFFER_BYTES,
     DEFAULT_LOAD_FACTOR,
     DEFAULT_MAP_BYTES,
     Cleaner,
+    map_bytes_for,
 )
 from segstore.log.files.profile import Profile
 from segstore.log.log_dir_failure_channel import IO_ERRORS
@@ -56,7 +58,6 @@ if TYPE_CHECKING:
     from segstore.manager.throttler import Throttler
     from segstore.types import TopicPartition
 
-_BYTES_PER_KEY: Final = 24
 _FIRST_RETRY_MS: Final = 1000
 _MS_PER_SECOND: Final = 1000
 _ENDED: Final = (LogCleaningAbortedError, LogTruncatedError)
@@ -385,8 +386,7 @@ class LogCleaner:
         if not self._is_safe:
             return map_bytes
         offsets = to_clean.first_uncleanable_offset - to_clean.first_dirty_offset
-        needed = int((offsets + 2) / self.config.dedupe_buffer_load_factor) * _BYTES_PER_KEY
-        return min(map_bytes, needed)
+        return map_bytes_for(offsets, map_bytes, self.config.dedupe_buffer_load_factor)
 
     def _new_cleaner(self, to_clean: LogToClean) -> Cleaner:
         turn, config = self._turn, self.config
@@ -456,6 +456,6 @@ def _check_memory(config: CleanerConfig) -> None:
     if map_bytes < config.dedupe_buffer_size // config.threads:
         _log.warning("a cleaner uses %d bytes for keys, not more", MAX_INT)
     Cleaner(
-        offset_map_bytes=min(map_bytes, 100 * _BYTES_PER_KEY),
+        offset_map_bytes=min(map_bytes, 100 * BYTES_PER_KEY),
         load_factor=config.dedupe_buffer_load_factor,
     )

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 POLL_SECONDS: Final = 0.5
 TASKS_A_CORE: Final = 4
-MOST_BYTES_OF_A_TASK: Final = 128 * 1024 * 1024
+MOST_BYTES_OF_A_TASK: Final = 1024 * 1024 * 1024
+"""Eight times Spark's for files: a task costs 50 ms of CPU time before it does anything."""
 OPEN_COST_BYTES: Final = 4 * 1024 * 1024
-"""What the open of a partition counts as. Both are Spark's defaults for files."""
+"""What the open of a partition counts as; Spark's default for files."""
 _SCHEMA: Final = StructType(
     [
         StructField("number", LongType()),

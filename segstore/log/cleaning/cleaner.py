@@ -40,12 +40,19 @@ if TYPE_CHECKING:
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
 
+BYTES_PER_KEY: Final = 24
+"""Of the map: 16 bytes of hash and the offset."""
 DEFAULT_MAP_BYTES: Final = 128 * 1024 * 1024
 """Kafka ``log.cleaner.dedupe.buffer.size``."""
 DEFAULT_IO_BUFFER_BYTES: Final = 512 * 1024
 """Kafka ``log.cleaner.io.buffer.size``."""
 DEFAULT_LOAD_FACTOR: Final = 0.9
 """Kafka ``log.cleaner.io.buffer.load.factor``."""
+
+
+def map_bytes_for(offsets: int, most_bytes: int, load_factor: float = DEFAULT_LOAD_FACTOR) -> int:
+    """Return the memory for the keys of so many offsets: each has one record at most."""
+    return min(most_bytes, int((offsets + 2) / load_factor) * BYTES_PER_KEY)
 
 
 class CleanableLog(Protocol):

@@ -195,6 +195,15 @@ def test_with_a_small_map_there_are_several_passes(new_log: NewLog):
     assert len({key for _, key, _ in cleaned(log)}) == len(cleaned(log))
 
 
+def test_a_small_log_gets_a_small_map(new_log: NewLog):
+    """[CLN-2] ``memory_bytes`` is the most: a pass touches memory for its own keys."""
+    log = new_log(**COMPACT)
+    fill(log, count=60, keys=20)
+    [stats] = log.compact()
+
+    assert stats.buffer_utilization > 0.2
+
+
 def test_a_log_without_the_policy_is_not_compacted(new_log: NewLog):
     """[DUR-128] Records without a key would go; a policy that was never set deletes nothing."""
     log = new_log(internal_segment_bytes=300)
