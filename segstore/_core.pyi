@@ -1385,7 +1385,6 @@ class ReadLane(Generic[_FetchT, _SliceT]):
         *,
         fetch_class: type[_FetchT],
         slice_class: type[_SliceT],
-        check_order: Any,
         is_kafkas: bool,
     ) -> Self: ...
     def read(
@@ -1396,8 +1395,12 @@ class ReadLane(Generic[_FetchT, _SliceT]):
         log_start_offset: int,
         published: PublishedEnd,
         topic_partition: tuple[str, int],
+        check_order: Any,
     ) -> _FetchT | None:
-        """One fetch up to the log end [LOC-6]."""
+        """One fetch up to the log end [LOC-6].
+
+        The lane does not keep *check_order*, which refers to the log, and so to this lane.
+        """
     def slice(
         self,
         log: object,

@@ -44,11 +44,10 @@ cdef class ReadLane:
     cdef Directory directory
     cdef object fetch_class
     cdef object slice_class
-    cdef object check_order
     cdef bint is_kafkas
 
     def __cinit__(self, tuple segments not None, CodecTable codecs not None, Directory directory not None, *,
-                  fetch_class, slice_class, check_order, bint is_kafkas):
+                  fetch_class, slice_class, bint is_kafkas):
         cdef Py_ssize_t i
         cdef LogSegment segment
         if not issubclass(fetch_class, FetchedRecords) or not issubclass(slice_class, SlicedRecords):
@@ -62,7 +61,6 @@ cdef class ReadLane:
         self.directory = directory
         self.fetch_class = fetch_class
         self.slice_class = slice_class
-        self.check_order = check_order
         self.is_kafkas = is_kafkas
         self.base_offsets = <int64_t *>PyMem_Malloc(max(len(segments), 1) * sizeof(int64_t))
         self.maxima = <int64_t *>PyMem_Malloc(max(len(segments), 1) * sizeof(int64_t))
@@ -139,7 +137,7 @@ cdef class ReadLane:
         return segment
 
     def read(self, offset, max_bytes, min_one_message, int64_t log_start_offset, PublishedEnd published not None,
-             topic_partition not None):
+             topic_partition not None, check_order):
         """One fetch up to the log end, as a `fetch_class`."""
         cdef sgs_segment_read request
         cdef sgs_error err
@@ -172,7 +170,7 @@ cdef class ReadLane:
         answer.topic_partition = topic_partition
         answer.first_entry_incomplete = fetched.fetch.first_entry_incomplete
         answer._check_crcs = True
-        answer._check_order = self.check_order
+        answer._check_order = check_order
         return answer
 
     def slice(self, log, offset, max_bytes, min_one_message, int64_t log_start_offset,

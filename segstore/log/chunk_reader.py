@@ -119,6 +119,8 @@ class ChunkReader:
         as the index tells; ``MIN_LONG`` for none.
     damage : Damage or None
         Why the range ends before what was asked for; raised behind its last chunk.
+    take_over_replaced : callable
+        See `nothing_replaced`.
 
     Attributes
     ----------
@@ -138,6 +140,7 @@ class ChunkReader:
         "_replacements_count",
         "_start_offset",
         "_start_timestamp",
+        "_take_over_replaced",
         "_truncations_done",
     )
 
@@ -150,6 +153,7 @@ class ChunkReader:
         end_offset: int,
         bound: LogOffsetMetadata,
         truncations_done: int,
+        take_over_replaced: Callable[[], bool],
         start_timestamp: int = MIN_LONG,
         damage: Damage | None = None,
     ) -> None:
@@ -162,6 +166,7 @@ class ChunkReader:
         self._bound = bound
         self._truncations_done = truncations_done
         self._replacements_count = local_log.replacements_count
+        self._take_over_replaced = take_over_replaced
         self._start_timestamp = start_timestamp
         self._damage = damage
 
@@ -183,9 +188,8 @@ class ChunkReader:
             try:
                 chunk = next(chunks, None)
             except SegstoreError as error:
-                if self._local_log.check_not_changed(
-                    self._truncations_done, self._end_offset, error
-                ):
+                self._local_log.check_not_changed(self._truncations_done, self._end_offset, error)
+                if self._take_over_replaced():
                     first = max(read_up_to, self._first_offset)
                     chunks = self._chunks_as_they_are(chunks_of, first)
                     continue

@@ -103,7 +103,6 @@ class LogFollower:
         self._swaps = {one.name + one.suffix for one in parts.local_log.segments if one.suffix}
         self._observed_end = observed_end
         self._generation: int | None = None
-        parts.local_log.take_over_replaced = self.take_over_replaced
 
     @property
     def durable(self) -> LogOffsetMetadata:

@@ -144,13 +144,22 @@ class VisibleRange(NamedTuple):
 
 
 class LogReader:
-    """Reads one log, of any number of threads."""
+    """Reads one log, of any number of threads.
 
-    def __init__(self, parts: LogParts, durable_end: DurableEnd) -> None:
+    Parameters
+    ----------
+    take_over_replaced : callable
+        See `nothing_replaced`.
+    """
+
+    def __init__(
+        self, parts: LogParts, durable_end: DurableEnd, take_over_replaced: Callable[[], bool]
+    ) -> None:
         local_log = parts.local_log
         self._batches = BatchTransactions(local_log)
         self._committed = CommittedEnd(local_log, lambda: durable_end.durable.message_offset)
         self._local_log = local_log
+        self._take_over_replaced = take_over_replaced
         self._offsets = parts.offsets
         self._epochs = parts.loaded.epochs
         self._checkpoint_store = parts.checkpoint_store
@@ -235,7 +244,8 @@ class LogReader:
                 case _:
                     return VisibleRange(end)
         except SegstoreError as error:
-            if local_log.check_not_changed(truncations_done, end.message_offset, error):
+            local_log.check_not_changed(truncations_done, end.message_offset, error)
+            if self._take_over_replaced():
                 return self.visible(isolation, offset, size_bytes, end_offset)
             raise
 
@@ -312,8 +322,15 @@ class LogReader:
         segments = local_log.segments
         lane = segments.lane or self._new_lane(segments)
         start, published = self._offsets.log_start_offset, local_log.published
-        topic_partition = self._checkpoint_store.topic_partition
-        return lane.read(offset, max_bytes, min_one_message, start, published, topic_partition)
+        return lane.read(
+            offset,
+            max_bytes,
+            min_one_message,
+            start,
+            published,
+            self._checkpoint_store.topic_partition,
+            self._fetch_check,
+        )
 
     def fetch(
         self, offset: int, max_bytes: int, isolation: Isolation, *, min_one_message: bool
@@ -370,7 +387,8 @@ class LogReader:
                 offset, max_bytes, bound, min_one_message=min_one_message, take=take
             )
         except SegstoreError as error:
-            if local_log.check_not_changed(truncations_done, bound.message_offset, error):
+            local_log.check_not_changed(truncations_done, bound.message_offset, error)
+            if self._take_over_replaced():
                 bound = local_log.replaced_bound(bound)
                 return self._take(take, truncations_done, offset, max_bytes, bound, min_one_message)
             segment = local_log.segments.floor_segment(offset)
@@ -418,7 +436,6 @@ class LogReader:
             self._local_log.directory,
             fetch_class=FetchDataInfo,
             slice_class=FileRecords,
-            check_order=self._fetch_check,
             is_kafkas=self._local_log.is_kafkas,
         )
         segments.keep_lane(lane)
@@ -468,6 +485,7 @@ class LogReader:
                 _check_batches(found)
             except SegstoreError as error:
                 local_log.check_not_changed(truncations_done, bound.message_offset, error)
+                self._take_over_replaced()
                 explain(error, local_log, offset, self._codecs)
                 raise
         self._require_decided(visible, offset)
@@ -560,6 +578,7 @@ class LogReader:
             bound=visible.bound,
             damage=visible.damage if is_cut_off else None,
             truncations_done=truncations_done,
+            take_over_replaced=self._take_over_replaced,
             start_timestamp=MIN_LONG if start_timestamp is None else start_timestamp,
         )
         scan = LogScan(
@@ -723,8 +742,7 @@ class LogReader:
                 found=f"compaction may have reached offset {limit}",
                 expected=f"at most offset {end_offset}, the end of the read",
             )
-        if local_log.take_over_replaced is not None:
-            local_log.take_over_replaced()
+        self._take_over_replaced()
 
     # ---- as records come -------------------------------------------------------------------------
 
@@ -786,17 +804,20 @@ class LogReader:
         if tier is not None and log_start != local_log.log_end.message_offset:
             topic_partition = self._checkpoint_store.topic_partition
             remote = tier.search(topic_partition, timestamp, log_start, self._epochs.entries)
-            found = tier.first_of(
-                remote, lambda start: find_offset_by_timestamp(local_log, start, timestamp)
-            )
+            found = tier.first_of(remote, lambda start: self._find_offset_here(start, timestamp))
         else:
             try:
-                found = find_offset_by_timestamp(local_log, log_start, timestamp)
+                found = self._find_offset_here(log_start, timestamp)
             except SegstoreError as error:
                 explain(error, local_log, None, self._codecs)
                 raise
         _teach_lane(segments)
         return None if found is None else found.offset
+
+    def _find_offset_here(self, first_offset: int, timestamp: int) -> FileTimestampAndOffset | None:
+        return find_offset_by_timestamp(
+            self._local_log, first_offset, timestamp, self._take_over_replaced
+        )
 
     def fetch_offset(self, timestamp: int, isolation: Isolation) -> FileTimestampAndOffset:
         """Answer as a broker answers ListOffsets [TS-1]."""
@@ -815,7 +836,8 @@ class LogReader:
                     tier, local_log, epochs, topic_partition, log_start, bound, timestamp
                 )
         except SegstoreError as error:
-            if local_log.check_not_changed(truncations_done, bound, error):
+            local_log.check_not_changed(truncations_done, bound, error)
+            if self._take_over_replaced():
                 return self.fetch_offset(timestamp, isolation)
             raise
         _teach_lane(segments)

@@ -61,7 +61,7 @@ from segstore.log.files.profile import Profile
 from segstore.log.flusher import Flusher, new_flusher
 from segstore.log.kafka_profile.kafka_flusher import KafkaFlusher
 from segstore.log.lane_switch import LaneSwitch
-from segstore.log.local.local_log import out_of_range
+from segstore.log.local.local_log import nothing_replaced, out_of_range
 from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index_check import check_indexes, rebuild_wrong_indexes
 from segstore.log.log_dir_failure_channel import IO_ERRORS
@@ -192,7 +192,11 @@ class Log:
         self._offsets = parts.offsets
         self._published = parts.local_log.published
         self._remote = parts.remote
-        self._reader = LogReader(parts, durable_end)
+        self._reader = LogReader(
+            parts,
+            durable_end,
+            nothing_replaced if follower is None else follower.take_over_replaced,
+        )
         self._retention_planner = RetentionPlanner(parts)
 
     # ---- state -----------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ a gap that no policy has made; and of a deleted topic the error that says so [DU
 
 from __future__ import annotations
 
-import gc
 import sys
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -46,7 +45,6 @@ class Reader:
 
     def go_round(self, _: random.Random) -> None:
         """Read what is new in each log."""
-        gc.collect()  # a log that is dropped refers to itself, and has its files until then
         there = self._manager.partitions()
         self._positions = {one: self._positions[one] for one in there if one in self._positions}
         for topic_partition in there:

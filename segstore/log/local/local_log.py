@@ -133,8 +133,6 @@ class LocalLog:
         Raised whenever a file was created or renamed.
     replacements_count : int
         Raised whenever segments were compacted or split.
-    take_over_replaced : callable or None
-        Of a handle that follows another one: `LogFollower.take_over_replaced`.
     truncations : TruncationHistory
         Its truncations.
     is_kafkas : bool
@@ -171,7 +169,6 @@ class LocalLog:
         self._lone_indexes: tuple[int, list[int]] = (-1, [])
         self.generation = 0
         self.replacements_count = 0
-        self.take_over_replaced: Callable[[], bool] | None = None
         self.truncations = TruncationHistory()
         self.is_kafkas = context.kafka_profile and context.writable
         self.written_order = WrittenOrder(
@@ -856,11 +853,11 @@ class LocalLog:
 
     def check_not_changed(
         self, truncations_done: int, next_offset: int, error: SegstoreError | None = None
-    ) -> bool:
+    ) -> None:
         """Raise when a cut, not damage, is why reading failed with *error* [DUR-77].
 
-        Returns whether segments had been compacted or split: the handle has the new ones now, and
-        what was asked for can be read again.
+        Else segments may have been compacted or split, which the reader asks next: see
+        `nothing_replaced`.
 
         Parameters
         ----------
@@ -884,7 +881,6 @@ class LocalLog:
             self.truncations.check_not_truncated(
                 truncations_done, next_offset
             )  # it was looked at again meanwhile
-        return self.take_over_replaced is not None and self.take_over_replaced()
 
     def replaced_bound(self, bound: LogOffsetMetadata) -> LogOffsetMetadata:
         """Return where *bound* is after segments were replaced."""
@@ -1037,6 +1033,17 @@ class LocalLog:
     def close_quietly(self) -> None:
         """Let go of all files and write nothing [SEG-52]."""
         close_segments_quietly(self.segments)
+
+
+def nothing_replaced() -> bool:
+    """Return that no other handle compacts the log or splits its segments: this one writes it.
+
+    A handle that follows another one has `LogFollower.take_over_replaced` in its place. That looks
+    for new segments, and returns whether there were any: then what failed can be read again. The
+    readers have it, and not `LocalLog`, to which a `LogFollower` refers: a log that is dropped
+    closes its files at once, and not when the garbage collector comes.
+    """
+    return False
 
 
 def out_of_range(offset: int, first: int, last: int, directory: Directory) -> OffsetOutOfRangeError:

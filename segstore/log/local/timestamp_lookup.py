@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import SegstoreError
+from segstore.log.local.local_log import nothing_replaced
 from segstore.types import NO_TIMESTAMP, FileTimestampAndOffset, SpecialTimestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.local_log import LocalLog
@@ -53,19 +54,30 @@ def fetch_offset(
 
 
 def find_offset_by_timestamp(
-    local_log: LocalLog, log_start_offset: int, timestamp: int
+    local_log: LocalLog,
+    log_start_offset: int,
+    timestamp: int,
+    take_over_replaced: Callable[[], bool] = nothing_replaced,
 ) -> FileTimestampAndOffset | None:
     """Return the first record from *log_start_offset* on with that timestamp or a later one.
 
     Stricter than a broker, which looks into one segment only [TS-2]: it finds nothing when that one
     is empty, or has such records below the log start alone.
+
+    Parameters
+    ----------
+    take_over_replaced : callable
+        See `nothing_replaced`.
     """
     truncations_done, log_end_offset = local_log.truncations.done, local_log.log_end.message_offset
     try:
         found = next(filter(None, _found_by_segment(local_log, log_start_offset, timestamp)), None)
     except SegstoreError as error:
-        if local_log.check_not_changed(truncations_done, log_end_offset, error):
-            return find_offset_by_timestamp(local_log, log_start_offset, timestamp)
+        local_log.check_not_changed(truncations_done, log_end_offset, error)
+        if take_over_replaced():
+            return find_offset_by_timestamp(
+                local_log, log_start_offset, timestamp, take_over_replaced
+            )
         raise
     local_log.truncations.check_not_truncated(
         truncations_done, log_end_offset if found is None else found.offset + 1

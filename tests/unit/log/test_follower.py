@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import shutil
 
 import pytest
@@ -214,3 +215,51 @@ def test_zeros_of_a_preallocated_segment_are_not_read(tmp_path, is_flushed):
             assert reader.last_stable_offset == 3
             assert list(reader.scan(isolation="read_committed")) == []
             assert list(reader.read(3, 100, "durable")) == []
+
+
+USES = {
+    "nothing": lambda _: None,
+    "refresh": lambda log: log.refresh(),
+    "read": lambda log: [*log.read(0)],
+    "slice": lambda log: [*log.slice(0, 100)],
+    "scan": lambda log: [*log.scan()],
+    "committed": lambda log: [*log.scan(isolation="read_committed")],
+    "time": lambda log: [log.offset_for_timestamp(one) for one in (TIME, TIME)],
+    "tail": lambda log: [*log.tail(0, timeout=0)],
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_log_that_is_dropped_closes_its_files_at_once(tmp_path, descriptors_below, use):
+    """[DUR-75] None of its parts refers back to another one that refers to it.
+
+    Until the collector came, a reader had the files of all logs that it had dropped, as of topics
+    that were deleted.
+    """
+    path = tmp_path / "orders-0"
+    with segstore.open(path, durability="none", **SETTINGS) as writer:
+        append(writer, 40)
+    gc.disable()
+    try:
+        reader = segstore.open(path, read_only=True)
+        USES[use](reader)
+        assert descriptors_below() > 0
+        del reader
+        assert descriptors_below() == 0
+    finally:
+        gc.enable()
+
+
+def test_a_scan_of_a_dropped_log_goes_on_in_what_a_compaction_made(tmp_path):
+    """[DUR-75] It takes over the new segments, as the log would."""
+    path = tmp_path / "orders-0"
+    settings = SETTINGS | {"cleanup_policy": "compact", "file_delete_delay_ms": 0}
+    with segstore.open(path, durability="none", **settings) as writer:
+        for number in range(40):
+            writer.append([(TIME, b"%d" % (number % 3), b"value %d " % number * 20)])
+        records = iter(segstore.open(path, read_only=True).scan())
+        assert next(records).offset == 0
+        writer.compact()
+        assert writer._background.wait_until_idle()
+        last = writer.log_end_offset - 1
+        assert [one.offset for one in records][-1] == last
