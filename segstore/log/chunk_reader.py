@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from segstore._core import scan_batches
+from segstore._core import base_offset_of, scan_batches
 from segstore.errors import (
     ClosedError,
     CorruptLogError,
@@ -20,6 +20,7 @@ from segstore.log.files.recovery_advice import salvage_hint
 from segstore.log.local.local_log import out_of_range
 from segstore.log.split_offsets import Span, split_offsets
 from segstore.number_limits import MIN_LONG
+from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -344,8 +345,9 @@ class ChunkReader:
             last = segment.translate_offset(max(self._end_offset - 1, segment.base_offset), end)
         except DAMAGE:
             last = None  # told by who comes there
-        if last is not None:
-            is_within = last.base_offset < self._end_offset  # else the range ends in a gap
+        if last is not None:  # one that begins behind the range: that ends in a gap
+            at, magic = (last.position, last.first_batch_size), last.first_batch_magic
+            is_within = self._begins_within(segment, at, last.base_offset, magic)
             end = last.position + (last.first_batch_size if is_within else 0)
         return -1 if first is None else first.position, end
 
@@ -466,10 +468,42 @@ class ChunkReader:
             place = chunk.position + position
             local_log.check_within(chunk.segment, int(last_offsets[within]), place)
 
+    def _begins_within(
+        self, segment: Segment, at: tuple[int, int], base_offset: int, magic: int
+    ) -> bool:
+        """Whether a batch begins before the end of the range.
+
+        The header of an old compressed one has its last offset: it is opened, and counts where it
+        cannot be, for who reads it tells that.
+
+        Parameters
+        ----------
+        at : tuple of int
+            Its position in the segment, and its size.
+        """
+        if base_offset < self._end_offset or magic >= CURRENT_MAGIC:
+            return base_offset < self._end_offset
+        data = self._local_log.directory.read_range(segment.name, *at)
+        try:
+            return base_offset_of(data, self._codecs) < self._end_offset
+        except SegstoreError:
+            return True
+
+    def _rows_within(self, chunk: Chunk) -> int:
+        """Return how many of the batches begin before the end of the range."""
+        headers = chunk.headers
+        count = int((headers["base_offset"] < self._end_offset).sum())
+        if count < len(headers):
+            row = headers[count]
+            at = chunk.position + int(row["position"]), int(row["size_bytes"])
+            base_offset, magic = int(row["base_offset"]), int(row["magic"])
+            count += self._begins_within(chunk.segment, at, base_offset, magic)
+        return count
+
     def _within_range(self, chunk: Chunk) -> Iterator[Chunk]:
         """Leave out the batches behind the end of the range."""
         headers = chunk.headers
-        within = int((headers["base_offset"] < self._end_offset).sum())
+        within = self._rows_within(chunk)
         if within == 0:
             return
         if within < len(headers):
@@ -485,7 +519,7 @@ class ChunkReader:
         """
         yield from self._within_range(chunk)
         local_log, headers = self._local_log, chunk.headers
-        within = int((headers["base_offset"] < self._end_offset).sum())
+        within = self._rows_within(chunk)
         reached = int(headers["last_offset"][within - 1]) + 1 if within else reached
         if within == len(headers) or reached >= self._end_offset or local_log.is_kafkas:
             return

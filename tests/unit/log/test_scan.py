@@ -16,7 +16,9 @@ from segstore.errors import (
     LimitExceededError,
     SegstoreError,
 )
+from segstore.types import Codec
 from tests.kits.log_kit import TIME, at, batch, offsets, values
+from tests.kits.records_kit import build
 
 pa = pytest.importorskip("pyarrow")
 
@@ -352,3 +354,35 @@ def test_an_error_crosses_arrow_as_itself(new_log, path):
     assert caught.value.position == 0
     with pytest.raises((pa.ArrowException, OSError), match=FIRST):
         pa.RecordBatchReader.from_stream(log.scan()).read_all()
+
+
+# ---- messages of magic 0 and 1 -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("on_damage", ["raise", "skip"])
+def test_a_range_that_ends_within_old_compressed_messages(
+    new_log, tmp_path, magic, codec, on_damage
+):
+    """[format.md 7] The header of a compressed message has the offset of its last one.
+
+    A range that ended before that lost those of its records that lie in the message.
+    """
+    directory = tmp_path / "topic-0"
+    directory.mkdir()
+    parts = [
+        build([(n, TIME + n, b"k", b"v%d" % n) for n in range(first, first + 4)], magic, codec)
+        for first in (0, 4, 8)
+    ]
+    (directory / FIRST).write_bytes(b"".join(parts))
+    log = new_log(directory, read_only=True)
+    for start in range(13):
+        for end in range(start, 14):
+            scan = log.scan(start, end, on_damage=on_damage)
+            expected = list(range(start, min(end, 12)))
+            assert offsets(scan) == [row[0] for row in scan.tuples()] == expected
+            assert scan.to_arrow()["offset"].to_pylist() == expected
+            assert scan.count() == scan.count(by_headers=True) == len(expected)
+            of_batches = [offset for b in scan.batches() for offset in offsets(b)]
+            assert [offset for offset in of_batches if start <= offset < end] == expected
