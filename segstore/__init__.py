@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from segstore.records.message_set_send import MessageSetSend, MultiMessageSetSend
     from segstore.records.partitioner import partition_for_key
     from segstore.records.record_batch import RecordBatch
+    from segstore.tables.topic_scan import TopicScan
     from segstore.types import (
         AppendOrigin,
         Codec,
@@ -112,6 +113,7 @@ _HOMES = {
     "SpecialTimestamp": "segstore.types",
     "TimestampType": "segstore.types",
     "TopicPartition": "segstore.types",
+    "TopicScan": "segstore.tables.topic_scan",
     "UncertainTransaction": "segstore.log.recovery.salvage_report",
     "UnifiedLog": "segstore.log.unified_log",
     "VerificationGuard": "segstore.log.producers.verification_state_entry",
@@ -163,6 +165,7 @@ __all__ = [
     "SpecialTimestamp",
     "TimestampType",
     "TopicPartition",
+    "TopicScan",
     "UncertainTransaction",
     "UnifiedLog",
     "VerificationGuard",

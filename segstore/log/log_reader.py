@@ -767,10 +767,8 @@ class LogReader:
         """
         idle_since = time.monotonic()
         while True:
-            refresh()
-            visible = self.visible(isolation)
-            if offset < visible.bound.message_offset or visible.damage is not None:
-                scan = self.scan(offset, None, isolation)
+            scan = self.new_records(refresh, offset, isolation)
+            if scan is not None:
                 yield from scan
                 offset = scan.end_offset
                 idle_since = time.monotonic()
@@ -781,6 +779,16 @@ class LogReader:
                 if pause <= 0:
                     return
             time.sleep(pause)
+
+    def new_records(
+        self, refresh: Callable[[], object], offset: int, isolation: Isolation
+    ) -> LogScan | None:
+        """Return what is visible from *offset* on; None: there is nothing yet."""
+        refresh()
+        visible = self.visible(isolation)
+        if offset < visible.bound.message_offset or visible.damage is not None:
+            return self.scan(offset, None, isolation)
+        return None
 
     # ---- by time ---------------------------------------------------------------------------------
 

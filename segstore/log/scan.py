@@ -15,6 +15,7 @@ from segstore.records.columns import (
     MAX_BATCH_ROWS,
     decode_to_batches,
     record_columns,
+    to_frame,
     to_table,
 )
 from segstore.records.record_batch import RecordBatch
@@ -286,16 +287,27 @@ class LogScan:
                 self._chunks.explain(error, current)
             raise
 
-    def to_arrow(self) -> Any:
-        """Return all records as a ``pyarrow.Table``; needs pyarrow."""
-        return to_table(self._stream())
+    def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
+        """Return all records as a ``pyarrow.Table``; needs pyarrow.
+
+        Parameters
+        ----------
+        columns : sequence of str or None
+            Instead of those of the scan.
+        """
+        return to_table(self._stream(columns))
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
+        """Return all records as a ``pandas.DataFrame``; needs pyarrow and pandas."""
+        return to_frame(self.to_arrow(columns))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Give the rows to any Arrow consumer: pandas, polars, DuckDB, pyarrow."""
         return self._stream().__arrow_c_stream__(requested_schema)
 
-    def _stream(self) -> ArrowStream:
-        return ArrowStream(self._decoder(), self.arrow_batches())
+    def _stream(self, columns: Sequence[str] | None = None) -> ArrowStream:
+        columns = self.columns if columns is None else columns
+        return ArrowStream(self._decoder(columns), self._arrow_batches(columns))
 
     def _columns_to_append(self) -> ArrowStream:
         columns = record_columns(self.columns, "the scan")

@@ -592,6 +592,18 @@ class Log:
         scan = self.scan(start_offset, end_offset, columns=columns, isolation=isolation)
         return scan.to_arrow()
 
+    def to_pandas(
+        self,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
+    ) -> Any:
+        """Return a range as a ``pandas.DataFrame``, as `to_arrow`; needs pyarrow and pandas."""
+        scan = self.scan(start_offset, end_offset, columns=columns, isolation=isolation)
+        return scan.to_pandas()
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Give the whole log to any Arrow consumer: pandas, polars, DuckDB, pyarrow.
 
@@ -605,6 +617,11 @@ class Log:
     def __iter__(self) -> Iterator[Record]:
         """Yield all records, of aborted and open transactions too: `scan` takes an isolation."""
         return iter(self.scan())
+
+    def _new_records(self, offset: int, isolation: Isolation) -> LogScan | None:
+        """Return what is visible from *offset* on, if there is something, for who follows it."""
+        self._access.require_open()
+        return self._reader.new_records(self.refresh, offset, isolation)
 
     def slice(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable as IterableType
 from collections.abc import Iterator as IteratorType
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,9 +19,17 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 import segstore._core as _core
 from segstore._core import AppendLock
-from segstore.arguments import flag, instance, integer, path_text, refuse_pickle, timestamp
+from segstore.arguments import (
+    flag,
+    instance,
+    integer,
+    path_text,
+    refuse_pickle,
+    timestamp,
+)
 from segstore.config.directory_config import directory_config
 from segstore.errors import (
+    ArgumentTypeError,
     ClosedError,
     ForkedHandleError,
     IllegalArgumentError,
@@ -81,16 +90,16 @@ from segstore.manager.throttler import Throttler
 from segstore.manager.topic_changes import TopicChanges
 from segstore.manager.topic_directories import make_log_directory
 from segstore.record_rows import refuse_counted_rows
-from segstore.types import TopicPartition
+from segstore.types import Isolation, TopicPartition
 
 if TYPE_CHECKING:
     import os
     import uuid
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
     from typing import NoReturn, TypeAlias, Unpack
 
-    from segstore._core import Directory
+    from segstore._core import Directory, Record
     from segstore.config.directory_config import DirectoryConfig
     from segstore.config.log_config import LogConfig, LogSettings
     from segstore.log.unified_log import UnifiedLog
@@ -100,7 +109,8 @@ if TYPE_CHECKING:
     from segstore.manager.partition_listing import Listed
     from segstore.manager.topic_description import TopicDescription
     from segstore.records.record_builder import Records
-    from segstore.types import LogAppendInfo
+    from segstore.tables.topic_scan import Offsets, TopicQuery, TopicScan
+    from segstore.types import IsolationName, LogAppendInfo
 
     TopicValue: TypeAlias = str | int | float | bool
     """A setting of a topic; a text is read as Kafka's tools read it."""
@@ -112,10 +122,16 @@ _KEYS_ARE_SPREAD: Final = (
     "the number of partitions of topic {topic!r} decides where a key belongs, and this log"
     " directory, which may have some of them, is offline. Name the partition"
 )
-_ALL_ARE_READ: Final = (
-    "the last values are read from all partitions of topic {topic!r}, and this log directory, which"
-    " may have some of them, is offline. Read the others with log(topic, partition)"
+_LATEST_OF_ALL: Final = (
+    "the last values are read from all partitions of topic {topic!r}, and {lack}."
+    " Read the others with log(topic, partition)"
 )
+_SCAN_OF_ALL: Final = (
+    "all partitions of topic {topic!r} are to be read, and {lack}."
+    " To read only those that are here, pass partitions=logs.topics()[{topic!r}]"
+)
+_ONE_MAY_BE_OFFLINE: Final = "this log directory, which may have some of them, is offline"
+_SOME_ARE_MISSING: Final = "some are missing, which may be in other log directories"
 
 
 def open_dir(  # noqa: PLR0913 - keywords of users
@@ -1095,12 +1111,170 @@ class LogManager:
 
         Source: [CLN-84, DUR-126]: what Kafka's cleaner would leave, without tombstones.
         """
+        logs = self._logs_of(topic, None, _LATEST_OF_ALL)
+        latest = [log._latest(columns) for log in logs.values()]  # noqa: SLF001 - asked by its manager
+        return LatestValues(topic, latest)
+
+    # ---- a topic as a table ----------------------------------------------------------------------
+
+    def scan(  # noqa: PLR0913 - the parts of a query
+        self,
+        topic: str,
+        *,
+        columns: Sequence[str] | None = None,
+        start_offset: Offsets | None = None,
+        end_offset: Offsets | None = None,
+        start_timestamp: int | datetime | None = None,
+        end_timestamp: int | datetime | None = None,
+        partitions: Iterable[int] | None = None,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
+    ) -> TopicScan:
+        """Return the records of a topic, or of a range of each partition, to be read lazily.
+
+        Parameters
+        ----------
+        topic : str
+            An existing topic.
+        columns : sequence of str or None
+            For Arrow, some of key, value, topic, partition, offset, timestamp, timestampType,
+            headers, leaderEpoch. Default: all but the last.
+        start_offset, end_offset : int, mapping of int to int, or None
+            First offset, and one more than the last. An int is for all partitions: of each it
+            selects what that has of the range. A mapping has offsets by partition, which must be in
+            their logs, as in `Log.scan`. It need not name all: the others have no such bound.
+        start_timestamp, end_timestamp : int, datetime or None
+            As in `Log.scan`: only records with ``start <= timestamp < end``.
+        partitions : iterable of int or None
+            Which ones to read. Default: all of the topic.
+        isolation : Isolation or str
+            Where visible data ends; ``read_committed`` leaves out aborted transactions.
+
+        Returns
+        -------
+        TopicScan
+            Partition after partition, each in the order of its offsets, up to their ends as of now.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            The topic or a partition does not exist.
+        IllegalArgumentError
+            A reversed range, an unknown column, or offsets of a partition that is not read.
+        OffsetOutOfRangeError
+            A start by partition is below the log start or above the log end.
+        IllegalStateError, LogDirectoryOfflineError
+            Without *partitions*: some of the topic are missing, or may be in a directory that is
+            offline.
+        SegstoreError
+            What `log` raises for a partition, or a read of its transactions.
+        """
+        from segstore.tables.topic_scan import scan_logs
+
+        return scan_logs(
+            topic,
+            self._logs_of(topic, partitions, _SCAN_OF_ALL),
+            columns=columns,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            start_timestamp=start_timestamp,
+            end_timestamp=end_timestamp,
+            isolation=isolation,
+        )
+
+    def to_arrow(self, topic: str, **query: Unpack[TopicQuery]) -> Any:
+        """Return the records of a topic as a ``pyarrow.Table``, with the parameters of `scan`."""
+        return self.scan(topic, **query).to_arrow()
+
+    def to_pandas(self, topic: str, **query: Unpack[TopicQuery]) -> Any:
+        """Return the records of a topic as a ``pandas.DataFrame``, with the parameters of `scan`.
+
+        Needs pyarrow and pandas.
+        """
+        return self.scan(topic, **query).to_pandas()
+
+    def count(self, topic: str, *, by_headers: bool = False, **query: Unpack[TopicQuery]) -> int:
+        """Return the number of records of a topic, with the parameters of `scan`.
+
+        Parameters
+        ----------
+        by_headers : bool
+            True: trust the batch headers, as in `LogScan.count`.
+        """
+        return self.scan(topic, **query).count(by_headers=by_headers)
+
+    def tail(  # noqa: PLR0913 - as `Log.tail`, for several partitions
+        self,
+        topic: str,
+        offset: Offsets | None = None,
+        *,
+        partitions: Iterable[int] | None = None,
+        timeout: float | None = None,
+        poll_interval: float = 0.05,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
+    ) -> Iterator[Record]:
+        """Yield records of all partitions and wait for more; also while another process writes.
+
+        Records of a partition come in the order of their offsets. Of several that have some, each
+        has its turn. A partition that is added later is read from its start. One that moves to
+        another log directory is followed there.
+
+        Parameters
+        ----------
+        topic : str
+            An existing topic.
+        offset : int, mapping of int to int, or None
+            Where to begin, as *start_offset* of `scan`; a partition that a mapping does not name
+            begins at its log end. None = at all log ends: only new records.
+        partitions : iterable of int or None
+            Which ones to follow. Default: all of the topic.
+        timeout : float or None
+            Seconds without a new record in any of them after which the iterator ends; None = never.
+        poll_interval : float
+            Seconds between two checks for new records.
+        isolation : Isolation or str
+            As in `scan`; ``read_committed`` waits until a transaction ends.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            The topic or a partition does not exist, or was deleted.
+        SegstoreError
+            What `Log.tail` raises for a partition.
+        """
+        from segstore.tables.topic_tail import follow_logs
+
+        chosen = None if partitions is None else _partition_numbers(partitions)
+        return follow_logs(
+            self._logs_of(topic, chosen, _SCAN_OF_ALL),
+            offset,
+            lambda: self._numbers_of(topic) if chosen is None else chosen,
+            lambda number: self.log(topic, number),
+            timeout=timeout,
+            poll_interval=poll_interval,
+            isolation=isolation,
+        )
+
+    def _logs_of(
+        self, topic: str, partitions: Iterable[int] | None, why_all: str
+    ) -> dict[int, UnifiedLog]:
+        """Return the logs of a topic by partition, ascending, as they are now.
+
+        Parameters
+        ----------
+        why_all : str
+            The error where all are asked for and some are not here.
+        """
         self._check_usable()
         numbers = self._numbers_of(topic)
-        self._check_none_is_offline(topic, len(numbers), _ALL_ARE_READ)
-        self._check_none_is_missing(topic, numbers)
-        logs = [self.log(topic, number) for number in numbers]
-        return LatestValues(topic, [log._latest(columns) for log in logs])  # noqa: SLF001 - asked by its manager
+        if partitions is None:
+            self._check_all_are_here(topic, numbers, why_all)
+        else:
+            numbers = _partition_numbers(partitions)
+        logs = {number: self.log(topic, number) for number in numbers}
+        for log in logs.values():
+            if log.read_only:
+                log.refresh()
+        return logs
 
     def _log_end_offset(self, topic: str, partition: int) -> int:
         topic_partition = TopicPartition(topic, partition)
@@ -1360,13 +1534,17 @@ class LogManager:
         if entry is None or entry.partitions != there:
             path, error = next(iter(offline.items()))
             raise LogDirectoryOfflineError(
-                why.format(topic=topic),
+                why.format(topic=topic, lack=_ONE_MAY_BE_OFFLINE),
                 file=path,
                 found=f"{there} partitions in the other directories",
             ) from error
 
-    def _check_none_is_missing(self, topic: str, numbers: Sequence[int]) -> None:
-        """Raise where partitions are missing: there is a gap, or topics.json has more by now."""
+    def _check_all_are_here(self, topic: str, numbers: Sequence[int], why: str) -> None:
+        """Raise where a partition is missing, or may be: rows of the rest look like all of them.
+
+        There is a gap, topics.json has more by now, or a directory is offline.
+        """
+        self._check_none_is_offline(topic, len(numbers), why)
         entries = []
         for directory in self._directories:
             with suppress(*UNREADABLE_TOPICS):  # the listing logs it, and reads go on [DUR-128]
@@ -1376,9 +1554,7 @@ class LogManager:
         missing = first_missing(numbers)
         if missing < known:
             raise IllegalStateError(
-                f"the last values are read from all partitions of topic {topic!r}, and some are"
-                " missing. Open all its log directories, or read the others with"
-                " log(topic, partition)",
+                why.format(topic=topic, lack=_SOME_ARE_MISSING),
                 file=self.path,
                 found=f"no partition {missing}",
                 expected=f"{known} partitions" if newest else "partitions 0, 1, 2 … without a gap",
@@ -1482,6 +1658,17 @@ class LogManager:
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self._read_only else "open"
         return f"<LogManager {', '.join(self._paths)} {state}>"
+
+
+def _partition_numbers(partitions: object) -> list[int]:
+    """Return the numbers that a user names, ascending; each counts once."""
+    if isinstance(partitions, str) or not isinstance(partitions, IterableType):
+        raise ArgumentTypeError(
+            f"partitions must be integers in a list, not {partitions!r}",
+            found=repr(partitions)[:80],
+            expected="integers in a list",
+        )
+    return sorted({integer("a number of partitions", number) for number in partitions})
 
 
 def _cleaner_config(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore.errors import IllegalArgumentError, SegstoreError
@@ -21,6 +22,7 @@ __all__ = [
     "columns_to_append",
     "decode_to_batches",
     "record_columns",
+    "to_frame",
     "to_table",
 ]
 
@@ -124,6 +126,20 @@ def to_table(stream: ArrowStream) -> Any:
         if stream.error is not None:
             raise stream.error from None
         raise
+
+
+def to_frame(table: Any) -> Any:
+    """Return a ``pyarrow.Table`` as a ``pandas.DataFrame``.
+
+    Raises
+    ------
+    ImportError
+        When pandas is not installed.
+    """
+    if find_spec("pandas") is None:
+        message = "this needs pandas: pip install pandas"
+        raise ImportError(message)
+    return table.to_pandas()
 
 
 def record_columns(columns: Sequence[str], what: str) -> list[str]:

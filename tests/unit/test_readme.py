@@ -148,7 +148,7 @@ def test_the_guide_prints_what_it_says_from_its_beginning_to_its_end(broker_fold
 
 
 def test_guide_has_a_section_for_each_task():
-    assert len(GUIDE_PIECES) == 15
+    assert len(GUIDE_PIECES) == 16
     for title in re.findall(r"^## (.*)$", GUIDE, re.MULTILINE):
         assert f"](#{title.lower().replace(' ', '-')})" in GUIDE, title
 
@@ -156,7 +156,13 @@ def test_guide_has_a_section_for_each_task():
 def test_guide_names_everything_public():
     """Exports, errors, settings, and what the main classes have without an underscore."""
     named = {word for code in re.findall(r"`([^`\n]+)`", GUIDE) for word in re.split(r"\W+", code)}
-    classes = (segstore.UnifiedLog, segstore.LogManager, LogScan, segstore.LatestValues)
+    classes = (
+        segstore.UnifiedLog,
+        segstore.LogManager,
+        LogScan,
+        segstore.TopicScan,
+        segstore.LatestValues,
+    )
     public = {
         *segstore.__all__,
         "open",

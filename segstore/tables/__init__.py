@@ -1,0 +1,1 @@
+"""A topic as a table: scans over the logs of its partitions."""

@@ -1,0 +1,275 @@
+"""All partitions of a topic as one table, read lazily through the scans of their logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final
+
+from segstore._core import ArrowStream, ColumnDecoder
+from segstore.arguments import integer, refuse_pickle
+from segstore.errors import ArgumentTypeError, IllegalArgumentError, OffsetOutOfRangeError
+from segstore.log.scan import check_range, checked_arrow_batches, timestamp_bounds
+from segstore.records.columns import (
+    KAFKA_COLUMNS,
+    MAX_BATCH_BYTES,
+    MAX_BATCH_ROWS,
+    record_columns,
+    to_frame,
+    to_table,
+)
+from segstore.records.compression import codec_table
+from segstore.types import Isolation
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from datetime import datetime
+    from typing import Literal, NoReturn, TypeAlias, TypedDict
+
+    from segstore._core import ArrowBatch, Record
+    from segstore.log.scan import LogScan
+    from segstore.log.unified_log import Log
+    from segstore.records.record_batch import RecordBatch
+    from segstore.types import IsolationName
+
+    Offsets: TypeAlias = int | Mapping[int, int]
+    """One for all partitions, or some by partition."""
+
+    class TopicQuery(TypedDict, total=False):
+        """What `scan_logs` takes of a user; `LogManager.scan` describes it."""
+
+        columns: Sequence[str] | None
+        start_offset: Offsets | None
+        end_offset: Offsets | None
+        start_timestamp: int | datetime | None
+        end_timestamp: int | datetime | None
+        partitions: Iterable[int] | None
+        isolation: Isolation | IsolationName
+
+
+MOST_SHOWN: Final = 20
+"""So many partitions are named in a message."""
+
+
+class TopicScan:
+    """The records of a topic, partition after partition; `LogManager.scan` returns one.
+
+    It can be read any number of times while the logs are open, and gives the same records: those
+    appended after it was created are not in it. It is Arrow data: ``polars.DataFrame(scan)`` reads
+    it.
+
+    Attributes
+    ----------
+    topic : str
+        Its name.
+    partitions : tuple of int
+        Those that are read, ascending.
+    columns : tuple of str
+        Columns of the Arrow methods, as in `LogScan`; ``partition`` says where a row is from.
+    start_offsets, end_offsets : dict of int to int
+        The range of each partition.
+    """
+
+    __slots__ = ("_scans", "columns", "topic")
+
+    def __init__(
+        self, topic: str, scans: Mapping[int, LogScan], columns: Sequence[str] | None = None
+    ) -> None:
+        self.topic = topic
+        self._scans = scans
+        ColumnDecoder(codec_table(), columns)  # a column that does not exist is an error here
+        self.columns: tuple[str, ...] = tuple(KAFKA_COLUMNS if columns is None else columns)
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """The partitions that are read."""
+        return tuple(self._scans)
+
+    @property
+    def start_offsets(self) -> dict[int, int]:
+        """The first offset of each partition."""
+        return {number: scan.start_offset for number, scan in self._scans.items()}
+
+    @property
+    def end_offsets(self) -> dict[int, int]:
+        """One more than the last offset of each partition."""
+        return {number: scan.end_offset for number, scan in self._scans.items()}
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield the records, each with its partition; control records are left out.
+
+        Raises
+        ------
+        CorruptRecordError, CorruptLogError
+            Where a log is damaged, after the records before it.
+        LogTruncatedError
+            Records of the range were cut off since the scan was made [DUR-77].
+        """
+        return chain.from_iterable(self._scans.values())
+
+    def count(self, *, by_headers: bool = False) -> int:
+        """Return the number of records; by default the records themselves are counted.
+
+        Parameters
+        ----------
+        by_headers : bool
+            True: trust the batch headers, as in `LogScan.count`.
+        """
+        return sum(scan.count(by_headers=by_headers) for scan in self._scans.values())
+
+    def batches(self) -> Iterator[RecordBatch]:
+        """Yield the stored batches that overlap the range, control batches too."""
+        for scan in self._scans.values():
+            yield from scan.batches()
+
+    # ---- Arrow -----------------------------------------------------------------------------------
+
+    def arrow_batches(
+        self,
+        rows: int = MAX_BATCH_ROWS,
+        max_bytes: int = MAX_BATCH_BYTES,
+        *,
+        timestamp_unit: Literal["ms", "us"] = "ms",
+    ) -> Iterator[ArrowBatch]:
+        """Yield Arrow batches, each of one partition; parameters as in `LogScan.arrow_batches`."""
+        return checked_arrow_batches(
+            self._arrow_batches, self.columns, rows, max_bytes, timestamp_unit
+        )
+
+    def _arrow_batches(
+        self,
+        columns: Sequence[str],
+        rows: int = MAX_BATCH_ROWS,
+        max_bytes: int = MAX_BATCH_BYTES,
+        *,
+        microseconds: bool = False,
+    ) -> Iterator[ArrowBatch]:
+        for scan in self._scans.values():
+            yield from scan._arrow_batches(  # noqa: SLF001 - the same columns of each log
+                columns, rows, max_bytes, microseconds=microseconds
+            )
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
+        """Return all records as a ``pyarrow.Table``; needs pyarrow."""
+        return to_table(self._stream(self.columns if columns is None else columns))
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
+        """Return all records as a ``pandas.DataFrame``; needs pyarrow and pandas."""
+        return to_frame(self.to_arrow(columns))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give the rows to any Arrow consumer: pandas, polars, DuckDB, pyarrow."""
+        return self._stream(self.columns).__arrow_c_stream__(requested_schema)
+
+    def _stream(self, columns: Sequence[str]) -> ArrowStream:
+        return ArrowStream(ColumnDecoder(codec_table(), columns), self._arrow_batches(columns))
+
+    def _columns_to_append(self) -> ArrowStream:
+        return self._stream(record_columns(self.columns, "the scan"))
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        refuse_pickle(
+            f"a scan of topic {self.topic!r}",
+            "pass the path of the log directory and the offsets, and scan it there; to_arrow()"
+            " gives rows that can be passed",
+        )
+
+    def __repr__(self) -> str:
+        return f"TopicScan({self.topic!r}, {len(self._scans)} partitions)"
+
+
+def scan_logs(  # noqa: PLR0913 - the parts of a query
+    topic: str,
+    logs: Mapping[int, Log],
+    *,
+    columns: Sequence[str] | None = None,
+    start_offset: Offsets | None = None,
+    end_offset: Offsets | None = None,
+    start_timestamp: int | datetime | None = None,
+    end_timestamp: int | datetime | None = None,
+    isolation: Isolation | IsolationName = Isolation.LOG_END,
+) -> TopicScan:
+    """Return a scan of the logs of a topic; `LogManager.scan` describes the parameters.
+
+    Parameters
+    ----------
+    logs : mapping of int to Log
+        By the numbers of their partitions, ascending.
+    """
+    starts = offsets_by_partition("start_offset", start_offset, logs)
+    ends = offsets_by_partition("end_offset", end_offset, logs)
+    low, high = timestamp_bounds(start_timestamp, end_timestamp)
+    for number in logs:
+        check_range(starts.get(number), ends.get(number), "offset")
+    query = partial(
+        _scan_log,
+        is_of_all=not isinstance(start_offset, Mapping),
+        columns=columns,
+        start_timestamp=low,
+        end_timestamp=high,
+        isolation=isolation,
+    )
+    scans = {
+        number: query(log, starts.get(number), ends.get(number)) for number, log in logs.items()
+    }
+    return TopicScan(topic, scans, columns)
+
+
+def _scan_log(
+    log: Log, start: int | None, end: int | None, *, is_of_all: bool, **query: Any
+) -> LogScan:
+    """Return the scan of one log; of a bound for all partitions it takes what it has."""
+    while is_of_all:
+        first, behind = log.local_log_start_offset, log.log_end_offset
+        low = None if start is None or start <= first else min(start, behind)
+        high = None if end is None else max(end, first if low is None else low)
+        try:
+            return log.scan(low, high, **query)
+        except OffsetOutOfRangeError:  # records were deleted, or cut off, meanwhile
+            if (first, behind) == (log.local_log_start_offset, log.log_end_offset):
+                raise
+    return log.scan(start, end, **query)
+
+
+def offsets_by_partition(
+    name: str, value: Offsets | None, partitions: Collection[int]
+) -> dict[int, int]:
+    """Return the offset of each partition for which *value* has one.
+
+    Raises
+    ------
+    ArgumentTypeError
+        It is neither an integer nor a mapping of integers.
+    IllegalArgumentError
+        It names a partition that is not read.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        try:
+            return dict.fromkeys(partitions, integer(name, value))
+        except ArgumentTypeError as error:
+            raise ArgumentTypeError(
+                f"{name} must be an integer, or a dict by partition, not {error.found}",
+                found=error.found,
+                expected="an integer, or a dict by partition",
+            ) from None
+    found = {
+        integer(f"a partition of {name}", number): integer(f"{name} of partition {number}", offset)
+        for number, offset in value.items()
+    }
+    for number in found:
+        if number not in partitions:
+            raise IllegalArgumentError(
+                f"{name} names partition {number}, which is not read",
+                found=f"partition {number}",
+                expected=f"some of {shown_partitions(partitions)}",
+            )
+    return found
+
+
+def shown_partitions(partitions: Collection[int]) -> str:
+    """Return their numbers for a message; of many the first ones."""
+    first = ", ".join(map(str, islice(partitions, MOST_SHOWN)))
+    return f"{first} …" if len(partitions) > MOST_SHOWN else first
