@@ -43,11 +43,12 @@ FLEETING_SECONDS = 30.0
 ALLOWED = {
     "memory_bytes": (1.1, 8 << 20),
     "descriptors": (1.3, 300),
-    "descriptors_of_deleted_files": (1.3, 300),
+    "descriptors_of_deleted_files": (1, 20),
 }
 """By which factor and by how much more the last quarter may have than the second one.
 
-Of the files as many are open as there are segments: in two minutes these become more.
+Of the files as many are open as there are segments: in two minutes these become more. Those of
+deleted files stay as many: in 150 s a leak of segments took them from 69 to 102.
 """
 LEAST_SAMPLES = 60
 """In a shorter time processes have not grown to what they need."""

@@ -174,5 +174,12 @@ def test_what_grows_is_noticed(what):
         require_flat("writer", [before] * 20 + [after] * 20)
 
 
+def test_a_few_more_files_that_are_deleted_and_open_are_noticed():
+    """As many as the memory of committed reads once kept in 150 s."""
+    before, after = (Sample(100 * MIB, 300, count, 16, 368) for count in (69, 102))
+    with pytest.raises(SoakError, match="deleted_files of the writer have grown from 69 to 102"):
+        require_flat("writer", [before] * 80 + [after] * 80)
+
+
 def test_kinds_are_found_by_the_name_of_the_topic():
     assert kind_of("brief-17") is kind_of("brief")
