@@ -276,7 +276,7 @@ class LogSegmentOffsetOverflowError(SegstoreError, OverflowError):
     """An offset does not fit its segment (Kafka ``LogSegmentOffsetOverflowException``)."""
 
 
-class OffsetOutOfRangeError(SegstoreError, LookupError):
+class OffsetOutOfRangeError(SegstoreError, IndexError):
     """The offset is below the log start or above its end (Kafka ``OffsetOutOfRangeException``)."""
 
 

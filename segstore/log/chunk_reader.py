@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -24,7 +25,7 @@ from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import TypeAlias
+    from typing import Self, TypeAlias
 
     from segstore._core import BatchHeaders, CodecTable, FetchedBytes
     from segstore.log.local.batch_transactions import Damage
@@ -97,6 +98,9 @@ class Chunks(Protocol):
 
     def cuts(self, max_bytes: int) -> list[int]:
         """Return base offsets that split the range into parts of *max_bytes* bytes."""
+
+    def part(self, start_offset: int, end_offset: int) -> Self:
+        """Return where a part of the range has them from, as of the same moment."""
 
     def explain(self, error: SegstoreError, chunk: Chunk) -> None:
         """Complete an error about the bytes of *chunk*: its file, and where a reader goes on."""
@@ -212,6 +216,19 @@ class ChunkReader:
         """Name the file of an error about the bytes of *chunk*, and where the next batch begins."""
         error.locate(chunk.segment.path, chunk.position)
         explain(error, self._local_log, chunk.offset_at(error.position), self._codecs)
+
+    def part(self, start_offset: int, end_offset: int) -> Self:
+        """Return a reader of a part of the range: what was known of the log holds for it too."""
+        part = copy(self)
+        part.narrow(start_offset, end_offset)
+        return part
+
+    def narrow(self, start_offset: int, end_offset: int) -> None:
+        """Read from now on only a part of the range."""
+        self._start_offset = start_offset
+        self._first_offset = max(self._first_offset, start_offset)
+        if end_offset < self._end_offset:
+            self._end_offset, self._damage = end_offset, None
 
     def cuts(self, max_bytes: int) -> list[int]:
         """Return base offsets that split the range into parts of *max_bytes* bytes."""

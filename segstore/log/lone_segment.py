@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import ExitStack, closing, suppress
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from segstore._core import Directory, base_offset_of
 from segstore.arguments import flag, integer, isolation_of, path_text, refuse_pickle
@@ -15,7 +15,7 @@ from segstore.log.files.partition_path import absolute_path
 from segstore.log.local.file_bytes import FileBytes
 from segstore.log.readable_chunks import ReadableChunks, settle_transactions
 from segstore.log.recovery.recovery_report import RecoveryReport
-from segstore.log.scan import LogScan, check_range, skips_damage, timestamp_bounds
+from segstore.log.scan import LogScan, check_range, skips_damage, slice_bounds, timestamp_bounds
 from segstore.number_limits import MAX_LONG
 from segstore.records.compression import codec_table
 from segstore.types import CURRENT_MAGIC, Isolation, TopicPartition
@@ -190,6 +190,26 @@ class LoneSegment:
     def __iter__(self) -> Iterator[Record]:
         """Yield all records, of aborted and open transactions too."""
         return iter(self.scan())
+
+    def __len__(self) -> int:
+        """Return the number of records; the whole file is read."""
+        return len(self.scan())
+
+    def __bool__(self) -> bool:
+        """Return True: a file without records is a segment too."""
+        return True
+
+    @overload
+    def __getitem__(self, key: int) -> Record: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> LogScan: ...
+
+    def __getitem__(self, key: int | slice) -> Record | LogScan:
+        """Return the record at an offset; ``segment[a:b]`` is ``segment.scan(a, b)``."""
+        return self.scan(*slice_bounds(key)) if isinstance(key, slice) else self.scan()[key]
+
+    __reversed__ = None
 
     def batches(self) -> Iterator[RecordBatch]:
         """Yield the batches, control batches too."""

@@ -6,6 +6,7 @@ without a log around it. No index is asked, and no length is believed that leads
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -29,6 +30,7 @@ from segstore.types import CONTROL_FLAG, CURRENT_MAGIC, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
+    from typing import Self
 
     from segstore._core import CodecTable
     from segstore.log.files.checkpoints import LogState
@@ -146,6 +148,18 @@ class ReadableChunks:
                     used = 0
                 used += size
         return cuts
+
+    def part(self, start_offset: int, end_offset: int) -> Self:
+        """Return what gives out a part of the range."""
+        part = copy(self)
+        part.narrow(start_offset, end_offset)
+        return part
+
+    def narrow(self, start_offset: int, end_offset: int) -> None:
+        """Give out from now on only a part of the range."""
+        self.skipped = []
+        self._start_offset, self._end_offset = start_offset, end_offset
+        self._undecided = [clipped for one in self._undecided if (clipped := self._clipped(one))]
 
     def explain(self, error: SegstoreError, chunk: Chunk) -> None:
         """Name the file of an error about the bytes of *chunk*, and where the next batch begins."""

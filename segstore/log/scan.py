@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_records
-from segstore.arguments import integer, names, positive, refuse_pickle, timestamp
-from segstore.errors import IllegalArgumentError, SegstoreError
+from segstore.arguments import integer, names, natural, positive, refuse_pickle, timestamp
+from segstore.errors import IllegalArgumentError, OffsetOutOfRangeError, SegstoreError
 from segstore.log.header_count import count_in_headers
 from segstore.number_limits import MAX_LONG, MIN_LONG
 from segstore.records.columns import (
@@ -149,6 +149,76 @@ class LogScan:
                 self._chunks.explain(error, chunk)
                 raise
 
+    def __len__(self) -> int:
+        """Return the number of records: gaps, markers and what is left out do not count.
+
+        The headers of the batches say it, as in ``count(by_headers=True)``.
+        """
+        return self.count(by_headers=True)
+
+    def __bool__(self) -> bool:
+        """Whether there is a record; the first one is looked for."""
+        return any(self._counts(by_headers=True))
+
+    @overload
+    def __getitem__(self, key: int) -> Record: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> LogScan: ...
+
+    def __getitem__(self, key: int | slice) -> Record | LogScan:
+        """Return the record at an offset, or a scan of a part of the range.
+
+        Parameters
+        ----------
+        key : int or slice
+            An offset; offsets are not counted from the end. A slice ``a:b`` is what the scan has of
+            the offsets ``[a, b)``.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            The scan has no record at that offset; the error names the next one. It is an
+            `IndexError`.
+        """
+        if isinstance(key, slice):
+            start, end = slice_bounds(key)
+            first = self.start_offset if start is None else start
+            return self._part(first, self.end_offset if end is None else end)
+        offset = integer("an offset", key)
+        for record in self._part(offset, self.end_offset):
+            if record.offset == offset:
+                return record
+            raise self._no_record(offset, f"offset {record.offset}, the next one with a record")
+        raise self._no_record(offset, "an offset with a record; none comes after it")
+
+    __reversed__ = None  # by offsets from 0 to the number of records it would be wrong
+
+    def _no_record(self, offset: int, expected: str) -> OffsetOutOfRangeError:
+        return OffsetOutOfRangeError(
+            f"no record of {self._topic_partition} has offset {offset} here",
+            found=f"offset {offset}",
+            expected=expected,
+        )
+
+    def _part(self, start_offset: int, end_offset: int) -> LogScan:
+        """Return what the scan has of a range, as of the moment of the scan."""
+        start = min(max(start_offset, self.start_offset), max(self.start_offset, self.end_offset))
+        end = max(start, min(end_offset, self.end_offset))
+        low, high = self._timestamps
+        return LogScan(
+            self._chunks.part(start, end),
+            self._codecs,
+            self._topic_partition,
+            start_offset=start,
+            end_offset=end,
+            aborted=self._aborted,
+            columns=self.columns,
+            start_timestamp=low,
+            end_timestamp=high,
+            check_crcs=self._check_crcs,
+        )
+
     def tuples(self) -> list[tuple[int, int, bytes | None, bytes | None]]:
         """Return (offset, timestamp, key, value) of all records, without headers."""
         low, high = self._timestamps
@@ -181,14 +251,17 @@ class LogScan:
             true, or the magic is 0 or 1. Gaps, markers, aborted transactions and compacted records
             are left out too. A range of timestamps is counted record by record.
         """
-        low, high = self._timestamps
-        if not by_headers or (low, high) != (MIN_LONG, MAX_LONG):
-            return sum(batch.rows_count for batch in self._arrow_batches(("offset",)))
+        return sum(self._counts(by_headers=by_headers))
+
+    def _counts(self, *, by_headers: bool) -> Iterator[int]:
+        """Yield numbers of records, of one piece of the range after the other."""
+        if not by_headers or self._timestamps != (MIN_LONG, MAX_LONG):
+            for batch in self._arrow_batches(("offset",)):
+                yield batch.rows_count
+            return
         start, end = self.start_offset, self.end_offset
-        return sum(
-            count_in_headers(chunk, start, end, self._aborted, self._codecs)
-            for chunk in self._chunks.headers_only()
-        )
+        for chunk in self._chunks.headers_only():
+            yield count_in_headers(chunk, start, end, self._aborted, self._codecs)
 
     def headers(self) -> Iterator[tuple[Segment, BatchHeaders]]:
         """Yield the batch headers of the range, control batches too, without reading records.
@@ -386,6 +459,26 @@ def skips_damage(on_damage: str, *, check_crcs: bool) -> bool:
             expected="check_crcs=True",
         )
     return on_damage == "skip"
+
+
+def slice_bounds(key: slice) -> tuple[int | None, int | None]:
+    """Return the offsets of a slice, None where it has none.
+
+    Raises
+    ------
+    ArgumentTypeError, IllegalArgumentError
+        It has a step, a negative offset or something else, or is reversed.
+    """
+    if key.step is not None:
+        raise IllegalArgumentError(
+            "a slice of a log is a scan, which has no step: use log[a:b]",
+            found=f"a step of {key.step!r}",
+            expected="no step",
+        )
+    start = None if key.start is None else natural("the start of a slice", key.start)
+    end = None if key.stop is None else natural("the end of a slice", key.stop)
+    check_range(start, end, "offset")
+    return start, end
 
 
 def check_range(start: int | None, end: int | None, what: str) -> None:

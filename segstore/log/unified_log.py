@@ -77,7 +77,7 @@ from segstore.log.producers.verification_state_entry import VerificationGuard
 from segstore.log.remote_tier import NOTHING_UPLOADED
 from segstore.log.retention import Retention
 from segstore.log.retention_planner import RetentionPlanner
-from segstore.log.scan import check_range, skips_damage, timestamp_bounds
+from segstore.log.scan import check_range, skips_damage, slice_bounds, timestamp_bounds
 from segstore.log.shutdown import suppress_repeated_error
 from segstore.log.topic_identity import TopicIdentity
 from segstore.log.truncation import Truncation
@@ -617,6 +617,48 @@ class Log:
     def __iter__(self) -> Iterator[Record]:
         """Yield all records, of aborted and open transactions too: `scan` takes an isolation."""
         return iter(self.scan())
+
+    def __len__(self) -> int:
+        """Return the number of records that iteration yields; gaps and markers do not count.
+
+        The headers of all batches are read, and no records.
+        """
+        return len(self.scan())
+
+    def __bool__(self) -> bool:
+        """Return True: a log without records is a log too."""
+        return True
+
+    @overload
+    def __getitem__(self, key: int) -> Record: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> LogScan: ...
+
+    def __getitem__(self, key: int | slice) -> Record | LogScan:
+        """Return the record at an offset; ``log[a:b]`` is ``log.scan(a, b)``.
+
+        Parameters
+        ----------
+        key : int or slice
+            An offset; offsets are not counted from the end.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            There is no record at that offset; the error names the next one. It is an `IndexError`.
+            For a slice, its start is not in the log.
+        """
+        if isinstance(key, slice):
+            return self.scan(*slice_bounds(key))
+        offset = integer("an offset", key)
+        if self.log_start_offset <= offset < self.log_end_offset:
+            record = next(iter(self.read(offset, 1)), None)  # of one batch, as a rule
+            if record is not None and record.offset == offset:
+                return record
+        return self.scan()[offset]
+
+    __reversed__ = None  # by offsets from 0 to the number of records it would be wrong
 
     def _new_records(self, offset: int, isolation: Isolation) -> LogScan | None:
         """Return what is visible from *offset* on, if there is something, for who follows it."""

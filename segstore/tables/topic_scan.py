@@ -108,6 +108,14 @@ class TopicScan:
         """
         return chain.from_iterable(self._scans.values())
 
+    def __len__(self) -> int:
+        """Return the number of records: gaps, markers and what is left out do not count."""
+        return sum(map(len, self._scans.values()))
+
+    def __bool__(self) -> bool:
+        """Whether there is a record; the first one is looked for."""
+        return any(self._scans.values())
+
     def count(self, *, by_headers: bool = False) -> int:
         """Return the number of records; by default the records themselves are counted.
 

@@ -96,6 +96,13 @@ def test_every_door_gives_partition_after_partition(logs, read):
     assert read(logs.scan("orders")) == EVERYTHING
 
 
+def test_the_length_is_that_of_all_partitions(logs):
+    assert len(logs.scan("orders")) == 60
+    assert len(logs.scan("orders", start_timestamp=NOW + 18_001)) == 14
+    assert logs.scan("orders")
+    assert not logs.scan("orders", start_offset=99)
+
+
 def test_what_is_asked_of_the_manager_is_that_of_a_scan(logs):
     assert places_of_table(logs.to_arrow("orders")) == EVERYTHING
     assert len(logs.to_pandas("orders", partitions=[1])) == 20
