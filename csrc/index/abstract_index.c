@@ -9,6 +9,7 @@
 enum {
     FIRST_STEP_BYTES = 4096, /* a step is as long as the file already is, between these two [DUR-25] */
     LAST_STEP_BYTES = 65536,
+    FOLIO_BYTES = 2 << 20,    /* the largest of the page cache */
     FIRST_MEMORY_BYTES = 512, /* in memory it doubles: most indexes of an idle partition stay this small */
     WRITE_STEP_BYTES = 512,   /* docs/decisions/index-mode.md */
     SPARE_MEMORY_BYTES = 4096,
@@ -391,7 +392,9 @@ void sgs_abstract_index_close_handler(sgs_abstract_index *index, const sgs_env *
     index->is_open = false;
 }
 
-/* Kafka's full-size files are sparse: a store into a hole of a full disk would be a SIGBUS [DUR-25]. */
+/* Kafka's full-size files are sparse: a store into a hole of a full disk would be a SIGBUS [DUR-25]. A store asks for all
+ * blocks of the folio, a page or more of the page cache: whoever reads the file makes large ones. A folio lies at a multiple
+ * of its size, so none has blocks in one part and holes in the other. */
 static sgs_status give_blocks(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t needed,
                               sgs_error *err)
 {
@@ -399,7 +402,8 @@ static sgs_status give_blocks(sgs_abstract_index *index, const sgs_env *env, con
     SGS_EXPECT(needed <= index->file.length);
     if (index->backed_length >= needed)
         return SGS_OK;
-    const uint32_t target = smaller(needed + LAST_STEP_BYTES, index->file.length);
+    const uint32_t end_of_folio = (needed + FOLIO_BYTES - 1) / FOLIO_BYTES * FOLIO_BYTES;
+    const uint32_t target = smaller(end_of_folio, index->file.length);
     SGS_EXPECT(target > index->backed_length);
     SGS_TRY(env->allocate_space(env, index->file.fd, name, target, err));
     index->backed_length = target;

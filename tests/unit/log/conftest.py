@@ -8,14 +8,14 @@ import pytest
 
 from tests.kits.damaged_logs import build
 from tests.kits.log_kit import clock, new_log, scheduler
-from tests.kits.small_disk import small_disk
+from tests.kits.small_disk import disk_of_small_blocks, small_disk
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.kits.damaged_logs import LogDirectory
 
-__all__ = ["clock", "new_log", "scheduler", "small_disk"]
+__all__ = ["clock", "disk_of_small_blocks", "new_log", "scheduler", "small_disk"]
 
 
 @pytest.fixture(scope="module")

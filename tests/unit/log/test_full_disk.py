@@ -15,6 +15,7 @@ import pytest
 
 from segstore.errors import DiskFullError
 from tests.kits.log_kit import TIME, bases, offsets, singleton, values
+from tests.kits.peer_kit import Peer
 
 ONE = [(TIME, b"key", b"x" * 900)]
 AT_ONCE = {"file_delete_delay_ms": 0, "retention_ms": None}
@@ -301,3 +302,19 @@ def test_no_mapped_file_kills_the_process(small_disk, settings, leave):
     assert count > 50
     assert by_time == 0
     assert "all good" in verified, verified
+
+
+def test_no_store_needs_a_block_where_a_page_has_several(disk_of_small_blocks):
+    """[DUR-25] Kafka's sparse index gets the blocks of whole pages: there is a SIGBUS in a hole."""
+    with Peer() as writer:
+        writer.do(
+            "log = segstore.open({path}, recovery='kafka', durability='none', preallocate=True,"
+            " segment_bytes=4 << 20, index_interval_bytes=1); record = [(1, None, b'v')]",
+            path=disk_of_small_blocks.path / "topic-0",
+        )
+        writer.do("for _ in range(10): log.append(record)")
+        disk_of_small_blocks.fill_block_by_block()
+        writer.do("for _ in range(10_000): log.append(record)")
+        assert writer.ask("log.log_end_offset") == 10_010
+        disk_of_small_blocks.free()
+        writer.do("log.close()")
