@@ -338,7 +338,7 @@ class LogDirectory:
     def seeing_changes_of_others(self) -> Iterator[None]:
         """See what other processes have changed; close what the block opens: they may write it."""
         self.registry.reread()
-        before = {*self.logs.by_name}
+        before = {directory_name(log.topic_partition) for log in self.logs.all_of_partitions()}
         try:
             yield
         finally:

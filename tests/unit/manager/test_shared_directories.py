@@ -429,6 +429,15 @@ def test_a_log_of_a_change_that_cannot_be_closed(
         other.do(f"logs.append('new', [(None, b'v')], partition={number})")
 
 
+def test_a_topic_that_was_written_here_before_it_was_deleted(logs: LogManager, other: Peer):
+    """[DUR-65] Made again here, its partitions are free; the handle of before does not count."""
+    logs.append("orders", [(None, b"v")], partition=0)
+    logs.log_to_write("orders", 0).close()
+    other.do("logs.delete_topic('orders')")
+    logs.create_topic("orders", 1)
+    other.do("logs.append('orders', [(None, b'v')], partition=0)")
+
+
 # ---- background work -----------------------------------------------------------------------------
 
 
