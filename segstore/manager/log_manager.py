@@ -460,21 +460,25 @@ class LogManager:
         SegstoreError
             It cannot be written down. Call it again: the directory is missing until then.
         """
-        self._check_writable()
-        with self._keeping_others_from_changes():
-            missing = self._known_directories.missing
-            found = {topic_id_text(one): one for one in missing}
-            known = found.get(directory_id) if isinstance(directory_id, str) else directory_id
-            if known is None or known not in missing:
-                raise IllegalArgumentError(
-                    "no log directory with that id is missing",
-                    found=str(directory_id),
-                    expected=f"one of {[*found]}",
-                )
-            path = missing[known]
-            self._known_directories.forget(known)
-            for name in {path, topic_id_text(known)}.difference(self._paths):
-                self._offline.pop(name, None)
+
+        def attempt() -> None:
+            self._check_writable()
+            with self._keeping_others_from_changes():
+                missing = self._known_directories.missing
+                found = {topic_id_text(one): one for one in missing}
+                known = found.get(directory_id) if isinstance(directory_id, str) else directory_id
+                if known is None or known not in missing:
+                    raise IllegalArgumentError(
+                        "no log directory with that id is missing",
+                        found=str(directory_id),
+                        expected=f"one of {[*found]}",
+                    )
+                path = missing[known]
+                self._known_directories.forget(known)
+                for name in {path, topic_id_text(known)}.difference(self._paths):
+                    self._offline.pop(name, None)
+
+        waiting_for_lock(self._lock_timeout, attempt)
 
     # ---- directories -----------------------------------------------------------------------------
 
@@ -766,6 +770,8 @@ class LogManager:
             There is no such partition.
         IllegalStateError
             Several log directories have it: `set_aside_partition` takes one of them out of use.
+        CorruptCheckpointError, UnsupportedFormatError
+            ``topics.json`` is damaged, or of a later version; nothing was deleted.
 
         Source: [MGR-63]; Kafka ``LogManager.asyncDelete``.
         """

@@ -22,6 +22,8 @@ from segstore.errors import (
 )
 from segstore.log.files import log_directory_checkpoints
 from segstore.log.files.topics_file import TopicState, format_topics, parse_topics
+from segstore.manager import shared_log_directory
+from segstore.manager.log_directory import LogDirectory
 from tests.kits.peer_kit import Peer, PeerError
 
 if TYPE_CHECKING:
@@ -387,6 +389,23 @@ def test_a_long_change_of_another_process(logs: LogManager, tmp_path: Path, monk
         assert "not settled now" in caplog.text
         lock.release()
     logs.create_topic("new", 1)
+
+
+def test_a_directory_is_given_up_after_a_change_of_another_process(tmp_path: Path, monkeypatch):
+    """[DUR-65, DUR-124] ``lock_timeout`` counts as for any other change."""
+    segstore.open_dir([tmp_path / "a", tmp_path / "b"]).close()
+    monkeypatch.setattr(shared_log_directory, "_ATTEMPTS", 1)
+    with (
+        segstore.open_dir(tmp_path / "a", shared=True, lock_timeout=PATIENCE) as logs,
+        closing(_core.Directory(str(tmp_path / "a"))) as theirs,
+    ):
+        (missing,) = logs.missing_directories()
+        lock = theirs.lock(".segstore.topics.lock", exclusive=True)
+        timer = threading.Timer(0.05, lock.release)
+        timer.start()
+        logs.forget_directory(missing)
+        timer.join()
+        assert not logs.missing_directories()
 
 
 @pytest.mark.parametrize(
