@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from segstore._core import Directory
@@ -309,6 +310,14 @@ class LogDirectory:
         log = self.logs.find_or_open(topic_partition)
         self._borrowed.discard(topic_partition)
         return log
+
+    def undoing_open(self, topic_partition: TopicPartition) -> Callable[[], object]:
+        """Return what undoes an `open_to_write` that is to come, for a user who goes without it."""
+        if topic_partition in self._borrowed:
+            return partial(self._borrowed.add, topic_partition)
+        if self.logs.find_in_place(topic_partition) is None:
+            return partial(self.close_unused, topic_partition)
+        return lambda: None
 
     def close_log(self, topic_partition: TopicPartition) -> None:
         """Close the log of a partition, if it is open."""

@@ -1013,17 +1013,23 @@ class LogManager:
         for topic_partition in wanted:
             directory_name(topic_partition)  # checks both
 
+        in_turn = [*wanted]
+
         def attempt() -> list[UnifiedLog]:
             with self._mutex, ExitStack() as opened:
                 self._check_usable()  # while we waited
-                logs = []
-                for topic_partition in wanted:
+                logs = {}
+                for topic_partition in in_turn:
                     directory = self._live_home_of(topic_partition)
-                    if directory.logs.find_in_place(topic_partition) is None:
-                        opened.callback(directory.close_unused, topic_partition)
-                    logs.append(self._open_log(topic_partition, to_write=True))
+                    opened.callback(directory.undoing_open(topic_partition))
+                    try:
+                        logs[topic_partition] = self._open_log(topic_partition, to_write=True)
+                    except LogLockedError:
+                        # the next try begins with it: no writer of the others meets us meanwhile
+                        in_turn.sort(key=topic_partition.__ne__)
+                        raise
                 opened.pop_all()
-                return logs
+                return [logs[topic_partition] for topic_partition in wanted]
 
         return waiting_for_lock(self._lock_timeout, attempt)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from segstore import LogManager
+    from segstore import LogManager, TopicPartition
 
 PATIENCE = 60.0
 KEYED = [(b"%d" % number, b"v") for number in range(100)]
@@ -145,6 +146,31 @@ def test_an_append_that_waits_keeps_no_partition(other: Peer, tmp_path: Path, wr
             other.do(f"logs.close_log('orders', {number})")
         waiting.join(PATIENCE)
         assert sum(patient.log_end_offsets("orders").values()) == 4 + len(KEYED)
+
+
+@pytest.mark.parametrize("written", range(3))
+@pytest.mark.usefixtures("logs")
+def test_an_append_that_waits_looks_at_what_it_waits_for(
+    other: Peer, tmp_path: Path, written: int, monkeypatch: pytest.MonkeyPatch
+):
+    """[DUR-65] It does not open the others again and again, which their writers would meet."""
+    other.do(f"logs.append('orders', [(None, b'1')], partition={written})")
+    looks: list[TopicPartition] = []
+    look = LogDirectory.open_to_write
+
+    def note(directory: LogDirectory, one: TopicPartition) -> segstore.UnifiedLog:
+        looks.append(one)
+        return look(directory, one)
+
+    monkeypatch.setattr(LogDirectory, "open_to_write", note)
+    with (
+        segstore.open_dir(tmp_path, shared=True, lock_timeout=0.3) as patient,
+        pytest.raises(LogLockedError, match=r"within 0\.3 seconds"),
+    ):
+        patient.append("orders", KEYED)
+    counts = Counter(one.partition for one in looks)
+    assert counts.pop(written) > 3
+    assert all(count == 1 for count in counts.values())
 
 
 def append_when_free(other: Peer, topic: str, partition: int) -> None:
@@ -584,6 +610,29 @@ def test_a_log_that_a_user_asks_for_during_a_pass_stays_open(logs: LogManager, m
     assert not taken[0].closed
     taken[0].append([(None, b"v")])
     assert logs.log("orders", 0).read_only
+
+
+@pytest.mark.parametrize("written", range(3))
+def test_a_log_that_a_refused_append_has_met_during_a_pass(
+    logs: LogManager, other: Peer, monkeypatch: pytest.MonkeyPatch, written: int
+):
+    """[DUR-65] The append has not written it: it is the pass's again, which closes it."""
+    with_old_segments(logs, "orders")
+    other.do(f"logs.append('orders', [(None, b'1')], partition={written})")
+    refused: list[LogLockedError] = []
+    run = segstore.UnifiedLog._run_retention
+
+    def append(log: segstore.UnifiedLog, *arguments: object) -> object:
+        with pytest.raises(LogLockedError) as caught:
+            logs.append("orders", KEYED)
+        refused.append(caught.value)
+        return run(log, *arguments)
+
+    monkeypatch.setattr(segstore.UnifiedLog, "_run_retention", append)
+    assert not logs.maintain().failed
+    assert len(refused) == 2
+    for number in range(3):
+        other.do(f"logs.append('orders', [(None, b'v')], partition={number})")
 
 
 def test_threads_do_the_work(other: Peer, tmp_path: Path):
