@@ -152,7 +152,7 @@ class LogScan:
     def __len__(self) -> int:
         """Return the number of records: gaps, markers and what is left out do not count.
 
-        The headers of the batches say it, as in ``count(by_headers=True)``.
+        The headers of the batches say it, as in ``count(by_headers=True)``. `count` reads records.
         """
         return self.count(by_headers=True)
 

@@ -109,7 +109,7 @@ if TYPE_CHECKING:
     from segstore.manager.partition_listing import Listed
     from segstore.manager.topic_description import TopicDescription
     from segstore.records.record_builder import Records
-    from segstore.tables.topic_scan import Offsets, TopicQuery, TopicScan
+    from segstore.tables.topic_scan import Offsets, Order, TopicQuery, TopicScan
     from segstore.types import IsolationName, LogAppendInfo
 
     TopicValue: TypeAlias = str | int | float | bool
@@ -1140,6 +1140,7 @@ class LogManager:
         end_timestamp: int | datetime | None = None,
         partitions: Iterable[int] | None = None,
         isolation: Isolation | IsolationName = Isolation.LOG_END,
+        order: Order = "partition",
     ) -> TopicScan:
         """Return the records of a topic, or of a range of each partition, to be read lazily.
 
@@ -1160,11 +1161,17 @@ class LogManager:
             Which ones to read. Default: all of the topic.
         isolation : Isolation or str
             Where visible data ends; ``read_committed`` leaves out aborted transactions.
+        order : str
+            ``partition``: partition after partition, each in the order of its offsets.
+            ``timestamp``: the partitions merged by the timestamps of their next records, as they
+            come; those of the same time by partition. Records of a partition keep their order, so
+            the result is sorted only where each partition is: producers set timestamps. One chunk
+            of each partition is in memory. The Arrow methods need pyarrow for it.
 
         Returns
         -------
         TopicScan
-            Partition after partition, each in the order of its offsets, up to their ends as of now.
+            Up to the ends of the partitions as of now.
 
         Raises
         ------
@@ -1191,6 +1198,7 @@ class LogManager:
             start_timestamp=start_timestamp,
             end_timestamp=end_timestamp,
             isolation=isolation,
+            order=order,
         )
 
     def to_arrow(self, topic: str, **query: Unpack[TopicQuery]) -> Any:

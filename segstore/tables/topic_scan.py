@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from heapq import merge
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,8 @@ from segstore.records.columns import (
     to_table,
 )
 from segstore.records.compression import codec_table
-from segstore.types import Isolation
+from segstore.tables.timestamp_order import LEAST_BATCH_BYTES, by_timestamp
+from segstore.types import NO_TIMESTAMP, Isolation
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     Offsets: TypeAlias = int | Mapping[int, int]
     """One for all partitions, or some by partition."""
+    Order: TypeAlias = Literal["partition", "timestamp"]
 
     class TopicQuery(TypedDict, total=False):
         """What `scan_logs` takes of a user; `LogManager.scan` describes it."""
@@ -46,14 +49,16 @@ if TYPE_CHECKING:
         end_timestamp: int | datetime | None
         partitions: Iterable[int] | None
         isolation: Isolation | IsolationName
+        order: Order
 
 
+ORDERS: Final = ("partition", "timestamp")
 MOST_SHOWN: Final = 20
 """So many partitions are named in a message."""
 
 
 class TopicScan:
-    """The records of a topic, partition after partition; `LogManager.scan` returns one.
+    """The records of a topic, in the order that was asked for; `LogManager.scan` returns one.
 
     It can be read any number of times while the logs are open, and gives the same records: those
     appended after it was created are not in it. It is Arrow data: ``polars.DataFrame(scan)`` reads
@@ -65,17 +70,24 @@ class TopicScan:
         Its name.
     partitions : tuple of int
         Those that are read, ascending.
+    order : str
+        ``partition`` or ``timestamp``.
     columns : tuple of str
         Columns of the Arrow methods, as in `LogScan`; ``partition`` says where a row is from.
     start_offsets, end_offsets : dict of int to int
         The range of each partition.
     """
 
-    __slots__ = ("_scans", "columns", "topic")
+    __slots__ = ("_scans", "columns", "order", "topic")
 
     def __init__(
-        self, topic: str, scans: Mapping[int, LogScan], columns: Sequence[str] | None = None
+        self,
+        topic: str,
+        scans: Mapping[int, LogScan],
+        columns: Sequence[str] | None = None,
+        order: Order = "partition",
     ) -> None:
+        self.order: Order = order
         self.topic = topic
         self._scans = scans
         ColumnDecoder(codec_table(), columns)  # a column that does not exist is an error here
@@ -106,6 +118,8 @@ class TopicScan:
         LogTruncatedError
             Records of the range were cut off since the scan was made [DUR-77].
         """
+        if self.order == "timestamp":
+            return merge(*self._scans.values(), key=_timestamp_of)
         return chain.from_iterable(self._scans.values())
 
     def __len__(self) -> int:
@@ -127,7 +141,10 @@ class TopicScan:
         return sum(scan.count(by_headers=by_headers) for scan in self._scans.values())
 
     def batches(self) -> Iterator[RecordBatch]:
-        """Yield the stored batches that overlap the range, control batches too."""
+        """Yield the stored batches that overlap the range, control batches too.
+
+        Partition after partition, in any *order*.
+        """
         for scan in self._scans.values():
             yield from scan.batches()
 
@@ -140,7 +157,11 @@ class TopicScan:
         *,
         timestamp_unit: Literal["ms", "us"] = "ms",
     ) -> Iterator[ArrowBatch]:
-        """Yield Arrow batches, each of one partition; parameters as in `LogScan.arrow_batches`."""
+        """Yield Arrow batches; parameters as in `LogScan.arrow_batches`.
+
+        In the order of partitions a batch has rows of one. In the order of timestamps the batches
+        are those of pyarrow.
+        """
         return checked_arrow_batches(
             self._arrow_batches, self.columns, rows, max_bytes, timestamp_unit
         )
@@ -153,10 +174,36 @@ class TopicScan:
         *,
         microseconds: bool = False,
     ) -> Iterator[ArrowBatch]:
-        for scan in self._scans.values():
-            yield from scan._arrow_batches(  # noqa: SLF001 - the same columns of each log
-                columns, rows, max_bytes, microseconds=microseconds
-            )
+        if self.order == "timestamp" and columns:
+            return self._merged_batches(columns, rows, max_bytes, microseconds=microseconds)
+        read = partial(self._of_log, microseconds=microseconds)
+        return chain.from_iterable(
+            read(scan, columns, rows, max_bytes) for scan in self._scans.values()
+        )
+
+    def _merged_batches(
+        self, columns: Sequence[str], rows: int, max_bytes: int, *, microseconds: bool
+    ) -> Iterator[Any]:
+        named = tuple(columns)
+        needed = named if "timestamp" in named else (*named, "timestamp")
+        size = max(LEAST_BATCH_BYTES, max_bytes // max(len(self._scans), 1))
+        partitions = [
+            self._of_log(scan, needed, rows, size, microseconds=microseconds)
+            for scan in self._scans.values()
+        ]
+        for batch in by_timestamp(partitions, rows, max_bytes):
+            yield batch.select(named) if needed != named else batch
+
+    def _of_log(
+        self,
+        scan: LogScan,
+        columns: Sequence[str],
+        rows: int,
+        max_bytes: int,
+        *,
+        microseconds: bool,
+    ) -> Iterator[ArrowBatch]:
+        return scan._arrow_batches(columns, rows, max_bytes, microseconds=microseconds)  # noqa: SLF001 - the same of each log
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
         """Return all records as a ``pyarrow.Table``; needs pyarrow."""
@@ -197,6 +244,7 @@ def scan_logs(  # noqa: PLR0913 - the parts of a query
     start_timestamp: int | datetime | None = None,
     end_timestamp: int | datetime | None = None,
     isolation: Isolation | IsolationName = Isolation.LOG_END,
+    order: Order = "partition",
 ) -> TopicScan:
     """Return a scan of the logs of a topic; `LogManager.scan` describes the parameters.
 
@@ -205,6 +253,12 @@ def scan_logs(  # noqa: PLR0913 - the parts of a query
     logs : mapping of int to Log
         By the numbers of their partitions, ascending.
     """
+    if order not in ORDERS:
+        raise IllegalArgumentError(
+            f"order must be 'partition' or 'timestamp', not {order!r}",
+            found=repr(order),
+            expected="partition or timestamp",
+        )
     starts = offsets_by_partition("start_offset", start_offset, logs)
     ends = offsets_by_partition("end_offset", end_offset, logs)
     low, high = timestamp_bounds(start_timestamp, end_timestamp)
@@ -221,7 +275,12 @@ def scan_logs(  # noqa: PLR0913 - the parts of a query
     scans = {
         number: query(log, starts.get(number), ends.get(number)) for number, log in logs.items()
     }
-    return TopicScan(topic, scans, columns)
+    return TopicScan(topic, scans, columns, order)
+
+
+def _timestamp_of(record: Record) -> int:
+    """Return the timestamp as columns have it."""
+    return NO_TIMESTAMP if record.timestamp is None else record.timestamp
 
 
 def _scan_log(
