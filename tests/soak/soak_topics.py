@@ -59,6 +59,10 @@ class Kind(NamedTuple):
     def is_compacted(self) -> bool:
         return "compact" in str(self.settings.get("cleanup.policy"))
 
+    @property
+    def has_retention(self) -> bool:
+        return "delete" in str(self.settings.get("cleanup.policy"))
+
 
 _COMPRESSION = {"compression.type": ("uncompressed", "gzip", "snappy", "lz4", "zstd")}
 _LARGER = {"retention.bytes": (RETENTION_BYTES, 2 * RETENTION_BYTES)}

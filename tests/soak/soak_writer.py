@@ -213,11 +213,15 @@ class Writer:
             self.counts.add("reads")
 
     def _read_latest(self, topic: str) -> None:
-        """The values of all keys, which a compaction beside it may have moved on."""
+        """The values of all keys, which a compaction or retention beside it may overtake."""
         try:
             table = self._manager.latest(topic, columns=["key", "value", "offset", "partition"])
             rows = [row for batch in table.arrow_batches() for row in _rows(batch)]
         except (IllegalStateError, LogTruncatedError):
+            self.counts.add("reads of latest values overtaken")
+            return
+        except OffsetOutOfRangeError:  # of any partition
+            assert kind_of(topic).has_retention, f"{topic}: a last value is out of range"
             self.counts.add("reads of latest values overtaken")
             return
         contents: dict[int, Content] = {}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import segstore
+from segstore.errors import OffsetOutOfRangeError
 from tests.soak.soak import MIB, Sample, SoakError, require_flat
 from tests.soak.soak_oracle import Oracle
 from tests.soak.soak_topics import KEYS, Content, kind_of
@@ -165,6 +166,21 @@ def test_files_that_are_left(oracle):
         oracle.check(is_closed=True)
 
 
+def test_retention_may_overtake_a_read_of_last_values(tmp_path, monkeypatch):
+    """Of any partition of the topic [DUR-78]; where no limit asked for a deletion it is a fault."""
+
+    def overtaken(*_: object, **__: object) -> None:
+        raise OffsetOutOfRangeError("offset 4 is not in the log")
+
+    with segstore.open_dir(tmp_path / "logs", durability="none") as manager:
+        writer = Writer(manager, {})
+        monkeypatch.setattr(type(manager), "latest", overtaken)
+        writer._read_latest("both")
+        assert writer.counts.copy() == {"reads of latest values overtaken": 1}
+        with pytest.raises(AssertionError, match="compact: a last value is out of range"):
+            writer._read_latest("compact")
+
+
 @pytest.mark.parametrize("what", Sample._fields)
 def test_what_grows_is_noticed(what):
     before = Sample(50 * MIB, 100, 5, 16, 300)
@@ -174,11 +190,12 @@ def test_what_grows_is_noticed(what):
         require_flat("writer", [before] * 20 + [after] * 20)
 
 
-def test_a_few_more_files_that_are_deleted_and_open_are_noticed():
-    """As many as the memory of committed reads once kept in 150 s."""
-    before, after = (Sample(100 * MIB, 300, count, 16, 368) for count in (69, 102))
-    with pytest.raises(SoakError, match="deleted_files of the writer have grown from 69 to 102"):
-        require_flat("writer", [before] * 80 + [after] * 80)
+def test_deleted_files_that_are_open_all_the_time_are_noticed():
+    """As many as the memory of committed reads once kept open; a reader's go and come."""
+    few, many = (Sample(100 * MIB, 300, count, 16, 368) for count in (4, 63))
+    require_flat("reader", [few, many] * 80)
+    with pytest.raises(SoakError, match="deleted_files of the writer have grown from 4 to 63"):
+        require_flat("writer", [few] * 80 + [many] * 80)
 
 
 def test_kinds_are_found_by_the_name_of_the_topic():
