@@ -422,7 +422,10 @@ class LogDirectory:
             with self._mutex:
                 if is_borrowed and topic_partition in self._borrowed:
                     self._borrowed.discard(topic_partition)
-                    self.logs.close(topic_partition)
+                    try:
+                        self.logs.close(topic_partition)
+                    finally:  # one that cannot be closed lets go of its locks, too
+                        self.logs.close_quietly(directory_name(topic_partition))
 
     def _borrow(self, topic_partition: TopicPartition) -> bool:
         with self._mutex:

@@ -14,6 +14,7 @@ import segstore
 from segstore import _core
 from segstore.errors import (
     ClosedError,
+    DiskFullError,
     IllegalArgumentError,
     LogDirectoryOfflineError,
     LogLockedError,
@@ -610,6 +611,24 @@ def test_a_log_that_a_user_asks_for_during_a_pass_stays_open(logs: LogManager, m
     assert not taken[0].closed
     taken[0].append([(None, b"v")])
     assert logs.log("orders", 0).read_only
+
+
+def test_a_log_of_a_pass_that_cannot_be_closed(logs: LogManager, other: Peer, monkeypatch):
+    """[DUR-65, DUR-131] The failure is in the report, and the partition is free."""
+    with_old_segments(logs, "orders")
+    close = segstore.UnifiedLog.close
+
+    def fail(log: segstore.UnifiedLog) -> None:
+        if log.topic_partition.partition == 0:
+            raise DiskFullError("no", file=log.path)
+        close(log)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(segstore.UnifiedLog, "close", fail)
+        report = logs.maintain()
+    assert [str(one.topic_partition) for one in report.failed] == ["orders-0"]
+    for number in range(3):
+        other.do(f"logs.append('orders', [(None, b'v')], partition={number})")
 
 
 @pytest.mark.parametrize("written", range(3))
