@@ -340,15 +340,16 @@ class ChunkReader:
         segments = self._segments()
         for segment in segments.values(self._start_offset, self._end_offset):
             first_offset = max(self._start_offset, segment.base_offset)
-            begin, end = self._bytes_of(segment, first_offset)
+            begin, end, _ = self._bytes_of(segment, first_offset)
             if 0 <= begin < end:
                 next_offset = self._local_log.end_of_segment(segment.base_offset)
                 yield Span(segment, begin, end, first_offset, min(next_offset, self._end_offset))
 
-    def _bytes_of(self, segment: Segment, offset: int) -> tuple[int, int]:
+    def _bytes_of(self, segment: Segment, offset: int) -> tuple[int, int, int]:
         """Return where the batches from *offset* to the end of the range begin and end.
 
-        A begin of -1: there is none, but a gap at the segment's end, or bytes that are no batch.
+        And where one behind them ends that shows where the range does. A begin of -1: there is
+        none, but a gap at the segment's end, or bytes that are no batch.
         """
         end = self._end_position(segment)
         try:
@@ -358,6 +359,7 @@ class ChunkReader:
             if place is None:
                 raise
             first = segment.translate_offset(offset, end, start_position=place.position)
+        behind = end
         try:
             last = segment.translate_offset(max(self._end_offset - 1, segment.base_offset), end)
         except DAMAGE:
@@ -365,11 +367,12 @@ class ChunkReader:
         if last is not None:  # one that begins behind the range: that ends in a gap
             at, magic = (last.position, last.first_batch_size), last.first_batch_magic
             is_within = self._begins_within(segment, at, last.base_offset, magic)
-            end = last.position + (last.first_batch_size if is_within else 0)
-        return -1 if first is None else first.position, end
+            behind = last.position + last.first_batch_size
+            end = behind if is_within else last.position
+        return -1 if first is None else first.position, end, behind
 
     def _headers_of(self, segment: Segment, offset: int, position: int | None) -> Iterator[Chunk]:
-        begin, stop_at = self._bytes_of(segment, offset)
+        begin, _, stop_at = self._bytes_of(segment, offset)
         for window, result in segment.scan_windows(
             start_position=max(begin, 0) if position is None else position,
             end_position=stop_at,
@@ -380,6 +383,7 @@ class ChunkReader:
             headers = window[int((window["last_offset"] < offset).sum()) :]
             if len(headers):
                 yield from self._up_to_end(Chunk(memoryview(b""), headers, segment, 0), offset)
+                offset = int(headers["last_offset"][-1]) + 1
             if result.valid_bytes < stop_at and result.stop != "limit":
                 if result.stop == "order" and result.why is not None:
                     why = result.why.locate(segment.path)
@@ -532,7 +536,9 @@ class ChunkReader:
         """Do the same with batches that a look-up has found; *reached* is what it looked for.
 
         One beyond the end of its segment, or of the log, may hide batches of the range [DUR-79].
-        A segment that the cleaner made has batches that were appended after the scan was made.
+        Where every offset was written, one behind the range shows that those up to it are missing
+        [DUR-50]. A segment that the cleaner made has batches that were appended after the scan was
+        made.
         """
         yield from self._within_range(chunk)
         local_log, headers = self._local_log, chunk.headers
@@ -543,15 +549,19 @@ class ChunkReader:
         found, segment = int(headers["base_offset"][within]), chunk.segment
         log_end = local_log.log_end if segment.is_cleaned else self._bound
         end = min(local_log.end_of_segment(segment.base_offset), log_end.message_offset)
+        position = chunk.position + int(headers["position"][within])
         if found >= end > reached:
             raise CorruptLogError(
                 "the base offset of a batch is not what was written: it lies beyond the end;"
                 f" {salvage_hint(segment.directory_path)}",
                 file=segment.path,
-                position=chunk.position + int(headers["position"][within]),
+                position=position,
                 found=f"offset {found}",
                 expected=f"an offset below {end}",
             )
+        is_new = int(headers["magic"][within]) >= CURRENT_MAGIC
+        if found > reached and is_new and local_log.written_order.is_contiguous_from(reached):
+            raise local_log.written_order.other_than_written(segment.path, position, found, reached)
 
 
 def _read(

@@ -386,3 +386,29 @@ def test_a_range_that_ends_within_old_compressed_messages(
             assert scan.count() == scan.count(by_headers=True) == len(expected)
             of_batches = [offset for b in scan.batches() for offset in offsets(b)]
             assert [offset for offset in of_batches if start <= offset < end] == expected
+
+
+# ---- records that are missing at the end of a range ----------------------------------------------
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 200, 1024 * 1024])
+def test_a_range_that_ends_where_records_are_missing(new_log, tmp_path, monkeypatch, chunk_bytes):
+    """[DUR-50, DUR-79] 12 and 13 were written. A range that ended there said nothing of it."""
+    monkeypatch.setattr("segstore.log.chunk_reader.CHUNK_BYTES", chunk_bytes)
+    log = new_log(durability="sync")
+    for first in range(0, 24, 2):
+        log.append([(TIME, None, b"%02d" % n) for n in (first, first + 1)])
+    log.close()
+    file = tmp_path / "topic-0" / FIRST
+    size = file.stat().st_size // 12
+    content = file.read_bytes()
+    file.write_bytes(content[: 6 * size] + content[7 * size :])
+    log = new_log(tmp_path / "topic-0", read_only=True)
+    for start in range(24):
+        for end in range(start, 25):
+            for way in (offsets, lambda scan: scan.count(by_headers=True)):
+                if start < 14 and end > max(start, 12):
+                    with pytest.raises(CorruptLogError, match="records before it are missing"):
+                        way(log.scan(start, end))
+                else:
+                    way(log.scan(start, end))
