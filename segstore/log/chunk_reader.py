@@ -96,11 +96,17 @@ class Chunks(Protocol):
     def headers_only(self) -> Iterator[Chunk]:
         """Yield their headers, with positions in the file."""
 
-    def cuts(self, max_bytes: int) -> list[int]:
-        """Return base offsets that split the range into parts of *max_bytes* bytes."""
+    def cuts(self, max_bytes: int) -> Iterator[int]:
+        """Yield base offsets that split the range into parts of *max_bytes* bytes."""
 
-    def part(self, start_offset: int, end_offset: int) -> Self:
-        """Return where a part of the range has them from, as of the same moment."""
+    def part(self, start_offset: int, end_offset: int, chunk_bytes: int) -> Self:
+        """Return where a part of the range has them from, as of the same moment.
+
+        Parameters
+        ----------
+        chunk_bytes : int
+            No larger chunks are wanted, but for a larger batch.
+        """
 
     def explain(self, error: SegstoreError, chunk: Chunk) -> None:
         """Complete an error about the bytes of *chunk*: its file, and where a reader goes on."""
@@ -137,6 +143,7 @@ class ChunkReader:
 
     __slots__ = (
         "_bound",
+        "_chunk_bytes",
         "_codecs",
         "_damage",
         "_end_offset",
@@ -174,6 +181,7 @@ class ChunkReader:
         self._take_over_replaced = take_over_replaced
         self._start_timestamp = start_timestamp
         self._damage = damage
+        self._chunk_bytes = CHUNK_BYTES
 
     def __iter__(self) -> Iterator[Chunk]:
         """Yield whole batches of the range, as the log was when the scan was made [DUR-77]."""
@@ -217,22 +225,23 @@ class ChunkReader:
         error.locate(chunk.segment.path, chunk.position)
         explain(error, self._local_log, chunk.offset_at(error.position), self._codecs)
 
-    def part(self, start_offset: int, end_offset: int) -> Self:
+    def part(self, start_offset: int, end_offset: int, chunk_bytes: int) -> Self:
         """Return a reader of a part of the range: what was known of the log holds for it too."""
         part = copy(self)
-        part.narrow(start_offset, end_offset)
+        part.narrow(start_offset, end_offset, chunk_bytes)
         return part
 
-    def narrow(self, start_offset: int, end_offset: int) -> None:
+    def narrow(self, start_offset: int, end_offset: int, chunk_bytes: int) -> None:
         """Read from now on only a part of the range."""
+        self._chunk_bytes = min(self._chunk_bytes, chunk_bytes)
         self._start_offset = start_offset
         self._first_offset = max(self._first_offset, start_offset)
         if end_offset < self._end_offset:
             self._end_offset, self._damage = end_offset, None
 
-    def cuts(self, max_bytes: int) -> list[int]:
-        """Return base offsets that split the range into parts of *max_bytes* bytes."""
-        return list(split_offsets(self._spans(), max_bytes))
+    def cuts(self, max_bytes: int) -> Iterator[int]:
+        """Yield base offsets that split the range into parts of *max_bytes* bytes."""
+        return split_offsets(self._spans(), max_bytes)
 
     def _chunks_as_they_are(self, chunks_of: _ChunksOf, offset: int) -> Iterator[Chunk]:
         """Yield whole batches that reach into the range, from *offset* on, segment by segment."""
@@ -292,7 +301,7 @@ class ChunkReader:
         file = file_of(self._local_log, segment)
         position, end = place.position, place.readable_to
         while position < end:
-            data = file.read(position, min(CHUNK_BYTES, end - position))
+            data = file.read(position, min(self._chunk_bytes, end - position))
             headers, result = scan_batches(data, check_crc=False)
             if not len(headers):  # one that is larger than a chunk
                 data = file.read(position, _LENGTH_END + int.from_bytes(data[8:_LENGTH_END]))
@@ -339,7 +348,11 @@ class ChunkReader:
         """Yield which bytes of each segment the range is in; headers are looked up, no more."""
         segments = self._segments()
         for segment in segments.values(self._start_offset, self._end_offset):
-            first_offset = max(self._start_offset, segment.base_offset)
+            first_offset = self._first_offset_of_interest(
+                segment, max(self._start_offset, segment.base_offset)
+            )
+            if first_offset is None:
+                continue
             begin, end, _ = self._bytes_of(segment, first_offset)
             if 0 <= begin < end:
                 next_offset = self._local_log.end_of_segment(segment.base_offset)
@@ -395,7 +408,7 @@ class ChunkReader:
     def _chunks_of(self, segment: Segment, offset: int, position: int | None) -> Iterator[Chunk]:
         end_position = self._end_position(segment)
         while offset < self._end_offset and (position or 0) < end_position:
-            fetched = _read(segment, offset, CHUNK_BYTES, end_position, position or 0)
+            fetched = _read(segment, offset, self._chunk_bytes, end_position, position or 0)
             if fetched is None or fetched.size_bytes == 0:
                 if position is not None and fetched is None:
                     raise _bad_end(segment, position, end_position)

@@ -133,9 +133,9 @@ class ReadableChunks:
             headers["position"] += chunk.position
             yield Chunk(memoryview(b""), headers, chunk.segment, 0)
 
-    def cuts(self, max_bytes: int) -> list[int]:
-        """Return base offsets that split the range into parts of *max_bytes* bytes."""
-        cuts, used = [], 0
+    def cuts(self, max_bytes: int) -> Iterator[int]:
+        """Yield base offsets that split the range into parts of *max_bytes* bytes."""
+        used = 0
         for chunk in self.headers_only():
             rows = zip(
                 chunk.headers["base_offset"].tolist(),
@@ -144,13 +144,13 @@ class ReadableChunks:
             )
             for offset, size in rows:
                 if used and used + size > max_bytes:
-                    cuts.append(offset)
+                    yield offset
                     used = 0
                 used += size
-        return cuts
 
-    def part(self, start_offset: int, end_offset: int) -> Self:
-        """Return what gives out a part of the range."""
+    def part(self, start_offset: int, end_offset: int, chunk_bytes: int) -> Self:
+        """Return what gives out a part of the range; its files are searched as for all of it."""
+        del chunk_bytes
         part = copy(self)
         part.narrow(start_offset, end_offset)
         return part

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_records
 from segstore.arguments import integer, names, natural, positive, refuse_pickle, timestamp
 from segstore.errors import IllegalArgumentError, OffsetOutOfRangeError, SegstoreError
+from segstore.log.chunk_reader import CHUNK_BYTES
 from segstore.log.header_count import count_in_headers
 from segstore.number_limits import MAX_LONG, MIN_LONG
 from segstore.records.columns import (
@@ -186,7 +187,7 @@ class LogScan:
             first = self.start_offset if start is None else start
             return self._part(first, self.end_offset if end is None else end)
         offset = integer("an offset", key)
-        for record in self._part(offset, self.end_offset):
+        for record in self._part(offset, self.end_offset, chunk_bytes=1):  # a batch
             if record.offset == offset:
                 return record
             raise self._no_record(offset, f"offset {record.offset}, the next one with a record")
@@ -201,13 +202,15 @@ class LogScan:
             expected=expected,
         )
 
-    def _part(self, start_offset: int, end_offset: int) -> LogScan:
+    def _part(
+        self, start_offset: int, end_offset: int, *, chunk_bytes: int = CHUNK_BYTES
+    ) -> LogScan:
         """Return what the scan has of a range, as of the moment of the scan."""
         start = min(max(start_offset, self.start_offset), max(self.start_offset, self.end_offset))
         end = max(start, min(end_offset, self.end_offset))
         low, high = self._timestamps
         return LogScan(
-            self._chunks.part(start, end),
+            self._chunks.part(start, end, chunk_bytes),
             self._codecs,
             self._topic_partition,
             start_offset=start,
@@ -291,7 +294,18 @@ class LogScan:
         max_bytes : int
             At least 1.
         """
-        return self._chunks.cuts(positive("max_bytes", max_bytes))
+        return list(self._chunks.cuts(positive("max_bytes", max_bytes)))
+
+    def _parts(self, max_bytes: int) -> Iterator[LogScan]:
+        """Yield scans of the parts, one behind the other, to be read apart."""
+        start = self.start_offset
+        try:
+            for cut in self._chunks.cuts(max_bytes):
+                yield self._part(start, cut, chunk_bytes=max_bytes)
+                start = cut
+        except SegstoreError:  # who reads the rest comes there, after the records before it
+            pass
+        yield self._part(start, self.end_offset, chunk_bytes=max_bytes)
 
     def batches(self) -> Iterator[RecordBatch]:
         """Yield the batches that overlap the range, control batches too.

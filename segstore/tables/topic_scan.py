@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 from heapq import merge
 from itertools import chain, islice
@@ -21,6 +22,7 @@ from segstore.records.columns import (
     to_table,
 )
 from segstore.records.compression import codec_table
+from segstore.tables.read_ahead import ahead, in_order, reading_threads, threads_count
 from segstore.tables.timestamp_order import LEAST_BATCH_BYTES, by_timestamp
 from segstore.types import NO_TIMESTAMP, Isolation
 
@@ -53,6 +55,12 @@ if TYPE_CHECKING:
 
 
 ORDERS: Final = ("partition", "timestamp")
+PART_BYTES: Final = 512 * 1024
+"""Of stored batches: what a thread reads at once, more where larger Arrow batches are asked for.
+
+With more, the memory that threads fill comes from the system again and again, above all that of
+compressed batches, and page faults cost as much as the decoding; with less, the cuts do.
+"""
 MOST_SHOWN: Final = 20
 """So many partitions are named in a message."""
 
@@ -138,7 +146,9 @@ class TopicScan:
         by_headers : bool
             True: trust the batch headers, as in `LogScan.count`.
         """
-        return sum(scan.count(by_headers=by_headers) for scan in self._scans.values())
+        if by_headers:
+            return sum(scan.count(by_headers=True) for scan in self._scans.values())
+        return sum(batch.rows_count for batch in self._of_partitions(("offset",)))
 
     def batches(self) -> Iterator[RecordBatch]:
         """Yield the stored batches that overlap the range, control batches too.
@@ -176,10 +186,25 @@ class TopicScan:
     ) -> Iterator[ArrowBatch]:
         if self.order == "timestamp" and columns:
             return self._merged_batches(columns, rows, max_bytes, microseconds=microseconds)
-        read = partial(self._of_log, microseconds=microseconds)
-        return chain.from_iterable(
-            read(scan, columns, rows, max_bytes) for scan in self._scans.values()
+        return self._of_partitions(columns, rows, max_bytes, microseconds=microseconds)
+
+    def _of_partitions(
+        self,
+        columns: Sequence[str],
+        rows: int = MAX_BATCH_ROWS,
+        max_bytes: int = MAX_BATCH_BYTES,
+        *,
+        microseconds: bool = False,
+    ) -> Iterator[ArrowBatch]:
+        """Yield the rows of one partition after the other, in whatever order was asked for."""
+        threads = threads_count()
+        part_bytes = PART_BYTES * max(1, max_bytes // MAX_BATCH_BYTES)
+        parts = chain.from_iterable(
+            scan._parts(part_bytes) if threads else (scan,)  # noqa: SLF001 - see below
+            for scan in self._scans.values()
         )
+        read = partial(self._of_log, microseconds=microseconds)
+        return in_order((read(part, columns, rows, max_bytes) for part in parts), threads)
 
     def _merged_batches(
         self, columns: Sequence[str], rows: int, max_bytes: int, *, microseconds: bool
@@ -191,8 +216,12 @@ class TopicScan:
             self._of_log(scan, needed, rows, size, microseconds=microseconds)
             for scan in self._scans.values()
         ]
-        for batch in by_timestamp(partitions, rows, max_bytes):
-            yield batch.select(named) if needed != named else batch
+        threads = threads_count() if len(partitions) > 1 else 0
+        with reading_threads(threads) if threads else nullcontext() as pool:
+            if pool is not None:
+                partitions = [ahead(each, pool) for each in partitions]
+            for batch in by_timestamp(partitions, rows, max_bytes):
+                yield batch.select(named) if needed != named else batch
 
     def _of_log(
         self,

@@ -14,7 +14,7 @@ from segstore.errors import (
     LogTruncatedError,
     OffsetOutOfRangeError,
 )
-from segstore.log.chunk_reader import ChunkReader
+from segstore.log import chunk_reader
 from tests.kits.log_kit import TIME, at, offsets
 from tests.kits.transactions_kit import ABORT, COMMIT, Producer
 
@@ -175,7 +175,18 @@ def test_a_slice_is_of_the_moment_of_its_scan(log):
 
 
 def test_one_record_is_read_and_not_a_chunk(log, monkeypatch):
-    monkeypatch.setattr(ChunkReader, "__iter__", None)
+    read: list[int] = []
+    original = chunk_reader._read
+
+    def noted(segment, offset, size, *more):
+        read.append(size)
+        return original(segment, offset, size, *more)
+
+    monkeypatch.setattr(chunk_reader, "_read", noted)
+    scan = log.scan()
+    assert scan[11].offset == 11
+    assert set(read) <= {0, 1}  # 0 asks what comes behind
+    monkeypatch.setattr(chunk_reader.ChunkReader, "__iter__", None)
     assert log[20].offset == 20
 
 

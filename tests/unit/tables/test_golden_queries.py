@@ -140,9 +140,12 @@ class Query:
         assert bool(scan) == bool(places)
 
 
-def test_random_queries_give_what_a_full_scan_has(topics):
+@pytest.mark.parametrize("threads", [0, 3])
+def test_random_queries_give_what_a_full_scan_has(topics, monkeypatch, threads):
     """Columns, partitions, offsets for all or by partition, timestamps, isolation, order."""
-    chance = random.Random(33)
+    monkeypatch.setattr("segstore.tables.topic_scan.threads_count", lambda: threads)
+    monkeypatch.setattr("segstore.tables.topic_scan.PART_BYTES", 2000)
+    chance = random.Random(33 + threads)
     rows = 0
     for number in range(QUERIES):
         topic = topics[number % len(topics)] if number < len(topics) else chance.choice(topics)

@@ -36,6 +36,15 @@ Place = tuple[int, int]
 """Partition and offset."""
 
 
+@pytest.fixture(params=["no threads", "threads"])
+def threads(request, monkeypatch):
+    """Whether threads read ahead, in parts of a few batches."""
+    count = 3 if request.param == "threads" else 0
+    monkeypatch.setattr("segstore.tables.topic_scan.threads_count", lambda: count)
+    monkeypatch.setattr("segstore.tables.topic_scan.PART_BYTES", 250)
+    return count
+
+
 @pytest.fixture
 def logs(tmp_path: Path) -> Iterator[LogManager]:
     """Three partitions of 10, 20 and 30 records, each 1,000 ms behind the one before it."""
@@ -92,6 +101,7 @@ def read(request):
 # ---- what is read --------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("threads")
 def test_every_door_gives_partition_after_partition(logs, read):
     assert read(logs.scan("orders")) == EVERYTHING
 
@@ -143,6 +153,7 @@ def test_the_columns_are_those_of_a_log_with_the_partition_as_int32(logs):
         ),
     ],
 )
+@pytest.mark.usefixtures("threads")
 def test_ranges(logs, query, expected):
     scan = logs.scan("orders", **query)
     assert places(scan) == places_of_table(scan.to_arrow()) == expected
@@ -283,6 +294,7 @@ def test_what_is_no_log_directory(tmp_path):
         other.scan("orders")
 
 
+@pytest.mark.usefixtures("threads")
 def test_a_closed_manager(logs):
     scan = logs.scan("orders")
     logs.close()
@@ -317,6 +329,7 @@ def test_a_directory_that_is_offline_is_missed(tmp_path):
         assert one.scan("orders", partitions=here).partitions == tuple(here)
 
 
+@pytest.mark.usefixtures("threads")
 def test_damage_is_told_behind_the_records_before_it(logs, tmp_path):
     logs.close()
     first = tmp_path / "data" / "orders-1" / f"{0:020d}.log"
@@ -331,10 +344,19 @@ def test_damage_is_told_behind_the_records_before_it(logs, tmp_path):
         assert found == EVERYTHING[: len(found)]
         assert found[-1][0] == 1
         assert caught.value.file == str(first)
+        rows: list[Place] = []
+        batches = (
+            pa.Table.from_batches([pa.record_batch(one)]) for one in scan.arrow_batches(rows=1)
+        )
+        with pytest.raises(CorruptRecordError) as caught:
+            rows.extend(place for one in batches for place in places_of_table(one))
+        assert rows == found
+        assert caught.value.file == str(first)
         with pytest.raises(CorruptRecordError):
             scan.to_arrow()
 
 
+@pytest.mark.usefixtures("threads")
 def test_records_that_were_cut_off_are_an_error(logs):
     scan = logs.scan("orders")
     logs.log("orders", 2).truncate_to(5)
