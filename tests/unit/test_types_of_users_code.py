@@ -16,18 +16,20 @@ from segstore.log.open_options import OpenKeywords
 pytest.importorskip("mypy")
 
 CODE = Path(__file__).parent / "user_code.py"
+ROOT = CODE.parents[2]
 
 
 def test_slips_of_users_are_errors_of_mypy():
     """[data/15] Misspelt keywords, wrong literals, text as records; one run over one file.
 
+    It uses what the check of the project's own types has cached, under the same settings.
     Names of columns stay text: a list of them is often made elsewhere. So does ``durability``, for
     ``messages=N``.
     """
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", CODE.name],
-        cwd=CODE.parent,
-        env={"PATH": "", "MYPYPATH": str(CODE.parents[2])},
+        [sys.executable, "-m", "mypy", "--no-error-summary", str(CODE.relative_to(ROOT))],
+        cwd=ROOT,
+        env={"PATH": ""},
         capture_output=True,
         text=True,
         check=False,
@@ -38,7 +40,7 @@ def test_slips_of_users_are_errors_of_mypy():
         for number, line in enumerate(lines, 1)
         if "# expect: " in line
     }
-    found = re.findall(r"^user_code\.py:(\d+): error: .*\[([a-z-]+)\]$", done.stdout, re.MULTILINE)
+    found = re.findall(r"user_code\.py:(\d+): error: .*\[([a-z-]+)\]$", done.stdout, re.MULTILINE)
 
     assert {(int(number), code) for number, code in found} == expected, done.stdout + done.stderr
 
