@@ -6,7 +6,16 @@ import datetime as dt
 from typing import TYPE_CHECKING
 
 import segstore
-from segstore import LogAppendInfo, LogConfig, LogScan, Record, RecordBatch, Segment, UnifiedLog
+from segstore import (
+    LogAppendInfo,
+    LogConfig,
+    LogScan,
+    Record,
+    RecordBatch,
+    Segment,
+    TopicScan,
+    UnifiedLog,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +47,14 @@ def right(path: Path, frame: pl.DataFrame, log: UnifiedLog) -> LogAppendInfo:
     segstore.open(path, recovery="salvage", target=path / "t-0", config=LogConfig())
     with segstore.open_dir(path, durability="none", flush_ms=5) as logs:
         logs.append("t", [(b"k", b"v")])
+        whole: TopicScan = logs.scan("t", start_offset={0: 3}, end_timestamp=now, order="timestamp")
+        logs.append("copy", whole)
+        logs.to_arrow("t", columns=["key"], end_offset=5, partitions=range(3))
+        for each in logs.tail("t", {0: 3}, isolation="read_committed"):
+            print(each.partition, logs.count("t", isolation="durable"), len(whole))
+    value: bytes | None = log[3].value
+    part: LogScan = log[1:3]
+    print(value, len(log), len(part), part[2].offset, part[1:].to_pandas())
     return log.append([(b"%d" % len(segments), b"%d" % len(batches))])
 
 
@@ -57,3 +74,8 @@ def wrong(path: Path, log: UnifiedLog) -> None:
     segstore.open_dir(path, durabilty="sync")  # expect: call-arg
     segstore.open_dir(path, target=path)  # expect: call-arg
     log.scan().arrow_batches(timestamp_unit="s")  # expect: arg-type
+    log["3"]  # expect: call-overload
+    with segstore.open_dir(path) as logs:
+        logs.scan("t", order="offset")  # expect: arg-type
+        logs.to_arrow("t", colums=["key"])  # expect: call-arg
+        logs.count("t", start_offset=[1])  # expect: arg-type
