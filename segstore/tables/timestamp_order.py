@@ -89,25 +89,25 @@ def by_timestamp(
         message = "order='timestamp' needs pyarrow: pip install 'segstore[arrow]'"
         raise ImportError(message) from error
     heads = [head for head in map(_Head, partitions) if head.fill()]
+    first = np.array([head.times[0] for head in heads], np.int64)
+    last = np.array([head.times[-1] for head in heads], np.int64)
     while heads:
-        first = np.array([head.times[0] for head in heads])
-        last = np.array([head.times[-1] for head in heads])
-        while True:
-            ending = int(np.argmin(last))  # of several that end at that time, the first partition
-            parts = []
-            for number in np.flatnonzero(first <= last[ending]).tolist():
-                head = heads[number]
-                side: Literal["left", "right"] = "right" if number <= ending else "left"
-                count = int(head.times.searchsorted(last[ending], side))
-                if count:
-                    parts.append(head.take(count))
-                    if len(head.times):
-                        first[number] = head.times[0]
-            yield from _in_order(parts, rows, max_bytes)
-            if not heads[ending].fill():
-                del heads[ending]
-                break
+        ending = int(np.argmin(last))  # of several that end at that time, the first partition
+        parts = []
+        for number in np.flatnonzero(first <= last[ending]).tolist():
+            head = heads[number]
+            side: Literal["left", "right"] = "right" if number <= ending else "left"
+            count = int(head.times.searchsorted(last[ending], side))
+            if count:
+                parts.append(head.take(count))
+                if len(head.times):
+                    first[number] = head.times[0]
+        yield from _in_order(parts, rows, max_bytes)
+        if heads[ending].fill():
             first[ending], last[ending] = heads[ending].times[[0, -1]]
+        else:
+            del heads[ending]
+            first, last = np.delete(first, ending), np.delete(last, ending)
 
 
 def _in_order(
