@@ -507,8 +507,8 @@ class ChunkReader:
     ) -> bool:
         """Whether a batch begins before the end of the range.
 
-        The header of an old compressed one has its last offset: it is opened, and counts where it
-        cannot be, for who reads it tells that.
+        The header of an old compressed one has its last offset: it is opened. Where it cannot be,
+        it counts, for who reads it tells that; unless it claims to lie beyond the end.
 
         Parameters
         ----------
@@ -517,11 +517,12 @@ class ChunkReader:
         """
         if base_offset < self._end_offset or magic >= CURRENT_MAGIC:
             return base_offset < self._end_offset
-        data = self._local_log.directory.read_range(segment.name, *at)
         try:
+            data = self._local_log.directory.read_range(segment.name, *at)
             return base_offset_of(data, self._codecs) < self._end_offset
         except SegstoreError:
-            return True
+            end = self._local_log.end_of_segment(segment.base_offset)
+            return base_offset < min(end, self._bound.message_offset)
 
     def _rows_within(self, chunk: Chunk) -> int:
         """Return how many of the batches begin before the end of the range."""
