@@ -122,6 +122,11 @@ def first_ones(log: UnifiedLog) -> object:
     return [log.scan(0, end).count(by_headers=True) for end in range(1, 10)]
 
 
+def up_to_each(log: UnifiedLog) -> object:
+    scans = [log.scan(0, end) for end in range(1, log.log_end_offset + 1)]
+    return [([one.offset for one in scan], scan.count(by_headers=True)) for scan in scans]
+
+
 def since(log: UnifiedLog) -> object:
     times = range(START_MS - 5, START_MS + 40, 5)
     return [[one.offset for one in log.scan(start_timestamp=time)] for time in times]
@@ -258,6 +263,9 @@ def with_directories() -> SimulatedDisk:
 RARE_TURN_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "read old compressed messages": lambda: asking(
         disk_with({name_of(0): compressed_messages()}), SETTINGS, read_each, read_only
+    ),
+    "read up to within old compressed messages": lambda: asking(
+        disk_with({name_of(0): compressed_messages()}), SETTINGS, up_to_each, read_only
     ),
     "count in a compacted batch": lambda: asking(
         disk_with({name_of(0): compacted()}), SETTINGS, first_ones
