@@ -1231,14 +1231,13 @@ class LogSegment:
     def delete_files(self) -> None: ...
     @property
     def base_offset(self) -> int: ...
-    @property
-    def serial_number(self) -> int:
-        """Which object of this process it is: 2^32 are made before a number comes again.
+    serial_number: int
+    """Which bytes it has: 2^32 are made by this process before a number comes again.
 
-        What is remembered of a segment has this number, and not the segment: a reference would keep
-        its files open after they were deleted, and the disk would keep their bytes.
-        """
-
+    What is remembered of a segment has this number, and not the segment: a reference would keep
+    its files open after they were deleted, and the disk would keep their bytes. A follower gives
+    the one that it opens again, because it has grown, the number of the one before.
+    """
     @property
     def size_bytes(self) -> int: ...
     @property

@@ -58,7 +58,7 @@ cdef class LogSegment(_Handle):
     cdef readonly int64_t base_offset
     cdef int64_t listed_ms  # when its size was looked up
     cdef int32_t listed_size
-    cdef readonly uint32_t serial_number  # for memories that must not keep the segment; in what was padding
+    cdef public uint32_t serial_number  # for memories that must not keep the segment; in what was padding
     cdef c_bool is_poisoned
     cdef public c_bool is_cleaned  # made in the place of others, and sealed since
     cdef c_bool takes_appends  # keeps its files open

@@ -485,9 +485,14 @@ class LogFollower:
             if base <= last_kept:
                 continue
             segment = Segment(self._context, base)
+            # one that is written again has other batches at the places that are known
+            segment.is_cleaned = base < seen.segment_base_offset
             expected, position = base, 0
             if base == seen.segment_base_offset:
                 expected, position = self._where_to_go_on(segment, seen)
+                before = self._local_log.segments.get(base)
+                if position > 0 and before is not None:  # it has grown
+                    segment.serial_number = before.serial_number
             elif (
                 segments
                 and base < end.message_offset

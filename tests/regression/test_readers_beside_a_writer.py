@@ -34,6 +34,7 @@ from segstore.errors import (
     NotALogError,
     ResourceError,
 )
+from segstore.log.cleaning.cleaner import Cleaner
 from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
@@ -1827,3 +1828,42 @@ def test_committed_records_of_the_last_segment_after_its_compaction(tmp_path):
             reader.refresh()
             assert offsets(reader.scan(isolation="read_committed")) == [1, 2, 3, 4]
             assert reader.last_stable_offset == 5
+
+
+def test_committed_records_of_a_segment_that_was_the_last_one_two_looks_ago(tmp_path):
+    """[DUR-76, TXX-1, CLN-84] It was compacted alone, so the newest segments are those known."""
+    path = tmp_path / "topic-0"
+    with segstore.open(path, cleanup_policy="compact", durability="none") as log:
+        log.append([(b"a", b"a value that goes")])
+        log.append([(b"b", b"1")])
+        with segstore.open(path, read_only=True) as reader:
+            assert offsets(reader.scan(isolation="read_committed")) == [0, 1]
+            log.append([(b"a", b"2" * 500)])
+            log.append([(b"c", b"3" * 500)])
+            for number in range(4, 10):
+                log.roll()
+                log.append([(b"%d" % number, b"v")])
+            reader.refresh()
+            log.clean(Cleaner(offset_map_bytes=4800), 0, 4)
+            log.append([(b"d", b"v")])
+            reader.refresh()
+            assert offsets(reader.scan(isolation="read_committed")) == [*range(1, 11)]
+            assert reader.last_stable_offset == 11
+
+
+def test_a_bound_in_a_segment_that_was_compacted_alone(tmp_path):
+    """[DUR-76, CLN-84] A scan ends at a place of the old file; all of the new one is below it."""
+    path = tmp_path / "topic-0"
+    with segstore.open(path, cleanup_policy="compact", durability="none") as log:
+        for number in range(4):
+            log.append([(b"%d" % (number % 3), b"v" * 100 * number)])
+        with segstore.open(path, read_only=True) as reader:
+            bounded = reader.scan()
+            for number in range(4, 10):
+                log.roll()
+                log.append([(b"%d" % number, b"v")])
+            reader.refresh()
+            log.clean(Cleaner(offset_map_bytes=4800), 0, 4)
+            log.append([(b"d", b"v")])
+            reader.refresh()
+            assert offsets(bounded) == [1, 2, 3]

@@ -227,7 +227,7 @@ class BatchTransactions:
 
     def __init__(self, local_log: LocalLog) -> None:
         self._local_log = local_log
-        self._known: dict[int, tuple[int, TransactionEnds, bool]] = {}
+        self._known: dict[int, tuple[int, TransactionEnds]] = {}
         self._truncations = (0, 0)
 
     def between(
@@ -367,14 +367,10 @@ class BatchTransactions:
         if truncations != self._truncations:
             self._known, self._truncations = {}, truncations
         known = self._known
-        there, ends, was_last = known.get(segment.base_offset, (-1, None, False))
+        there, ends = known.get(segment.base_offset, (-1, None))
         target = end_position_in(segment, end)
-        is_last = segment.base_offset == end.segment_base_offset
-        if ends is not None and there != segment.serial_number:
-            # A reader beside a writer opens its last segment again, which has grown; unless it was
-            # compacted since: then its batches lie elsewhere.
-            is_grown = self._local_log.is_followed and was_last and not segment.is_cleaned
-            ends = ends if is_grown and ends.position <= target else None
+        if there != segment.serial_number:  # compacted since: its batches lie elsewhere
+            ends = None
         if ends is None:
             ends = _begin_at(segment, offset, end)
         elif ends.start_offset > max(offset, segment.base_offset):
@@ -393,7 +389,7 @@ class BatchTransactions:
             self._local_log.truncation_counts == truncations
             and segments.get(segment.base_offset) is segment
         ):
-            known[segment.base_offset] = segment.serial_number, ends, is_last
+            known[segment.base_offset] = segment.serial_number, ends
             if len(known) > 2 * len(segments):
                 self._known = {base: one for base, one in known.items() if base in segments}
         return ends
