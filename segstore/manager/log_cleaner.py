@@ -261,7 +261,7 @@ class LogCleaner:
     # ---- an iteration ----------------------------------------------------------------------------
 
     def try_clean_filthiest_log(self, now_ms: int | None, findings: Findings) -> bool:
-        """Clean the filthiest log and delete of all; return whether one was picked [CLN-3].
+        """Delete of all logs and clean the filthiest; return whether one was picked [CLN-3].
 
         Parameters
         ----------
@@ -293,6 +293,10 @@ class LogCleaner:
         self, now_ms: int | None, findings: Findings, due: Mapping[TopicPartition, Retry]
     ) -> bool:
         now = self._wall_clock_ms() if now_ms is None else now_ms
+        if (
+            self._is_safe
+        ):  # Kafka does it last: a pass puts old records into segments of younger ones
+            self._delete_old_segments(now_ms, findings)
         to_clean = self.cleaner_manager.grab_filthiest_compacted_log(now)
         delay_ms = self.cleaner_manager.pre_clean_stats.max_compaction_delay_ms
         if to_clean is not None:
@@ -310,7 +314,8 @@ class LogCleaner:
                 _log.info("cleaned %s", cleaned)
         else:  # what was due again has been looked at
             self._drop_settled(self._retries, due)
-        self._delete_old_segments(now_ms, findings)
+        if not self._is_safe:
+            self._delete_old_segments(now_ms, findings)
         return to_clean is not None
 
     def _delete_old_segments(self, now_ms: int | None, findings: Findings) -> None:

@@ -355,6 +355,30 @@ def test_a_log_that_is_compacted_too_is_deleted_by_age(
         assert bool(report.deleted) == bool(log_start)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_is_old_is_deleted_before_a_pass_puts_it_beside_younger_records(
+    tmp_path: Path, begin: int, *, shared: bool
+):
+    """[RTN-1, CLN-7] The segment that a pass makes is as young as its youngest record.
+
+    `maintain` compacted first, and nothing of these logs was old any more.
+    """
+    with open_small(tmp_path, shared=shared) as logs:
+        logs.create_topic("a", 2, config={"cleanup.policy": "compact,delete", "retention.ms": HOUR})
+        for number in range(2):
+            for age in (3 * HOUR, 2 * HOUR, 0, 0):
+                log = logs.log_to_write("a", number)
+                log.append([(begin - age, b"%d" % log.log_end_offset, b"v")])
+                log.roll()
+            logs.close_log("a", number)
+        report = logs.maintain(begin + 1)
+        assert report.failed == ()
+        assert {number: logs.log("a", number).log_start_offset for number in range(2)} == {
+            0: 2,
+            1: 2,
+        }
+
+
 # ---- checkpoints, what logs do later -------------------------------------------------------------
 
 
