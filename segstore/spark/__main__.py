@@ -120,6 +120,12 @@ def _run(arguments: argparse.Namespace) -> int:
         _say(f"segstore.spark: {type(error).__name__}: {error}")
         return EXIT_FINDINGS
     print(json.dumps(report.to_dict()) if arguments.json else report)  # noqa: T201
+    locked = sum(bool(one.get("is_locked")) for one in report.results.values())
+    if locked:
+        _say(
+            f"segstore.spark: {locked} of {len(report.items)} partitions were left alone: other"
+            " processes have them open for writing"
+        )
     return EXIT_CLEAN if report.ok else EXIT_FINDINGS
 
 

@@ -107,6 +107,8 @@ class MaintenanceTask(NamedTuple):
 def maintain_partition(task: MaintenanceTask) -> dict[str, Any]:
     """Do what is due, and close the log cleanly; a log that another process writes is left alone.
 
+    That is a finding where the task has waited in vain.
+
     Returns
     -------
     dict
@@ -122,7 +124,10 @@ def maintain_partition(task: MaintenanceTask) -> dict[str, Any]:
             raise RuntimeError(
                 f"another writer has {task.path}: an earlier attempt may work there"
             ) from error
-        return {**result, "ok": True, "is_locked": True}
+        if task.lock_timeout > 0:  # who waits for it wants it done
+            problems = [f"{type(error).__name__}: {error}"]
+            return {**result, "ok": False, "is_locked": True, "problems": problems}
+        return {**result, "ok": True, "is_locked": True, "problems": []}
     with log:
         found = _maintain(log, task)
     return {**result, **found}

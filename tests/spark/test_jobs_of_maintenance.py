@@ -15,9 +15,10 @@ import segstore
 from segstore._core import Directory
 from segstore.errors import IllegalArgumentError, LogNotFoundError
 from segstore.log.files.log_directory_checkpoints import MERGE_LOCK
+from segstore.spark import __main__ as command
 from segstore.spark import job_runner, jobs, maintenance_jobs
 from segstore.spark.__main__ import build_parser
-from segstore.spark.job_runner import JobItem, JobReport, packed_items
+from segstore.spark.job_runner import ItemResult, JobItem, JobReport, packed_items
 from segstore.spark.maintenance_jobs import (
     COMPACT,
     MAINTAIN,
@@ -125,6 +126,7 @@ def test_what_another_writer_has_is_a_result_and_damage_a_finding(tmp_path):
     data = filled(tmp_path / "data")
     with segstore.open(data / "users-0"):
         locked = maintain_partition(task_of(data, "users-0", MAINTAIN))
+        waited = maintain_partition(task_of(data, "users-0", MAINTAIN, lock_timeout=0.01))
         with segstore.open_dir(data, read_only=True):
             assert maintain_partition(task_of(data, "users-1", MAINTAIN))["passes"] == 1
     with segstore.open_dir(data):
@@ -137,6 +139,8 @@ def test_what_another_writer_has_is_a_result_and_damage_a_finding(tmp_path):
 
     assert (locked["ok"], locked["is_locked"], locked["passes"]) == (True, True, None)
     assert (owned["ok"], owned["is_locked"]) == (True, True)
+    assert (waited["ok"], waited["is_locked"]) == (False, True)
+    assert waited["problems"][0].startswith("LogLockedError: ")
     assert (found["ok"], found["passes"]) == (False, 0)
     assert found["problems"][0].startswith("Corrupt")
     assert file.read_bytes() == bytes(broken)
@@ -282,3 +286,11 @@ def test_commands_take_directories_and_refuse_what_is_no_option(spark, tmp_path)
         jobs.retain(spark, [])
     with pytest.raises(IllegalArgumentError, match="0 to 1"):
         jobs.compact(spark, tmp_path, min_dirty_ratio=50)
+
+
+def test_the_command_says_how_many_partitions_were_left_alone(monkeypatch, capsys):
+    results = [{"ok": True, "is_locked": is_locked} for is_locked in (True, False, True)]
+    items = [ItemResult(f"a-{n}", one, None, was_done=False) for n, one in enumerate(results)]
+    monkeypatch.setattr(command, "_report_of", lambda *_: JobReport("compact", (*items,)))
+    assert command.main(["compact", "data"]) == 0
+    assert "2 of 3 partitions were left alone" in capsys.readouterr().err
