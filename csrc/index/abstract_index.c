@@ -393,8 +393,8 @@ void sgs_abstract_index_close_handler(sgs_abstract_index *index, const sgs_env *
 }
 
 /* Kafka's full-size files are sparse: a store into a hole of a full disk would be a SIGBUS [DUR-25]. A store asks for all
- * blocks of the folio, a page or more of the page cache: whoever reads the file makes large ones. A folio lies at a multiple
- * of its size, so none has blocks in one part and holes in the other. */
+ * blocks of its folio, which is one page of the page cache or more: reads of the file make large folios. A folio lies at a
+ * multiple of its size, so none has blocks in one part and holes in the other. */
 static sgs_status give_blocks(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t needed,
                               sgs_error *err)
 {

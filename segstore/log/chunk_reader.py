@@ -507,8 +507,9 @@ class ChunkReader:
     ) -> bool:
         """Whether a batch begins before the end of the range.
 
-        The header of an old compressed one has its last offset: it is opened. Where it cannot be,
-        it counts, for who reads it tells that; unless it claims to lie beyond the end.
+        The header of an old compressed batch has its last offset, so the batch is opened. One that
+        cannot be opened counts: the read of it raises the error. One that claims to lie beyond the
+        end of the log does not count.
 
         Parameters
         ----------

@@ -303,7 +303,7 @@ class LogScan:
             for cut in self._chunks.cuts(max_bytes):
                 yield self._part(start, cut, chunk_bytes=max_bytes)
                 start = cut
-        except SegstoreError:  # who reads the rest comes there, after the records before it
+        except SegstoreError:  # the last part raises it, behind the records before the damage
             pass
         yield self._part(start, self.end_offset, chunk_bytes=max_bytes)
 

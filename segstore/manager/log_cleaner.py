@@ -293,9 +293,8 @@ class LogCleaner:
         self, now_ms: int | None, findings: Findings, due: Mapping[TopicPartition, Retry]
     ) -> bool:
         now = self._wall_clock_ms() if now_ms is None else now_ms
-        if (
-            self._is_safe
-        ):  # Kafka does it last: a pass puts old records into segments of younger ones
+        if self._is_safe:
+            # Kafka deletes last, when the pass has put old records into segments of younger ones.
             self._delete_old_segments(now_ms, findings)
         to_clean = self.cleaner_manager.grab_filthiest_compacted_log(now)
         delay_ms = self.cleaner_manager.pre_clean_stats.max_compaction_delay_ms

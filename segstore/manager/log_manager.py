@@ -19,14 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 import segstore._core as _core
 from segstore._core import AppendLock
-from segstore.arguments import (
-    flag,
-    instance,
-    integer,
-    path_text,
-    refuse_pickle,
-    timestamp,
-)
+from segstore.arguments import flag, instance, integer, path_text, refuse_pickle, timestamp
 from segstore.config.directory_config import directory_config
 from segstore.errors import (
     ArgumentTypeError,

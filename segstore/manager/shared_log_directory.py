@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 TOPICS_LOCK: Final = ".segstore.topics.lock"
 """Held while topics change; ``topics.json`` itself is replaced, and cannot be locked."""
 _ATTEMPTS: Final = 500
-"""Five seconds: whoever wants to wait longer gives ``lock_timeout``."""
+"""Five seconds. A caller waits longer by ``lock_timeout``."""
 MAINTENANCE_LOCK: Final = ".segstore.maintenance.lock"
 """Held by the process that maintains the partitions that no process writes."""
 

@@ -124,7 +124,7 @@ def maintain_partition(task: MaintenanceTask) -> dict[str, Any]:
             raise RuntimeError(
                 f"another writer has {task.path}: an earlier attempt may work there"
             ) from error
-        if task.lock_timeout > 0:  # who waits for it wants it done
+        if task.lock_timeout > 0:  # the caller asked to wait: the work is not done
             problems = [f"{type(error).__name__}: {error}"]
             return {**result, "ok": False, "is_locked": True, "problems": problems}
         return {**result, "ok": True, "is_locked": True, "problems": []}

@@ -39,7 +39,7 @@ class SmallDisk:
             raise AssertionError(f"{self.path} does not come to rest")
 
     def fill_block_by_block(self) -> None:
-        """Take all: an ext4 holds more than it says, and gives it out to who writes."""
+        """Take all: ext4 has more free blocks than it reports, and a write gets them."""
         with suppress(OSError), self.ballast.open("ab", buffering=0) as file:
             while True:
                 file.write(bytes(1024))
