@@ -42,6 +42,7 @@ from segstore.log.files.checkpoints import (
     RESTART_MARKER,
 )
 from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.log.local.batch_transactions import TransactionEnds
 from segstore.log.local.observed_end import ObservedEnd
 from segstore.log.local.segment import Segment
 from segstore.log.recovery import view
@@ -1859,11 +1860,35 @@ def test_a_bound_in_a_segment_that_was_compacted_alone(tmp_path):
             log.append([(b"%d" % (number % 3), b"v" * 100 * number)])
         with segstore.open(path, read_only=True) as reader:
             bounded = reader.scan()
-            for number in range(4, 10):
+            log.append([(b"0", b"v" * 500)])
+            log.append([(b"d", b"v" * 500)])
+            for number in range(6, 12):
                 log.roll()
                 log.append([(b"%d" % number, b"v")])
             reader.refresh()
-            log.clean(Cleaner(offset_map_bytes=4800), 0, 4)
-            log.append([(b"d", b"v")])
+            log.clean(Cleaner(offset_map_bytes=4800), 0, 6)
+            log.append([(b"e", b"v")])
             reader.refresh()
-            assert offsets(bounded) == [1, 2, 3]
+            assert offsets(bounded) == [1, 2]
+
+
+def test_committed_records_behind_those_that_were_read_are_looked_at_alone(tmp_path, monkeypatch):
+    """[DUR-76, TXX-1] A reader that opens its last segment again knows what was read of it."""
+    path = tmp_path / "topic-0"
+    begun = []
+    go_through = TransactionEnds.go_through
+
+    def noted(self, *rest, **more):
+        begun.append(self.position)
+        return go_through(self, *rest, **more)
+
+    with segstore.open(path, durability="none") as log:
+        log.append([(None, b"1")])
+        with segstore.open(path, read_only=True) as reader:
+            assert reader.last_stable_offset == 1
+            size = reader.segments()[0].size_bytes
+            log.append([(None, b"2")])
+            reader.refresh()
+            monkeypatch.setattr(TransactionEnds, "go_through", noted)
+            assert offsets(reader.scan(isolation="read_committed")) == [0, 1]
+    assert size in begun
