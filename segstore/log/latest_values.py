@@ -11,16 +11,14 @@ Source: [CLN-45, CLN-84, DUR-126].
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from segstore._core import ArrowStream, ColumnDecoder, OffsetMap
-from segstore.log.scan import checked_arrow_batches
-from segstore.records.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, record_columns, to_table
-from segstore.records.compression import codec_table
+from segstore._core import OffsetMap
+from segstore.records.arrow_rows import ArrowRows
+from segstore.records.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Literal
 
     from segstore._core import ArrowBatch
     from segstore.log.scan import LogScan
@@ -60,16 +58,32 @@ class LatestOfLog:
         self._require_complete()
 
 
-class LatestValues:
+class LatestValues(ArrowRows):
     """The last committed value of each key of a topic, read lazily; `LogManager.latest` returns it.
 
     It is an Arrow stream: ``polars.DataFrame(latest)`` and all that take ``__arrow_c_stream__``
     read it. It can be read any number of times while the logs are open, and gives the same rows.
 
+    The rows come partition after partition, each in the order of its offsets.
+
     Attributes
     ----------
     columns : tuple of str
         Names of the columns, as in `LogScan`.
+
+    Raises
+    ------
+    CorruptRecordError, CorruptLogError
+        While it is read: a log is damaged, with file and position. No row of its partition came.
+    LogTruncatedError
+        A log was truncated since the call of `LogManager.latest`, at any offset [DUR-77].
+    OffsetOutOfRangeError
+        Segments were deleted since, such as by retention [DUR-78].
+    IllegalStateError
+        A log was compacted beyond the end of the range since: the last value of a key may be
+        missing. After each of these three, call `LogManager.latest` again.
+    ResourceError
+        There is no memory for the map of keys.
     """
 
     __slots__ = ("_logs", "_topic", "columns")
@@ -78,35 +92,6 @@ class LatestValues:
         self._topic = topic
         self._logs = logs
         self.columns: tuple[str, ...] = logs[0].scan.columns
-
-    def arrow_batches(
-        self,
-        rows: int = MAX_BATCH_ROWS,
-        max_bytes: int = MAX_BATCH_BYTES,
-        *,
-        timestamp_unit: Literal["ms", "us"] = "ms",
-    ) -> Iterator[ArrowBatch]:
-        """Yield Arrow batches, partition after partition, each in the order of its offsets.
-
-        The parameters are those of `LogScan.arrow_batches`.
-
-        Raises
-        ------
-        CorruptRecordError, CorruptLogError
-            A log is damaged: with file and position. No row of its partition was yielded.
-        LogTruncatedError
-            A log was truncated since the call of `LogManager.latest`, at any offset [DUR-77].
-        OffsetOutOfRangeError
-            Segments were deleted since, such as by retention [DUR-78].
-        IllegalStateError
-            A log was compacted beyond the end of the range since: the last value of a key may be
-            missing. After each of these three, call `LogManager.latest` again.
-        ResourceError
-            There is no memory for the map of keys.
-        """
-        return checked_arrow_batches(
-            self._arrow_batches, self.columns, rows, max_bytes, timestamp_unit
-        )
 
     def _arrow_batches(
         self,
@@ -118,20 +103,6 @@ class LatestValues:
     ) -> Iterator[ArrowBatch]:
         for log in self._logs:
             yield from log.arrow_batches(columns, rows, max_bytes, microseconds=microseconds)
-
-    def to_arrow(self) -> Any:
-        """Return all rows as a ``pyarrow.Table``; needs pyarrow."""
-        return to_table(self._stream(self.columns))
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Give the rows to any Arrow consumer: pandas, polars, DuckDB, pyarrow."""
-        return self._stream(self.columns).__arrow_c_stream__(requested_schema)
-
-    def _stream(self, columns: Sequence[str]) -> ArrowStream:
-        return ArrowStream(ColumnDecoder(codec_table(), columns), self._arrow_batches(columns))
-
-    def _columns_to_append(self) -> ArrowStream:
-        return self._stream(record_columns(self.columns, "the read of last values"))
 
     def __repr__(self) -> str:
         return f"LatestValues({self._topic!r}, {len(self._logs)} partitions)"

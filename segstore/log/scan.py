@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Final, overload
 
-from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_records
+from segstore._core import ColumnDecoder, decode_tuples, iterate_records
 from segstore.arguments import integer, names, natural, positive, refuse_pickle, timestamp
 from segstore.errors import IllegalArgumentError, OffsetOutOfRangeError, SegstoreError
 from segstore.log.chunk_reader import CHUNK_BYTES
 from segstore.log.header_count import count_in_headers
 from segstore.number_limits import MAX_LONG, MIN_LONG
+from segstore.records.arrow_rows import ArrowRows
 from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,
     MAX_BATCH_ROWS,
     decode_to_batches,
-    record_columns,
-    to_frame,
-    to_table,
 )
 from segstore.records.record_batch import RecordBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
-    from typing import Literal, NoReturn, TypedDict, Unpack
+    from typing import NoReturn, TypedDict, Unpack
 
     from segstore._core import (
         AbortedTransactions,
@@ -47,11 +45,10 @@ if TYPE_CHECKING:
         notes_last_offsets: bool
 
 
-_UNITS: Final = ("ms", "us")
 _ON_DAMAGE: Final = ("raise", "skip")
 
 
-class LogScan:
+class LogScan(ArrowRows):
     """The records with offsets ``[start_offset, end_offset)`` of a log, read lazily.
 
     While the log is open you can iterate it any number of times; the range stays the same.
@@ -322,35 +319,6 @@ class LogScan:
 
     # ---- Arrow -----------------------------------------------------------------------------------
 
-    def arrow_batches(
-        self,
-        rows: int = MAX_BATCH_ROWS,
-        max_bytes: int = MAX_BATCH_BYTES,
-        *,
-        timestamp_unit: Literal["ms", "us"] = "ms",
-    ) -> Iterator[ArrowBatch]:
-        """Yield Arrow batches of about *rows* rows or *max_bytes* bytes.
-
-        Stored batches are not divided: an Arrow batch ends with the stored batch that reaches a
-        bound.
-
-        Parameters
-        ----------
-        rows, max_bytes : int
-            At least 1; bytes of keys, values and headers.
-        timestamp_unit : str
-            ``ms``, as stored in logs, or ``us``, as in Spark: then the type of the column is
-            ``timestamp[us, tz=UTC]``.
-
-        Raises
-        ------
-        InvalidRecordError
-            A timestamp does not fit in microseconds; raised at its batch.
-        """
-        return checked_arrow_batches(
-            self._arrow_batches, self.columns, rows, max_bytes, timestamp_unit
-        )
-
     def _arrow_batches(
         self,
         columns: Sequence[str],
@@ -373,32 +341,6 @@ class LogScan:
             if current is not None:
                 self._chunks.explain(error, current)
             raise
-
-    def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
-        """Return all records as a ``pyarrow.Table``; needs pyarrow.
-
-        Parameters
-        ----------
-        columns : sequence of str or None
-            Instead of those of the scan.
-        """
-        return to_table(self._stream(columns))
-
-    def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
-        """Return all records as a ``pandas.DataFrame``; needs pyarrow and pandas."""
-        return to_frame(self.to_arrow(columns))
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Give the rows to any Arrow consumer: pandas, polars, DuckDB, pyarrow."""
-        return self._stream().__arrow_c_stream__(requested_schema)
-
-    def _stream(self, columns: Sequence[str] | None = None) -> ArrowStream:
-        columns = self.columns if columns is None else columns
-        return ArrowStream(self._decoder(columns), self._arrow_batches(columns))
-
-    def _columns_to_append(self) -> ArrowStream:
-        columns = record_columns(self.columns, "the scan")
-        return ArrowStream(self._decoder(columns), self._arrow_batches(columns))
 
     def _decoder(
         self, columns: Sequence[str] | None = None, **options: Unpack[_DecoderOptions]
@@ -428,26 +370,6 @@ class LogScan:
 
     def __repr__(self) -> str:
         return f"LogScan({self._topic_partition}, offsets {self.start_offset} to {self.end_offset})"
-
-
-def checked_arrow_batches(
-    read: Callable[..., Iterator[ArrowBatch]],
-    columns: Sequence[str],
-    rows: int,
-    max_bytes: int,
-    timestamp_unit: str,
-) -> Iterator[ArrowBatch]:
-    """Return what *read* yields; raises IllegalArgumentError before anything is read."""
-    if timestamp_unit not in _UNITS:
-        raise IllegalArgumentError(
-            "this is no unit of timestamps", found=repr(timestamp_unit), expected="ms or us"
-        )
-    return read(
-        columns,
-        positive("rows", rows),
-        positive("max_bytes", max_bytes),
-        microseconds=timestamp_unit == "us",
-    )
 
 
 def timestamp_bounds(

@@ -142,15 +142,13 @@ def to_frame(table: Any) -> Any:
     return table.to_pandas()
 
 
-def record_columns(columns: Sequence[str], what: str) -> list[str]:
+def record_columns(columns: Sequence[str]) -> list[str]:
     """Return those of *columns* that an append takes, in the order of a record.
 
     Parameters
     ----------
     columns : sequence of str
         The projection of a scan.
-    what : str
-        The name of the scan, for the error.
 
     Raises
     ------
@@ -160,7 +158,7 @@ def record_columns(columns: Sequence[str], what: str) -> list[str]:
     chosen = [name for name in RECORD_COLUMNS if name in columns]
     if "headers" not in chosen and not {"key", "value"}.isdisjoint(chosen):
         raise IllegalArgumentError(
-            f"{what} leaves the headers out, and the appended records would have none: add the"
+            "the columns leave the headers out, and the appended records would have none: add the"
             ' column "headers"; to leave them out, append its to_arrow()',
             found=", ".join(columns),
             expected=f"{', '.join(columns)}, headers",

@@ -9,17 +9,16 @@ from heapq import merge
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
-from segstore._core import ArrowStream, ColumnDecoder
+from segstore._core import ColumnDecoder
 from segstore.arguments import integer, refuse_pickle
 from segstore.errors import ArgumentTypeError, IllegalArgumentError, OffsetOutOfRangeError
-from segstore.log.scan import check_range, checked_arrow_batches, timestamp_bounds
+from segstore.log.chunk_reader import CHUNK_BYTES
+from segstore.log.scan import check_range, timestamp_bounds
+from segstore.records.arrow_rows import ArrowRows
 from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,
     MAX_BATCH_ROWS,
-    record_columns,
-    to_frame,
-    to_table,
 )
 from segstore.records.compression import codec_table
 from segstore.tables.read_ahead import ahead, in_order, reading_threads, threads_count
@@ -55,22 +54,24 @@ if TYPE_CHECKING:
 
 
 ORDERS: Final = ("partition", "timestamp")
-PART_BYTES: Final = 512 * 1024
+PART_BYTES: Final = CHUNK_BYTES
 """Of stored batches: what a thread reads at once, more where larger Arrow batches are asked for.
 
 With more, the memory that threads fill comes from the system again and again, above all that of
-compressed batches, and page faults cost as much as the decoding; with less, the cuts do.
+compressed batches, and page faults cost as much as the decoding; with less, the steps in Python
+between the parts do, which wait for the GIL.
 """
 MOST_SHOWN: Final = 20
 """So many partitions are named in a message."""
 
 
-class TopicScan:
+class TopicScan(ArrowRows):
     """The records of a topic, in the order that was asked for; `LogManager.scan` returns one.
 
     It can be read any number of times while the logs are open, and gives the same records: those
     appended after it was created are not in it. It is Arrow data: ``polars.DataFrame(scan)`` reads
-    it.
+    it. In the order of partitions an Arrow batch has rows of one; in the order of timestamps the
+    batches are those of pyarrow.
 
     Attributes
     ----------
@@ -160,22 +161,6 @@ class TopicScan:
 
     # ---- Arrow -----------------------------------------------------------------------------------
 
-    def arrow_batches(
-        self,
-        rows: int = MAX_BATCH_ROWS,
-        max_bytes: int = MAX_BATCH_BYTES,
-        *,
-        timestamp_unit: Literal["ms", "us"] = "ms",
-    ) -> Iterator[ArrowBatch]:
-        """Yield Arrow batches; parameters as in `LogScan.arrow_batches`.
-
-        In the order of partitions a batch has rows of one. In the order of timestamps the batches
-        are those of pyarrow.
-        """
-        return checked_arrow_batches(
-            self._arrow_batches, self.columns, rows, max_bytes, timestamp_unit
-        )
-
     def _arrow_batches(
         self,
         columns: Sequence[str],
@@ -233,24 +218,6 @@ class TopicScan:
         microseconds: bool,
     ) -> Iterator[ArrowBatch]:
         return scan._arrow_batches(columns, rows, max_bytes, microseconds=microseconds)  # noqa: SLF001 - the same of each log
-
-    def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
-        """Return all records as a ``pyarrow.Table``; needs pyarrow."""
-        return to_table(self._stream(self.columns if columns is None else columns))
-
-    def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
-        """Return all records as a ``pandas.DataFrame``; needs pyarrow and pandas."""
-        return to_frame(self.to_arrow(columns))
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Give the rows to any Arrow consumer: pandas, polars, DuckDB, pyarrow."""
-        return self._stream(self.columns).__arrow_c_stream__(requested_schema)
-
-    def _stream(self, columns: Sequence[str]) -> ArrowStream:
-        return ArrowStream(ColumnDecoder(codec_table(), columns), self._arrow_batches(columns))
-
-    def _columns_to_append(self) -> ArrowStream:
-        return self._stream(record_columns(self.columns, "the scan"))
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         refuse_pickle(

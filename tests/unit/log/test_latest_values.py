@@ -252,6 +252,7 @@ def test_each_library_takes_it(logs):
     logs.append("users", [segstore.Record(timestamp=NOW, key=b"a", value=b"1", headers=headers)])
     latest = logs.latest("users")
 
+    assert list(latest.to_pandas(columns=["key"])) == ["key"]
     for table in (pa.table(latest), pl.DataFrame(latest).to_arrow(), latest.to_arrow()):
         found = table.to_pylist()[0]
         assert (found["key"], found["value"], found["offset"]) == (b"a", b"1", 0)

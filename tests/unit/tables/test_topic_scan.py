@@ -223,7 +223,7 @@ def test_a_scan_is_appended_to_another_topic_with_its_headers(logs):
     assert copied == [
         (one.timestamp, one.key, one.headers) for one in logs.log("orders", 0).scan(9)
     ]
-    with pytest.raises(IllegalArgumentError, match="the scan leaves the headers out"):
+    with pytest.raises(IllegalArgumentError, match="the columns leave the headers out"):
         logs.append("copies", logs.scan("orders", columns=["key", "value"]))
 
 
