@@ -1,7 +1,7 @@
-"""Work on ranges of logs through ``mapInArrow``: one Spark task for each range.
+"""Work on ranges of logs through ``mapInArrow``.
 
 The other door beside the data source: Spark counts no rows on the way, so it is faster, and what is
-to be read is an argument. A task gets its range by number, from a list that travels with it.
+to be read is an argument. A task gets its ranges by number, from a list that travels with it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from segstore.spark.conditions import ConnectorOptionError
 from segstore.spark.driver_warning import warn
 from segstore.spark.log_source import source_of
 from segstore.spark.metadata_schema import RECORDS, kind_of
-from segstore.spark.offsets import plan_ranges
+from segstore.spark.offsets import plan_ranges, tasks_of
 from segstore.spark.option_names import READ_OPTIONS, refuse_unknown_options
 from segstore.spark.options import parse_options
 
@@ -71,17 +71,22 @@ def ranges_of(
 
 def map_ranges(
     spark: SparkSession,
+    options: ConnectorOptions,
     ranges: Sequence[OffsetRange],
     task: Callable[[OffsetRange], Iterator[pa.RecordBatch]],
     schema: StructType,
 ) -> DataFrame:
-    """Return what *task* yields for each of *ranges*; it runs in the executors, pickled."""
-    wanted = tuple(ranges)
+    """Return what *task* yields for each of *ranges*; it runs in the executors, pickled.
+
+    The *options* say how many of them share a Spark task.
+    """
+    wanted = tasks_of(options, ranges)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from task(wanted[number])
+                for offsets in wanted[number]:
+                    yield from task(offsets)
 
     numbers = spark.range(0, len(wanted), 1, max(1, len(wanted)))
     return numbers.mapInArrow(run, schema)

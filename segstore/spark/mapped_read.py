@@ -92,9 +92,9 @@ def read(
     )
     ranges = ranges_of(checked, lambda offsets, log: _narrowed(offsets, log, narrowing))
     if not schema.fields:  # one column for the way to Java: Spark 4.0 loses rows that have none
-        frame = map_ranges(spark, ranges, CountedRowsTask(reader), _COUNTED)
+        frame = map_ranges(spark, checked, ranges, CountedRowsTask(reader), _COUNTED)
         return (frame if where is None else frame.where(where)).select()
-    frame = map_ranges(spark, ranges, ReadTask(reader), schema)
+    frame = map_ranges(spark, checked, ranges, ReadTask(reader), schema)
     if where is not None:
         frame = frame.where(where)
     return frame.select(*wanted) if more else frame

@@ -11,7 +11,7 @@ from segstore.spark.driver_warning import warn
 from segstore.spark.log_source import source_of
 from segstore.spark.metadata_rows import ROWS_OF_LOGS, batch_rows, metadata_batch
 from segstore.spark.metadata_schema import kind_of, metadata_arrow_schema, metadata_columns
-from segstore.spark.offsets import choose_partitions, plan_ranges
+from segstore.spark.offsets import choose_partitions, plan_ranges, tasks_of
 from segstore.spark.options import parse_options
 from segstore.spark.ranges import OffsetRange
 from segstore.spark.topic_rows import PlannedTopic, planned_topics, topic_rows
@@ -37,7 +37,7 @@ _OF_BATCHES: Final = {f"{side}{limit}" for side in ("starting", "ending") for li
 
 
 class MetadataPartition(NamedTuple):
-    """What one task reads.
+    """What a task reads of one partition.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class MetadataReader(DataSourceReader):
             warn(text)
 
     def partitions(self) -> list[InputPartition]:
-        """Return one Spark partition for each partition, range of its batches, or topic."""
+        """Return Spark partitions: of partitions, of ranges of their batches, or of a topic."""
         source = source_of(self._options)
         existing = source.partitions()
         if self._kind == TOPICS:
@@ -105,14 +105,17 @@ class MetadataReader(DataSourceReader):
             ranges = [OffsetRange(*partition, 0, 0) for partition in chosen]
         seen: set[TopicPartition] = set()
         planned: list[InputPartition] = []
-        for offsets in ranges:
-            is_first = offsets.topic_partition not in seen
-            seen.add(offsets.topic_partition)
-            planned.append(InputPartition(MetadataPartition(offsets, is_first)))
+        for task in tasks_of(self._options, ranges):
+            wanted = []
+            for offsets in task:
+                is_first = offsets.topic_partition not in seen
+                seen.add(offsets.topic_partition)
+                wanted.append(MetadataPartition(offsets, is_first))
+            planned.append(InputPartition(wanted))
         return planned
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one partition or range as Arrow record batches.
+        """Yield the rows of one task as Arrow record batches.
 
         Raises
         ------
@@ -127,7 +130,10 @@ class MetadataReader(DataSourceReader):
             rows = topic_rows(topic, _whole_logs(source_of(self._options), topic.partitions))
             yield metadata_batch(rows, topic.name, None, schema)
             return
-        wanted = cast("MetadataPartition", partition.value)
+        for wanted in cast("list[MetadataPartition]", partition.value):
+            yield from self._rows_of(wanted, schema)
+
+    def _rows_of(self, wanted: MetadataPartition, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         name, number = wanted.offsets.topic_partition
         if self._kind == BATCHES:
             for columns in self._batches(wanted):

@@ -21,10 +21,10 @@ from segstore.spark.conditions import (
     unknown_topic_error,
 )
 from segstore.spark.damaged_end import check_damaged_end
-from segstore.spark.ranges import EARLIEST, LATEST, OffsetRange, split, wants_splitting
+from segstore.spark.ranges import EARLIEST, LATEST, OffsetRange, pack, split, wants_splitting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from segstore.spark.options import ConnectorOptions, OffsetLimit
     from segstore.spark.visible_log import LogBounds, PlannedLog
@@ -41,7 +41,7 @@ def plan_ranges(
     warn: Callable[[str], None],
     narrow: Callable[[OffsetRange, PlannedLog], OffsetRange | None] | None = None,
 ) -> list[OffsetRange]:
-    """Return the ranges to read, one for each Spark partition, sorted.
+    """Return the ranges to read, sorted.
 
     Parameters
     ----------
@@ -96,6 +96,18 @@ def plan_ranges(
     elif options.is_remote:  # a task knows the segments of its range, and not how the log ends
         ranges = [_within(offsets, logs[offsets.topic_partition]) for offsets in ranges]
     return ranges
+
+
+def tasks_of(
+    options: ConnectorOptions, ranges: Sequence[OffsetRange]
+) -> list[tuple[OffsetRange, ...]]:
+    """Return the ranges that each Spark partition reads, one after the other."""
+    return pack(
+        ranges,
+        options.partitions_per_task,
+        options.min_partitions,
+        options.max_records_per_partition,
+    )
 
 
 def _within(offsets: OffsetRange, log: PlannedLog) -> OffsetRange:

@@ -26,6 +26,7 @@ READ_OPTIONS: Final = (
     "minPartitions",
     "maxRecordsPerPartition",
     "maxBytesPerPartition",
+    "partitionsPerTask",
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",

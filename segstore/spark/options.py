@@ -107,6 +107,7 @@ class ConnectorOptions:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     max_bytes_per_partition: int | None = None
+    partitions_per_task: int | None = None
     fail_on_data_loss: bool = True
     skips_damage: bool = False
     include_headers: bool = False
@@ -176,6 +177,7 @@ def read_options(
     choice = _topic_choice(options)
     min_partitions = positive(options, "minPartitions", "minPartitions", bits=32)
     max_records = positive(options, "maxRecordsPerPartition", "maxrecordsperpartition", bits=64)
+    max_bytes = byte_size(options, "maxBytesPerPartition")
     _check_client_options(options)
     return ConnectorOptions(
         path=log_directory_path(options),
@@ -185,7 +187,8 @@ def read_options(
         latest_when_no_offset_matches=strategy == "LATEST",
         min_partitions=min_partitions,
         max_records_per_partition=max_records,
-        max_bytes_per_partition=byte_size(options, "maxBytesPerPartition"),
+        max_bytes_per_partition=max_bytes,
+        partitions_per_task=_partitions_per_task(options, max_bytes),
         fail_on_data_loss=boolean(options, "failOnDataLoss", default=True),
         skips_damage=_skips_damage(options),
         include_headers=boolean(options, "includeHeaders", default=False),
@@ -348,6 +351,19 @@ def _check_client_options(options: Mapping[str, str]) -> None:
 def is_connector_compatible(options: Mapping[str, str]) -> bool:
     """Whether what the connector does by accident is done too: see docs/spark.md."""
     return boolean(options, "connectorCompatible", default=False)
+
+
+def _partitions_per_task(options: Mapping[str, str], max_bytes: int | None) -> int | None:
+    """How many ranges a task may read; the bytes of ranges are not known, so no limit of them."""
+    per_task = positive(options, "partitionsPerTask", "partitionsPerTask", bits=32)
+    if per_task is not None and max_bytes is not None:
+        raise ConnectorOptionError(
+            "partitionsPerTask and maxBytesPerPartition are both set, and the ranges of a task are "
+            "not counted in bytes: set maxRecordsPerPartition, which limits a whole task",
+            found="both options",
+            expected="partitionsPerTask with maxRecordsPerPartition, or one of the two alone",
+        )
+    return per_task
 
 
 def _skips_damage(options: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""One range of offsets as Arrow record batches: what a task does, of a batch or of a stream."""
+"""Ranges of offsets as Arrow record batches: what a task does, of a batch or of a stream."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ OFFSET: Final = "offset"
 
 
 class OffsetRangePartition(InputPartition):
-    """One Spark partition: offsets of one topic partition."""
+    """One Spark partition: ranges of offsets, which its task reads one after the other."""
 
-    def __init__(self, offsets: OffsetRange) -> None:
-        super().__init__(offsets)
+    def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
+        super().__init__(ranges)
 
     @property
-    def offsets(self) -> OffsetRange:
+    def ranges(self) -> tuple[OffsetRange, ...]:
         """The offsets to read."""
-        return cast("OffsetRange", self.value)
+        return cast("tuple[OffsetRange, ...]", self.value)
 
 
 class RangeReader:
@@ -80,18 +80,19 @@ class RangeReader:
         return source_of(self._options).open(partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the records of one range as Arrow record batches.
+        """Yield the records of one task as Arrow record batches, in the order of its ranges.
 
         Raises
         ------
         ConnectorConditionError
-            The log no longer holds all offsets of the range, and ``failOnDataLoss`` is true.
+            A log no longer holds all offsets of a range, and ``failOnDataLoss`` is true.
         CorruptLogError
-            The range is damaged, or goes to the end of a log that is damaged there, and neither
+            A range is damaged, or goes to the end of a log that is damaged there, and neither
             ``onDamage`` is ``skip`` nor, at the end, ``failOnDataLoss`` false.
         """
         if isinstance(partition, OffsetRangePartition):  # one empty partition of an empty plan
-            yield from self.read_range(partition.offsets)
+            for offsets in partition.ranges:
+                yield from self.read_range(offsets)
 
     def read_range(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
         """Yield the records of *offsets*; errors as those of `read`."""

@@ -116,6 +116,33 @@ def split(
     return result
 
 
+def pack(
+    ranges: Sequence[OffsetRange],
+    per_task: int | None,
+    min_partitions: int | None,
+    max_records_per_partition: int | None,
+) -> list[tuple[OffsetRange, ...]]:
+    """Return the ranges of each task, in the order of *ranges*: at most *per_task* neighbours.
+
+    A task gets fewer, so that there are *min_partitions* tasks as far as there are ranges, and so
+    that its offsets together are not more than *max_records_per_partition*.
+    """
+    most = 1 if per_task is None else per_task
+    if min_partitions is not None:
+        most = max(1, min(most, len(ranges) // min_partitions))
+    most_offsets = math.inf if max_records_per_partition is None else max_records_per_partition
+    tasks: list[list[OffsetRange]] = []
+    count = offset_count = 0
+    for offsets in ranges:
+        if not tasks or count == most or offset_count + offsets.size > most_offsets:
+            tasks.append([])
+            count = offset_count = 0
+        tasks[-1].append(offsets)
+        count += 1
+        offset_count += offsets.size
+    return [tuple(task) for task in tasks]
+
+
 def _parts(offsets: OffsetRange, total: int, parts: int) -> int:
     """Share of *offsets* in *parts*, at least one; half is rounded up (Java ``Math.round``)."""
     return max(1, math.floor(offsets.size / total * parts + 0.5))

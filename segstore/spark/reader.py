@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from segstore.spark.driver_warning import warn
 from segstore.spark.log_source import source_of
-from segstore.spark.offsets import plan_ranges
+from segstore.spark.offsets import plan_ranges, tasks_of
 from segstore.spark.options import ConnectorOptions, parse_options
 from segstore.spark.range_reader import OffsetRangePartition, RangeReader
 from segstore.spark.schema import columns_of
@@ -49,17 +49,17 @@ class SegstoreReader(DataSourceReader):
             warn(text)
 
     def partitions(self) -> list[InputPartition]:
-        """Fix the offsets to read, once for the whole query; one Spark partition for each range."""
+        """Fix the offsets to read, once for the whole query, and which task reads which."""
         existing = source_of(self._options).partitions()
         ranges = plan_ranges(self._options, existing, self._reader.open, warn)
-        return [OffsetRangePartition(offsets) for offsets in ranges]
+        return [OffsetRangePartition(task) for task in tasks_of(self._options, ranges)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the records of one range as Arrow record batches.
+        """Yield the records of one task as Arrow record batches.
 
         Raises
         ------
         ConnectorConditionError
-            The log no longer holds all offsets of the range, and ``failOnDataLoss`` is true.
+            A log no longer holds all offsets of a range, and ``failOnDataLoss`` is true.
         """
         return self._reader.read(partition)

@@ -34,7 +34,8 @@ def count(spark: SparkSession, path: str | os.PathLike[str], **options: Any) -> 
     Parameters
     ----------
     spark : SparkSession
-        Session whose executors count, one task for each partition or part of one.
+        Session whose executors count, one task for each partition, part of one, or
+        ``partitionsPerTask`` of them.
     path : path
         The log directory.
     **options
@@ -49,7 +50,7 @@ def count(spark: SparkSession, path: str | os.PathLike[str], **options: Any) -> 
         The count reaches the end of a log that is damaged there.
     """
     checked = options_of_call(str(path), options)
-    counts = map_ranges(spark, ranges_of(checked), CountTask(checked), _SCHEMA)
+    counts = map_ranges(spark, checked, ranges_of(checked), CountTask(checked), _SCHEMA)
     return sum(row["count"] for row in counts.collect())
 
 

@@ -139,7 +139,7 @@ class StreamPlan:
         return StreamOffsets(end, topic_ids)
 
     def ranges(self, start: StreamOffsets, end: StreamOffsets) -> list[OffsetRange]:
-        """Return what to read for the batch from *start* to *end*, one for each Spark partition.
+        """Return what to read for the batch from *start* to *end*, sorted.
 
         Raises
         ------

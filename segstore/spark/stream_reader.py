@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from segstore.spark.driver_warning import warn
+from segstore.spark.offsets import tasks_of
 from segstore.spark.open_logs import OPEN_LOGS
 from segstore.spark.range_reader import OffsetRangePartition, RangeReader
 from segstore.spark.schema import columns_of
@@ -75,15 +76,15 @@ class StreamReader(DataSourceStreamReader):
     def partitions(self, start: TopicOffsets, end: TopicOffsets) -> list[InputPartition]:
         """Return the Spark partitions of the micro-batch from *start* to *end*."""
         ranges = self._plan.ranges(from_topic_offsets(start), from_topic_offsets(end))
-        return [OffsetRangePartition(offsets) for offsets in ranges]
+        return [OffsetRangePartition(task) for task in tasks_of(self._options.read, ranges)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the records of one range as Arrow record batches.
+        """Yield the records of one task as Arrow record batches.
 
         Raises
         ------
         ConnectorConditionError
-            The log no longer holds all offsets of the range, and ``failOnDataLoss`` is true.
+            A log no longer holds all offsets of a range, and ``failOnDataLoss`` is true.
         """
         return self._reader.read(partition)
 

@@ -500,7 +500,7 @@ def end(offset):
 
 
 def ranges(partitions):
-    return [(one.offsets.from_offset, one.offsets.until_offset) for one in partitions]
+    return [(r.from_offset, r.until_offset) for one in partitions for r in one.ranges]
 
 
 def test_the_second_batch_begins_where_the_first_one_ended(reader_of, tmp_path):

@@ -200,6 +200,10 @@ def test_spark_counts_by_headers(spark, orders):
 
     assert segstore.spark.count(spark, path) == RECORDS
     assert segstore.spark.count(spark, path, **assignment) < RECORDS
+    assert segstore.spark.count(spark, path, partitionsPerTask=2) == RECORDS
+    packed = segstore.spark.read(spark, path, ["offset"], partitionsPerTask=2)
+    assert packed.rdd.getNumPartitions() == 1
+    assert packed.count() == RECORDS
     assert (
         segstore.spark.count(
             spark, path, startingTimestamp=2**50, startingOffsetsByTimestampStrategy="latest"

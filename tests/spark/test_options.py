@@ -157,6 +157,8 @@ def test_what_is_ignored_is_said():
         ("maxRecordsPerPartition", "x", "whole number"),
         ("maxRecordsPerPartition", "0", "1 or more"),
         ("minPartitions", " 2 ", "whole number"),
+        ("partitionsPerTask", "0", "1 or more"),
+        ("partitionsPerTask", "1.5", "whole number"),
         ("minPartitions", "3000000000", "32 bits"),
         ("startingOffsets", "latest", "earliest"),
         ("startingOffsets", '{"orders":{"0":-1}}', "an offset"),
@@ -177,6 +179,11 @@ def test_a_wrong_value_is_told_with_the_name_of_its_option(name, value, expected
     assert connectors
     assert caught.value.found
     assert expected in caught.value.expected
+
+
+def test_the_ranges_of_a_task_have_no_limit_in_bytes():
+    with pytest.raises(ConnectorOptionError, match="set maxRecordsPerPartition"):
+        parse_options(BASE | {"partitionsPerTask": "4", "maxBytesPerPartition": "1m"})
 
 
 def test_an_option_error_does_not_repeat_a_long_value_twice():

@@ -11,7 +11,7 @@ from segstore.errors import LimitExceededError
 from segstore.spark.datasource import SegstoreDataSource
 from segstore.spark.offsets import cut_by_bytes, plan_ranges
 from segstore.spark.options import parse_options
-from segstore.spark.ranges import OffsetRange, split, wants_splitting
+from segstore.spark.ranges import OffsetRange, pack, split, wants_splitting
 from segstore.spark.visible_log import VisibleLog
 from segstore.types import Isolation, TopicPartition
 
@@ -43,6 +43,33 @@ def test_a_hint_above_the_number_of_offsets_makes_no_empty_part(ranges, min_part
     total = sum(offsets.size for offsets in ranges)
 
     assert len(split(ranges, min_partitions, None)) <= max(total, len(ranges))
+
+
+@given(RANGES, st.integers(1, 9), st.none() | st.integers(1, 9), st.none() | st.integers(1, 10**6))
+def test_tasks_have_every_range_once_in_order_and_keep_the_limits(
+    ranges, per_task, min_partitions, max_records
+):
+    tasks = pack(ranges, per_task, min_partitions, max_records)
+
+    assert [offsets for task in tasks for offsets in task] == ranges
+    assert all(1 <= len(task) <= per_task for task in tasks)
+    assert len(tasks) >= min(min_partitions or 0, len(ranges))
+    for task in tasks:
+        assert len(task) == 1 or max_records is None or sum(o.size for o in task) <= max_records
+
+
+def test_a_task_is_filled_before_the_next_one_begins():
+    ranges = [OffsetRange("t", number, 0, 10) for number in range(10)]
+
+    def sizes(*limits):
+        return [len(task) for task in pack(ranges, *limits)]
+
+    assert sizes(None, None, None) == [1] * 10
+    assert sizes(4, None, None) == [4, 4, 2]
+    assert sizes(4, 5, None) == [2] * 5
+    assert sizes(4, None, 35) == [3, 3, 3, 1]
+    assert sizes(100, None, None) == [10]
+    assert pack([], 4, 5, 35) == []
 
 
 def test_unresolved_ends_are_counted_as_they_are_written():
@@ -97,8 +124,92 @@ def test_micro_batches_are_cut_by_bytes(tmp_path):
     ]
     reader.stop()
 
-    assert [part.value.size for part in parts] == [15, 20, 20, 20, 15]
+    assert [part.ranges[0].size for part in parts] == [15, 20, 20, 20, 15]
     assert offsets == list(range(5, 95))
+
+
+@pytest.fixture
+def small_partitions(tmp_path):
+    """A directory of ten partitions with ten records each, in two batches."""
+    for number in range(10):
+        with segstore.open(tmp_path / f"t-{number}", durability="none") as log:
+            for start in (0, 5):
+                log.append([(b"k", b"%d" % n) for n in range(start, start + 5)])
+    return tmp_path
+
+
+ALL_TEN = [(number, offset) for number in range(10) for offset in range(10)]
+
+
+def rows_of_tasks(reader, partitions):
+    """Partition and offset of each row, task by task."""
+    return [
+        [
+            place
+            for batch in reader.read(one)
+            for place in zip(
+                batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True
+            )
+        ]
+        for one in partitions
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ({}, [10] * 10),
+        ({"partitionsPerTask": "4"}, [40, 40, 20]),
+        ({"partitionsPerTask": "4", "minPartitions": "5"}, [20] * 5),
+        ({"partitionsPerTask": "4", "minPartitions": "20"}, [5] * 20),
+        ({"partitionsPerTask": "4", "maxRecordsPerPartition": "25"}, [20] * 5),
+        ({"partitionsPerTask": "4", "maxRecordsPerPartition": "5"}, [5] * 20),
+    ],
+)
+def test_small_partitions_share_a_task(small_partitions, options, rows):
+    """Case 03-many-partitions: one task each took 20,000 tasks."""
+    source = SegstoreDataSource({"path": str(small_partitions), "subscribe": "t", **options})
+    reader = source.reader(source.schema())
+    found = rows_of_tasks(reader, reader.partitions())
+
+    assert [len(task) for task in found] == rows
+    assert [place for task in found for place in task] == ALL_TEN
+
+
+def test_small_partitions_of_a_micro_batch_share_a_task(small_partitions):
+    source = SegstoreDataSource(
+        {"path": str(small_partitions), "subscribe": "t", "partitionsPerTask": "4"}
+    )
+    reader = source.streamReader(source.schema())
+    ends = {"t": {str(number): 10 for number in range(10)}}
+    starts = {"t": {str(number): 4 if number else 10 for number in range(10)}}
+    found = rows_of_tasks(reader, reader.partitions(starts, ends))
+    reader.stop()
+
+    assert [len(task) for task in found] == [24, 24, 6]
+    assert [place for task in found for place in task] == [
+        (number, offset) for number, offset in ALL_TEN if number and offset >= 4
+    ]
+
+
+def test_metadata_of_small_partitions_shares_a_task(small_partitions):
+    for kind, rows in (("segments", 1), ("batches", 2)):
+        source = SegstoreDataSource(
+            {
+                "path": str(small_partitions),
+                "subscribe": "t",
+                "kind": kind,
+                "partitionsPerTask": "4",
+            }
+        )
+        reader = source.reader(source.schema())
+        found = [
+            [number for batch in reader.read(one) for number in batch["partition"].to_pylist()]
+            for one in reader.partitions()
+        ]
+
+        assert [len(task) for task in found] == [4 * rows, 4 * rows, 2 * rows]
+        assert [n for task in found for n in task] == [n for n in range(10) for _ in range(rows)]
 
 
 def test_offsets_that_a_log_does_not_hold_are_not_cut_away(tmp_path):

@@ -181,7 +181,7 @@ def planned(path, **options):
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         partitions = source.reader(source.schema()).partitions()
-    ranges = [(p.offsets.from_offset, p.offsets.until_offset) for p in partitions]
+    ranges = [(one.from_offset, one.until_offset) for p in partitions for one in p.ranges]
     return ranges, [str(warning.message) for warning in warned]
 
 

@@ -214,6 +214,10 @@ def test_spark_partitions_follow_min_partitions(load):
     assert load().rdd.getNumPartitions() == 2
     assert load(minPartitions="7").rdd.getNumPartitions() == 8
     assert load(minPartitions="7").count() == RECORDS
+    packed = load(minPartitions="7", partitionsPerTask="3")  # still seven, where there are parts
+    assert packed.rdd.getNumPartitions() == 8
+    assert load(partitionsPerTask="2").rdd.getNumPartitions() == 1
+    assert load(partitionsPerTask="2").count() == RECORDS
 
 
 @pytest.mark.parametrize(

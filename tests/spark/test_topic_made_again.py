@@ -178,7 +178,7 @@ def test_limits_count_from_the_first_record_of_the_new_topic(data, limit):
     assert end["t"] == ({"0": 3, "1": 3} if "maxOffsetsPerTrigger" in limit else {"0": 15, "1": 15})
     with pytest.warns(UserWarning, match="made again"):
         planned = reader.partitions(start, end)
-    assert {one.offsets.from_offset for one in planned} == {0}
+    assert {one.ranges[0].from_offset for one in planned} == {0}
 
 
 @pytest.mark.parametrize("reader_class", READERS)
