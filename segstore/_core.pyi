@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from typing_extensions import Buffer, disjoint_base
 
 from segstore.errors import SegstoreError
+from segstore.record_columns import RecordColumns
 from segstore.types import (
     FileTimestampAndOffset,
     LargestTimestamp,
@@ -548,19 +549,12 @@ def encode_columns(
     codecs: CodecTable,
     default_timestamp: int,
     max_batch_bytes: int,
+    columns: RecordColumns | None = None,
 ) -> EncodedBatches:
     """The same from anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
 
-    Columns key, value, timestamp, headers; the other columns that tables of ours have are passed
-    over, and one that they do not have is an IllegalArgumentError. A table that has some of ours
-    and no headers is told of by a UserWarning: a copy of its records has none. The error behind an
-    `ArrowStream` comes as itself.
-    """
-
-def check_column_names(data: object, stacklevel: int) -> None:
-    """Look at columns as `encode_columns` does, by what ``__arrow_c_schema__`` of *data* gives.
-
-    *stacklevel* is that of the warning.
+    *columns* finds the parts of a record among the columns by name. Its ``value`` is one column:
+    who wants several makes one of them before. The error behind an `ArrowStream` comes as itself.
     """
 
 def partitions_for_keys(keys: object, partitions_count: int) -> NDArray[np.int32]:

@@ -82,7 +82,6 @@ from segstore._cython.write_limit cimport *
 
 import array
 import os
-import warnings
 import weakref
 from typing import NamedTuple
 
@@ -104,6 +103,7 @@ from segstore.errors import (
     RecordTypeError,
     SegstoreError,
 )
+from segstore.record_columns import BY_THEIR_NAMES
 from segstore.record_rows import (
     check_row_type,
     counted_rows,

@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn
 
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
 from segstore.number_limits import MAX_INT, MAX_LONG, MIN_LONG
+from segstore.record_columns import RecordColumns, named_columns
 from segstore.record_rows import no_time, record_timestamp, timestamp_in_ms
 from segstore.types import AppendOrigin, Isolation
 
@@ -98,6 +99,20 @@ def default_timestamp(value: object) -> int:
     if number is None:
         raise no_time("timestamp", value, ArgumentTypeError)
     return integer("timestamp", number)
+
+
+def columns_of_frame(
+    timestamp: object, key: object, value: object, headers: object, partition: object = None
+) -> tuple[int | None, RecordColumns]:
+    """Return the time in ms for records without one, and the columns, that an append was given.
+
+    A *timestamp* that is a str names a column, as the others do.
+    """
+    column = timestamp if isinstance(timestamp, str) else None
+    default = None if timestamp is None or column is not None else default_timestamp(timestamp)
+    return default, named_columns(
+        key=key, value=value, timestamp=column, headers=headers, partition=partition
+    )
 
 
 def refuse_pickle(what: str, instead: str) -> NoReturn:

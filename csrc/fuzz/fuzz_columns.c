@@ -164,7 +164,8 @@ static void check_encoded(const struct ArrowSchema *schema, const struct ArrowAr
     sgs_buffer_init(&out, kit_memory());
     sgs_buffer_init(&rows, kit_memory());
     sgs_buffer_init(&scratch, kit_memory());
-    FUZZ_CHECK(sgs_columns_source_init(&source, schema, array, &err) == SGS_OK);
+    const sgs_record_places places = { SGS_COLUMN_KEY, SGS_COLUMN_VALUE, SGS_COLUMN_TIMESTAMP, SGS_COLUMN_HEADERS };
+    FUZZ_CHECK(sgs_columns_source_init(&source, schema, array, &places, 0, &err) == SGS_OK);
     options.codec = (int)(array->length % SGS_CODEC_COUNT);
     const sgs_status status =
         sgs_columns_encode(&source, 0, array->length, &options, 300, 42, &builder, &out, &rows, &err);

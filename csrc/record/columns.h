@@ -87,25 +87,31 @@ sgs_status sgs_columns_export_schema(sgs_memory memory, const sgs_columns_option
 
 /* ---- the other way: batches from Arrow columns (columns_encode.c) ---- */
 
-/* Where the columns are in a struct array; -1 = absent. Types: key and value binary or string in any layout (32 or 64 bit
- * offsets, views, fixed size, dictionaries of these) or null; timestamp any timestamp unit or int64 (ms); headers list
- * or large list of struct<key: string, value: binary>. The other columns of the table above are passed over, so that
- * what was read can be written; any further one is an error, since it may be a misspelt key or value. */
+/* Which children of a struct are the parts of a record; -1 = absent, two may be the same. Types: key and value binary or
+ * string in any layout (32 or 64 bit offsets, views, fixed size, dictionaries of these) or null; timestamp any timestamp
+ * unit or int64 (ms); headers list or large list of struct<key: string, value: binary>. The other children are not looked
+ * at: the caller has looked at their names. */
+typedef struct sgs_record_places {
+    int key, value, timestamp, headers;
+} sgs_record_places;
+
 typedef struct sgs_columns_source {
     const struct ArrowSchema *schema; /* borrowed, of the struct */
     const struct ArrowArray *array;   /* borrowed, of the struct; may be sliced (offset > 0) */
-    int key, value, timestamp, headers;
-    bool has_columns_of_a_log; /* offset, timestampType or leaderEpoch: nobody has them but a log */
+    sgs_record_places places;
+    int64_t first_row;
 } sgs_columns_source;
 
-/** Check the names of the columns alone: each is known, none twice, and key or value among them.
- *  @param lost_headers  written only on SGS_OK: the table was read from a log, and without its headers
- *  @return SGS_OK; SGS_ILLEGAL_ARGUMENT naming the column and those that are known */
-sgs_status sgs_columns_source_check(const struct ArrowSchema *schema, bool *lost_headers, sgs_error *err);
-/** Find the columns by name and check their types.
+/** Check that the schema is that of a struct, whose children are the columns.
+ *  @return SGS_OK; SGS_ILLEGAL_ARGUMENT naming the type */
+sgs_status sgs_columns_source_check(const struct ArrowSchema *schema, sgs_error *err);
+/** Check the types and the layout of the columns.
+ *  @param places  of a schema with these children
+ *  @param first_row  the number of the first row in messages, where the array is a part of a table
  *  @return SGS_OK; SGS_ILLEGAL_ARGUMENT naming the column, its type and what is accepted */
 sgs_status sgs_columns_source_init(sgs_columns_source *source, const struct ArrowSchema *schema,
-                                   const struct ArrowArray *array, sgs_error *err);
+                                   const struct ArrowArray *array, const sgs_record_places *places, int64_t first_row,
+                                   sgs_error *err);
 /** Build batches of rows [start, end) of the source, each at most `max_batch_bytes` uncompressed (one larger record
  *  makes a batch of its own), appended to `out` with a row each in `table`. Offsets count from options->base_offset per
  *  batch as a producer sends them; a record without timestamp (null or no column) gets `default_timestamp`. */

@@ -15,97 +15,18 @@ enum {
     ROOM_STEP = 64 * 1024, /* at least this much is reserved at a time, as far as rows are left */
 };
 
-#define RECORD_COLUMNS "key, value, timestamp, headers"
-
-/* pandas hands the row labels of a frame over as a column of such a name, which nobody gave. */
-static bool is_index_level(const char *name)
+sgs_status sgs_columns_source_check(const struct ArrowSchema *schema, sgs_error *err)
 {
-    static const char prefix[] = "__index_level_";
-    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
-        return false;
-    const char *rest = name + sizeof prefix - 1;
-    while (*rest >= '0' && *rest <= '9')
-        ++rest;
-    return strcmp(rest, "__") == 0;
-}
-
-/* Where a column of the source is noted; NULL for one that is not a record's. */
-static int *place_of(sgs_columns_source *source, int column)
-{
-    switch (column) {
-    case SGS_COLUMN_KEY:
-        return &source->key;
-    case SGS_COLUMN_VALUE:
-        return &source->value;
-    case SGS_COLUMN_TIMESTAMP:
-        return &source->timestamp;
-    case SGS_COLUMN_HEADERS:
-        return &source->headers;
-    default:
-        return NULL;
-    }
-}
-
-static sgs_status refuse_column(const char *name, sgs_error *err)
-{
-    (void)sgs_fail(err, SGS_ILLEGAL_ARGUMENT,
-                   "no record has a column '%.80s': the columns are " RECORD_COLUMNS
-                   " (the log sets topic, partition, offset, timestampType and leaderEpoch)",
-                   name);
-    (void)snprintf(err->found, sizeof err->found, "%s", name);
-    (void)snprintf(err->expected, sizeof err->expected, RECORD_COLUMNS);
-    return SGS_ILLEGAL_ARGUMENT;
-}
-
-static sgs_status find_column(sgs_columns_source *source, int child, sgs_error *err)
-{
-    const char *const given = source->schema->children[child]->name;
-    const char *const name = given != NULL ? given : "";
-    int column = 0;
-    while (column < SGS_COLUMN_COUNT && strcmp(name, sgs_column_name(column)) != 0)
-        ++column;
-    if (column == SGS_COLUMN_COUNT)
-        return is_index_level(name) ? SGS_OK : refuse_column(name, err);
-    int *const place = place_of(source, column);
-    if (place == NULL) {
-        source->has_columns_of_a_log |= column != SGS_COLUMN_TOPIC && column != SGS_COLUMN_PARTITION;
-        return SGS_OK;
-    }
-    if (*place >= 0)
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "two columns are named %s", name);
-    *place = child;
-    return SGS_OK;
-}
-
-static sgs_status find_columns(sgs_columns_source *source, sgs_error *err)
-{
-    const struct ArrowSchema *const schema = source->schema;
     if (schema->release == NULL)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a released Arrow schema or array");
-    if (!sgs_arrow_type_is(schema, "+s")) {
-        char found[SGS_ARROW_TYPE_BYTES];
-        sgs_arrow_type_name(schema, found);
-        (void)sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "the Arrow type %s, expected a struct of columns", found);
-        (void)snprintf(err->found, sizeof err->found, "%s", found);
-        (void)snprintf(err->expected, sizeof err->expected, "struct");
-        return SGS_ILLEGAL_ARGUMENT;
-    }
-    for (int64_t child = 0; child < schema->n_children; ++child)
-        SGS_TRY(find_column(source, (int)child, err));
-    if (source->key >= 0 || source->value >= 0)
+    if (sgs_arrow_type_is(schema, "+s"))
         return SGS_OK;
-    (void)sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "no column is named key or value: records without both hold nothing");
-    (void)snprintf(err->found, sizeof err->found, "%lld columns", (long long)schema->n_children);
-    (void)snprintf(err->expected, sizeof err->expected, RECORD_COLUMNS);
+    char found[SGS_ARROW_TYPE_BYTES];
+    sgs_arrow_type_name(schema, found);
+    (void)sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "the Arrow type %s, expected a struct of columns", found);
+    (void)snprintf(err->found, sizeof err->found, "%s", found);
+    (void)snprintf(err->expected, sizeof err->expected, "struct");
     return SGS_ILLEGAL_ARGUMENT;
-}
-
-sgs_status sgs_columns_source_check(const struct ArrowSchema *schema, bool *lost_headers, sgs_error *err)
-{
-    sgs_columns_source source = { .schema = schema, .key = -1, .value = -1, .timestamp = -1, .headers = -1 };
-    SGS_TRY(find_columns(&source, err));
-    *lost_headers = source.has_columns_of_a_log && source.headers < 0;
-    return SGS_OK;
 }
 
 /* The four columns, ready to be read; one that is absent reads as null. */
@@ -113,35 +34,46 @@ typedef struct cells {
     sgs_arrow_binary key, value;
     sgs_arrow_times timestamp;
     sgs_arrow_headers headers;
+    int64_t first_row; /* of the array, as messages count them */
 } cells;
+
+/* What messages call it. */
+static const char *name_of(const struct ArrowSchema *column) { return column->name != NULL ? column->name : ""; }
+
+static sgs_status init_binary(const sgs_columns_source *source, int place, sgs_arrow_binary *column, sgs_error *err)
+{
+    if (place < 0)
+        return SGS_OK;
+    const struct ArrowSchema *const schema = source->schema->children[place];
+    return sgs_arrow_binary_init(column, name_of(schema), schema, source->array->children[place], source->array->offset,
+                                 source->array->length, err);
+}
 
 static sgs_status init_cells(const sgs_columns_source *source, cells *all, sgs_error *err)
 {
-    const struct ArrowSchema *const schema = source->schema;
+    const struct ArrowSchema *const *const schemas = (const struct ArrowSchema *const *)source->schema->children;
     const struct ArrowArray *const array = source->array;
-    *all = (cells){ .timestamp = { .per_ms = 1 } };
-    if (source->key >= 0)
-        SGS_TRY(sgs_arrow_binary_init(&all->key, "key", schema->children[source->key], array->children[source->key],
-                                      array->offset, array->length, err));
-    if (source->value >= 0)
-        SGS_TRY(sgs_arrow_binary_init(&all->value, "value", schema->children[source->value],
-                                      array->children[source->value], array->offset, array->length, err));
-    if (source->timestamp >= 0)
-        SGS_TRY(sgs_arrow_times_init(&all->timestamp, "timestamp", schema->children[source->timestamp],
-                                     array->children[source->timestamp], array->offset, array->length, err));
-    if (source->headers >= 0)
-        SGS_TRY(sgs_arrow_headers_init(&all->headers, "headers", schema->children[source->headers],
-                                       array->children[source->headers], array->offset, array->length, err));
+    const int timestamp = source->places.timestamp, headers = source->places.headers;
+    *all = (cells){ .timestamp = { .per_ms = 1 }, .first_row = source->first_row };
+    SGS_TRY(init_binary(source, source->places.key, &all->key, err));
+    SGS_TRY(init_binary(source, source->places.value, &all->value, err));
+    if (timestamp >= 0)
+        SGS_TRY(sgs_arrow_times_init(&all->timestamp, name_of(schemas[timestamp]), schemas[timestamp],
+                                     array->children[timestamp], array->offset, array->length, err));
+    if (headers >= 0)
+        SGS_TRY(sgs_arrow_headers_init(&all->headers, name_of(schemas[headers]), schemas[headers],
+                                       array->children[headers], array->offset, array->length, err));
     return SGS_OK;
 }
 
 sgs_status sgs_columns_source_init(sgs_columns_source *source, const struct ArrowSchema *schema,
-                                   const struct ArrowArray *array, sgs_error *err)
+                                   const struct ArrowArray *array, const sgs_record_places *places, int64_t first_row,
+                                   sgs_error *err)
 {
-    sgs_columns_source found = {
-        .schema = schema, .array = array, .key = -1, .value = -1, .timestamp = -1, .headers = -1
-    };
-    SGS_TRY(find_columns(&found, err));
+    const sgs_columns_source found = { .schema = schema, .array = array, .places = *places, .first_row = first_row };
+    SGS_TRY(sgs_columns_source_check(schema, err));
+    SGS_ASSERT(places->key < schema->n_children && places->value < schema->n_children, err);
+    SGS_ASSERT(places->timestamp < schema->n_children && places->headers < schema->n_children, err);
     if (array->release == NULL)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a released Arrow schema or array");
     if (array->n_children != schema->n_children || array->length < 0 || array->offset < 0 ||
@@ -151,7 +83,8 @@ sgs_status sgs_columns_source_init(sgs_columns_source *source, const struct Arro
     if (array->n_buffers > 0 && array->buffers[0] != NULL && array->null_count != 0)
         for (int64_t row = 0; row < array->length; ++row)
             if (!sgs_arrow_is_valid(array->buffers[0], array->offset + row))
-                return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %lld of the Arrow struct is null", (long long)row);
+                return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %lld of the Arrow struct is null",
+                                (long long)(first_row + row));
     cells all;
     SGS_TRY(init_cells(&found, &all, err));
     *source = found;
@@ -171,14 +104,16 @@ static sgs_status load_headers(const cells *all, int64_t row, sgs_buffer *kept, 
 {
     int64_t start, end;
     if (!sgs_arrow_headers_cell(&all->headers, row, &start, &end))
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": broken offsets in column headers", row);
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": broken offsets in column headers",
+                        all->first_row + row);
     sgs_buffer_clear(kept);
     for (int64_t i = start; i < end; ++i) {
         sgs_record_header header;
         if (!sgs_arrow_header(&all->headers, i, &header))
-            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": broken offsets or indices in a header", row);
+            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": broken offsets or indices in a header",
+                            all->first_row + row);
         if (header.key.size < 0)
-            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": a null header key", row);
+            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": a null header key", all->first_row + row);
         cell->bound += HEADER_OVERHEAD + (int64_t)header.key.size + (header.value.size > 0 ? header.value.size : 0);
         SGS_TRY(sgs_buffer_append(kept, &header, sizeof header, err));
     }
@@ -192,15 +127,16 @@ static inline sgs_status load_row(const cells *all, int64_t row, int64_t default
 {
     if (!sgs_arrow_binary_cell(&all->key, row, &cell->key) || !sgs_arrow_binary_cell(&all->value, row, &cell->value))
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": broken offsets or indices in column key or value",
-                        row);
+                        all->first_row + row);
     bool is_null;
     if (!sgs_arrow_times_cell(&all->timestamp, row, &cell->timestamp, &is_null))
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": a timestamp that does not fit milliseconds", row);
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": a timestamp that does not fit milliseconds",
+                        all->first_row + row);
     if (is_null)
         cell->timestamp = default_timestamp;
     if (cell->timestamp < SGS_NO_TIMESTAMP)
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": timestamp %" PRId64 " ms is before 1970", row,
-                        cell->timestamp);
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": timestamp %" PRId64 " ms is before 1970",
+                        all->first_row + row, cell->timestamp);
     cell->bound = RECORD_OVERHEAD + (int64_t)(cell->key.size > 0 ? cell->key.size : 0) +
                   (int64_t)(cell->value.size > 0 ? cell->value.size : 0);
     cell->headers_count = 0;
@@ -290,13 +226,14 @@ static sgs_status fill_batch(const fill *fill_, int64_t *row, sgs_error *err)
         int64_t timestamp_delta;
         if (__builtin_sub_overflow(cell.timestamp, base_timestamp, &timestamp_delta))
             return sgs_fail(err, SGS_ILLEGAL_ARGUMENT,
-                            "row %" PRId64 ": timestamp %" PRId64 " is too far from %" PRId64, at, cell.timestamp,
-                            base_timestamp);
+                            "row %" PRId64 ": timestamp %" PRId64 " is too far from %" PRId64,
+                            fill_->all->first_row + at, cell.timestamp, base_timestamp);
         const int64_t body = body_size(&cell, timestamp_delta, count);
         const int64_t batch_bytes =
             SGS_BATCH_HEADER_BYTES + (int64_t)(used - fill_->start) + SGS_VARINT_MAX_BYTES + body;
         if (batch_bytes > INT32_MAX && count == 0)
-            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": a record of more than 2^31-1 bytes", at);
+            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": a record of more than 2^31-1 bytes",
+                            fill_->all->first_row + at);
         if (count > 0) { /* the first record goes in whatever its size */
             const int64_t exact =
                 body > INT32_MAX ? batch_bytes : batch_bytes - SGS_VARINT_MAX_BYTES + sgs_varint_size((int32_t)body);

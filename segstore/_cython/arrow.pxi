@@ -79,6 +79,13 @@ cdef int take_array(object capsule, ArrowArray *target) except -1:
     return 0
 
 
+cdef object unreadable(reason):
+    message = str(reason)
+    return IllegalArgumentError(
+        f"the Arrow data cannot be read: {message}", found=message[:80], expected="a stream that can be read"
+    )
+
+
 @cython.final
 cdef class _ArrowChunks:
     """What an Arrow producer offers, chunk by chunk: all of a stream, or one array."""
@@ -96,7 +103,7 @@ cdef class _ArrowChunks:
         self.schema.release = NULL
         self.array.release = NULL
         if hasattr(data, "__arrow_c_stream__"):
-            self.capsule = data.__arrow_c_stream__()
+            self.capsule = self.asked(data.__arrow_c_stream__)
             stream = <ArrowArrayStream *>capsule_content(self.capsule, "arrow_array_stream")
             if stream.release == NULL:
                 raise IllegalStateError("the Arrow stream was taken before")
@@ -106,7 +113,7 @@ cdef class _ArrowChunks:
                 self.schema.release = NULL
                 self.raise_last_error(stream, failed)
         elif hasattr(data, "__arrow_c_array__"):
-            pair = data.__arrow_c_array__()
+            pair = self.asked(data.__arrow_c_array__)
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise ArgumentTypeError(
                     f"the Arrow data cannot be read: it must give two capsules, not {type(pair).__name__}",
@@ -124,6 +131,15 @@ cdef class _ArrowChunks:
                 expected="an object with __arrow_c_stream__ or __arrow_c_array__",
             )
 
+    cdef object asked(self, offered):
+        """What a library gives; its own error says which of its values Arrow has no type for."""
+        try:
+            return offered()
+        except SegstoreError:
+            raise
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise unreadable(error) from error
+
     def __dealloc__(self):
         self.drop_array()
         if self.schema.release != NULL:
@@ -140,9 +156,7 @@ cdef class _ArrowChunks:
             raise self.ours.state.error
         text = stream.get_last_error(stream)
         message = text.decode("utf-8", "replace") if text != NULL else os.strerror(failed)
-        raise IllegalArgumentError(
-            f"the Arrow data cannot be read: {message}", found=message[:80], expected="a stream that can be read"
-        )
+        raise unreadable(message)
 
     cdef bint advance(self) except -1:
         """Fetch the next chunk into ``array``; False when there is none."""

@@ -5,6 +5,9 @@ from libc.stdint cimport int64_t
 
 cdef extern from "record/arrow_abi.h" nogil:
     cdef struct ArrowSchema:
+        const char *name
+        int64_t n_children
+        ArrowSchema **children
         void (*release)(ArrowSchema *) noexcept nogil
 
     cdef struct ArrowArray:

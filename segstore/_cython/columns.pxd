@@ -51,9 +51,13 @@ cdef extern from "record/columns.h" nogil:
     ctypedef struct sgs_columns_source:
         pass
 
-    sgs_status sgs_columns_source_check(const ArrowSchema *schema, c_bool *lost_headers, sgs_error *err)
+    ctypedef struct sgs_record_places:
+        int key, value, timestamp, headers
+
+    sgs_status sgs_columns_source_check(const ArrowSchema *schema, sgs_error *err)
     sgs_status sgs_columns_source_init(sgs_columns_source *source, const ArrowSchema *schema,
-                                       const ArrowArray *array, sgs_error *err)
+                                       const ArrowArray *array, const sgs_record_places *places,
+                                       int64_t first_row, sgs_error *err)
     sgs_status sgs_columns_encode(const sgs_columns_source *source, int64_t start, int64_t end,
                                   const sgs_batch_options *options, int64_t max_batch_bytes,
                                   int64_t default_timestamp, sgs_batch_builder *builder, sgs_buffer *out,

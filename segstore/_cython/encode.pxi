@@ -17,25 +17,29 @@ def encode_records(records, options, CodecTable codecs not None, int64_t default
     return writer.close()
 
 
-def encode_columns(data, options, CodecTable codecs not None, int64_t default_timestamp, int64_t max_batch_bytes):
+def encode_columns(data, options, CodecTable codecs not None, int64_t default_timestamp, int64_t max_batch_bytes,
+                   columns=None):
     """Build batches from Arrow data, chunk by chunk."""
     cdef _BatchWriter writer = _BatchWriter(options, codecs, default_timestamp, max_batch_bytes)
     cdef _ArrowChunks chunks = _ArrowChunks(data)
+    cdef sgs_record_places places
     cdef sgs_columns_source source
     cdef sgs_batch_header *row
     cdef sgs_error err
     cdef sgs_status status
     cdef size_t done = 0
-    check_columns(&chunks.schema, 4)  # of `UnifiedLog.append`, seen from here; also when no chunk comes
+    cdef int64_t first_row = 0
+    places = places_of(&chunks.schema, BY_THEIR_NAMES if columns is None else columns)  # also when no chunk comes
     while chunks.advance():
         with nogil:
-            status = sgs_columns_source_init(&source, &chunks.schema, &chunks.array, &err)
+            status = sgs_columns_source_init(&source, &chunks.schema, &chunks.array, &places, first_row, &err)
             if status == SGS_OK:
                 status = sgs_columns_encode(
                     &source, 0, chunks.array.length, &writer.options, max_batch_bytes, default_timestamp,
                     &writer.builder, &writer.result.content, &writer.result.row_bytes, &err
                 )
         check(status, &err)
+        first_row += chunks.array.length
         while done < writer.result.row_bytes.size // sizeof(sgs_batch_header):
             row = &(<sgs_batch_header *>writer.result.row_bytes.data)[done]
             writer.result.records_count += row.records_count
@@ -44,23 +48,20 @@ def encode_columns(data, options, CodecTable codecs not None, int64_t default_ti
     return writer.close()
 
 
-def check_column_names(data, int stacklevel):
-    """Look at the columns as encode_columns does, by a schema alone."""
-    capsule = data.__arrow_c_schema__()
-    check_columns(<ArrowSchema *>capsule_content(capsule, "arrow_schema"), stacklevel)
-
-
-cdef int check_columns(const ArrowSchema *schema, int stacklevel) except -1:
-    """Refuse columns that no record has, and warn of headers that stayed in the log which the table was read from."""
+cdef sgs_record_places places_of(const ArrowSchema *schema, columns) except *:
+    """Where the parts of a record are, as *columns* finds them among the names."""
+    cdef sgs_record_places places
     cdef sgs_error err
-    cdef c_bool lost_headers = False
-    check(sgs_columns_source_check(schema, &lost_headers, &err), &err)
-    if lost_headers:
-        warnings.warn(
-            "the table was read from a log without the column headers: the appended records have none",
-            stacklevel=stacklevel,
-        )
-    return 0
+    cdef const char *name
+    cdef int64_t i
+    check(sgs_columns_source_check(schema, &err), &err)
+    names = []
+    for i in range(schema.n_children):
+        name = schema.children[i].name
+        names.append("" if name == NULL else name.decode("utf-8", "replace"))
+    found = columns.find(names)
+    places.key, places.value, places.timestamp, places.headers = found[:4]
+    return places
 
 
 def partitions_for_keys(keys, int32_t partitions_count):

@@ -24,6 +24,7 @@ from segstore.log.producers.producer_input import (
     end_of_last_gap,
 )
 from segstore.number_limits import MAX_INT, MAX_LONG
+from segstore.record_columns import BY_THEIR_NAMES
 from segstore.records.compression import compression_level
 from segstore.records.record_builder import build_batches, codec_of
 from segstore.types import CURRENT_MAGIC, AppendOrigin, Codec, LogAppendInfo
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from segstore.log.producers.producer_analysis import AppendRequest
     from segstore.log.producers.producer_state_entry import BatchMetadata
     from segstore.log.topic_identity import TopicIdentity
+    from segstore.record_columns import RecordColumns
     from segstore.records.memory_records import MemoryRecords
     from segstore.records.record_builder import Records
 
@@ -123,30 +125,27 @@ class Appender:
     # ---- what is appended ------------------------------------------------------------------------
 
     def append(
-        self, records: Records, default_timestamp: int | None, built: EncodedBatches | None
+        self,
+        records: Records | EncodedBatches,
+        default_timestamp: int | None,
+        columns: RecordColumns = BY_THEIR_NAMES,
     ) -> LogAppendInfo:
         """Append the records of this program.
 
         Parameters
         ----------
+        records : records or EncodedBatches
+            The latter as the lane, or `build`, has encoded them.
         default_timestamp : int or None
             In ms, for records without one; None = now.
-        built : EncodedBatches or None
-            The same records, where the lane has encoded them already.
+        columns : RecordColumns
+            Which columns of a frame are the parts of its records.
         """
         now_ms = self._log.local_log.directory.wall_clock_ms()
-        if default_timestamp is None:
-            default_timestamp = now_ms
-        if built is not None:
-            batches = built
-        elif type(records) is list:
-            batches = _core.encode_records(
-                records, self._batch_options, self._log.codecs, default_timestamp, self._batch_bytes
-            )
+        if isinstance(records, _core.EncodedBatches):
+            batches = records
         else:
-            batches = build_batches(
-                records, config=self._builder_config, default_timestamp=default_timestamp
-            )
+            batches = self._encoded(records, default_timestamp, now_ms, columns)
         try:
             return self._append(
                 batches,
@@ -157,9 +156,47 @@ class Appender:
                 self._input.validator_of_own,
                 None,
             )
-        except InvalidRecordError as error:  # of which the caller knows no batches
-            error.count_from(int(batches.headers["records_count"][: error.batch_index].sum()))
+        except InvalidRecordError as error:
+            _count_records(error, batches.headers)
             raise
+
+    def build(
+        self, records: Records, default_timestamp: int | None, columns: RecordColumns
+    ) -> EncodedBatches:
+        """Encode records for `append`, and refuse now what it would refuse of them."""
+        now_ms = self._log.local_log.directory.wall_clock_ms()
+        batches = self._encoded(records, default_timestamp, now_ms, columns)
+        if batches.size_bytes > 0:
+            headers = batches.headers
+            self._check_sizes(headers, batches.size_bytes, whole=False)
+            try:
+                self._input.validator_of_own.validate_and_assign_offsets(
+                    batches, headers, 0, now_ms, 0
+                )
+            except InvalidRecordError as error:
+                _count_records(error, headers)
+                raise
+        return batches
+
+    def _encoded(
+        self,
+        records: Records,
+        default_timestamp: int | None,
+        now_ms: int,
+        columns: RecordColumns,
+    ) -> EncodedBatches:
+        if default_timestamp is None:
+            default_timestamp = now_ms
+        if type(records) is list and columns is BY_THEIR_NAMES:
+            return _core.encode_records(
+                records, self._batch_options, self._log.codecs, default_timestamp, self._batch_bytes
+            )
+        return build_batches(
+            records,
+            config=self._builder_config,
+            default_timestamp=default_timestamp,
+            columns=columns,
+        )
 
     def append_as_leader(
         self,
@@ -274,11 +311,7 @@ class Appender:
         """
         if size == 0:
             return self._nothing_appended()
-        config = self._config
-        if size > config.max_message_bytes:
-            self._input.check_sizes(headers)
-        if size > config.roll_bytes:
-            self._check_fit_segments(headers, size, whole=whole)
+        self._check_sizes(headers, size, whole=whole)
         flusher, metadata = self._log.flusher, self._log.metadata
         with self._append_lock:
             self._begin_append()
@@ -340,6 +373,12 @@ class Appender:
                 expected=f"at most {limit} bytes",
             )
 
+    def _check_sizes(self, headers: BatchHeaders, size: int, *, whole: bool) -> None:
+        if size > self._config.max_message_bytes:
+            self._input.check_sizes(headers)
+        if size > self._config.roll_bytes:
+            self._check_fit_segments(headers, size, whole=whole)
+
     def _check_fit_segments(self, headers: BatchHeaders, size: int, *, whole: bool) -> None:
         """Check before anything is changed; for Kafka a leader's epoch comes first [APP-11]."""
         if not whole:
@@ -380,6 +419,11 @@ def _base_of_new_segment(first_offset: int, last_offset: int) -> int:
     Messages of magic 0 and 1 tell their last offset only: all of them fit behind this one.
     """
     return first_offset if first_offset >= 0 else last_offset - MAX_INT
+
+
+def _count_records(error: InvalidRecordError, headers: BatchHeaders) -> None:
+    """Name records of a list or a frame in the error, of which the caller knows no batches."""
+    error.count_from(int(headers["records_count"][: error.batch_index].sum()))
 
 
 def _uncompressed_batch_bytes(config: LogConfig, codec: Codec) -> int:

@@ -122,6 +122,7 @@ if TYPE_CHECKING:
     from segstore.log.scan import LogScan
     from segstore.log.shutdown import Shutdown
     from segstore.log.sidecar_writing import SidecarsReport
+    from segstore.record_columns import RecordColumns
     from segstore.records.fetch_data_info import FetchDataInfo
     from segstore.records.record_builder import Records
     from segstore.types import EpochEntry, FileTimestampAndOffset, IsolationName, TopicPartition
@@ -611,8 +612,8 @@ class Log:
         """
         return self.scan().__arrow_c_stream__(requested_schema)
 
-    def _columns_to_append(self) -> ArrowStream:
-        return self.scan()._columns_to_append()  # noqa: SLF001 - the same question to another
+    def _columns_to_append(self, named: RecordColumns) -> ArrowStream:
+        return self.scan()._columns_to_append(named)  # noqa: SLF001 - the same question to another
 
     def __iter__(self) -> Iterator[Record]:
         """Yield all records, of aborted and open transactions too: `scan` takes an isolation."""
@@ -1154,17 +1155,34 @@ class UnifiedLog(Log):
 
     # ---- append ----------------------------------------------------------------------------------
 
-    def append(self, records: Records, *, timestamp: int | datetime | None = None) -> LogAppendInfo:
+    def append(
+        self,
+        records: Records,
+        *,
+        timestamp: int | datetime | str | None = None,
+        key: str | None = None,
+        value: str | Sequence[str] | None = None,
+        headers: str | None = None,
+    ) -> LogAppendInfo:
         """Append records; return when they are as durable as `durability` says.
 
         Parameters
         ----------
-        records : iterable, Record or Arrow data
+        records : iterable, Record or frame
             ``(key, value)`` or ``(timestamp, key, value)`` tuples of bytes or None, `Record`
-            objects, or anything with ``__arrow_c_stream__`` (key, value, timestamp, headers).
-            Timestamps are as below; the index of a DataFrame row is not one, and is refused.
-        timestamp : int, datetime or None
-            For records without one: ms since 1970, or a datetime with a time zone; None = now.
+            objects, or a frame of any library: polars, pandas, pyarrow, DuckDB, anything with
+            ``__arrow_c_stream__``. Its columns key, value, timestamp and headers are the parts of
+            the records. Timestamps are as below; the index of a DataFrame row is not one, and is
+            refused.
+        timestamp : int, datetime, str or None
+            For records without one: ms since 1970, or a datetime with a time zone; None = now. A
+            str is the name of the column that has the times of a frame.
+        key, headers : str or None
+            Names of these columns of a frame, where they are others. Keys and values are binary or
+            string, which is stored as UTF-8; headers are lists of structs of key and value.
+        value : str, sequence of str, or None
+            The column of values. A list of names makes a JSON object of these columns the value of
+            each row; ``"*"``, of all columns that are left. That needs pyarrow.
 
         Returns
         -------
@@ -1175,6 +1193,9 @@ class UnifiedLog(Log):
         ------
         RecordTypeError
             An object is not a record.
+        IllegalArgumentError
+            A column of a frame does not exist, has a type that is none of a record's, or would be
+            lost: it is no part of the records, and no column of a log. Nothing was appended.
         RecordTooLargeError
             A record does not fit a batch of ``max_message_bytes``.
         RecordBatchTooLargeError
@@ -1187,13 +1208,28 @@ class UnifiedLog(Log):
             No space: nothing was appended, and the log stays writable. An append larger than a
             segment has several steps: those before the failed one stay, and the message says so.
         """
-        lane = self._lane_switch.lane
-        done = None if lane is None else lane.append(records, timestamp)  # [D11]
-        if isinstance(done, LogAppendInfo):
-            return done
+        if key is value is headers is None and type(timestamp) is not str:
+            lane = self._lane_switch.lane
+            done = None if lane is None else lane.append(records, timestamp)  # [D11]
+            if isinstance(done, LogAppendInfo):
+                return done
+            self._access.require_writable()
+            default = None if timestamp is None else arguments.default_timestamp(timestamp)
+            return self._appender.append(records if done is None else done, default)
+        default, columns = arguments.columns_of_frame(timestamp, key, value, headers)
         self._access.require_writable()
-        default = None if timestamp is None else arguments.default_timestamp(timestamp)
-        return self._appender.append(records, default, done)
+        return self._appender.append(records, default, columns)
+
+    def _append_built(self, batches: EncodedBatches) -> LogAppendInfo:
+        self._access.require_writable()
+        return self._appender.append(batches, None)
+
+    def _build(
+        self, records: Records, default: int | None, columns: RecordColumns
+    ) -> EncodedBatches:
+        """Encode what `_append_built` is to append, and refuse now what it would refuse."""
+        self._access.require_writable()
+        return self._appender.build(records, default, columns)
 
     def append_as_leader(
         self,

@@ -14,12 +14,20 @@ from collections.abc import Iterator as IteratorType
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from operator import is_
+from operator import is_, methodcaller
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 import segstore._core as _core
 from segstore._core import AppendLock
-from segstore.arguments import flag, instance, integer, path_text, refuse_pickle, timestamp
+from segstore.arguments import (
+    columns_of_frame,
+    flag,
+    instance,
+    integer,
+    path_text,
+    refuse_pickle,
+)
+from segstore.arguments import timestamp as timestamp_of
 from segstore.config.directory_config import directory_config
 from segstore.errors import (
     ArgumentTypeError,
@@ -27,6 +35,7 @@ from segstore.errors import (
     ForkedHandleError,
     IllegalArgumentError,
     IllegalStateError,
+    InvalidRecordError,
     LogDirectoryOfflineError,
     LogLockedError,
     LogNotFoundError,
@@ -68,10 +77,9 @@ from segstore.manager.partition_listing import CombinedListing
 from segstore.manager.partition_moves import PartitionMoves
 from segstore.manager.partition_records import (
     StickyPartitioner,
-    arrow_batches,
     chunks_of_records,
-    is_arrow_data,
     joined,
+    joined_rows,
     note_appended,
     split_batch,
     split_records,
@@ -83,6 +91,7 @@ from segstore.manager.throttler import Throttler
 from segstore.manager.topic_changes import TopicChanges
 from segstore.manager.topic_directories import make_log_directory
 from segstore.record_rows import refuse_counted_rows
+from segstore.records.frames import FrameReader, frame_of, is_in_memory, require_frame
 from segstore.types import Isolation, TopicPartition
 
 if TYPE_CHECKING:
@@ -101,6 +110,7 @@ if TYPE_CHECKING:
     from segstore.manager.manager_stats import ManagerStats
     from segstore.manager.partition_listing import Listed
     from segstore.manager.topic_description import TopicDescription
+    from segstore.record_columns import RecordColumns
     from segstore.records.record_builder import Records
     from segstore.tables.topic_scan import Offsets, Order, TopicQuery, TopicScan
     from segstore.types import IsolationName, LogAppendInfo
@@ -1424,7 +1434,7 @@ class LogManager:
             A signal handler called in the middle of another pass.
         """
         self._check_writable()
-        now_ms = None if now is None else timestamp("now", now)
+        now_ms = None if now is None else timestamp_of("now", now)
         reports: list[MaintenanceReport] = []
         errors: list[Exception] = []
         for one in self._directories:
@@ -1438,8 +1448,16 @@ class LogManager:
 
     # ---- append ----------------------------------------------------------------------------------
 
-    def append(
-        self, topic: str, records: Records, *, partition: int | None = None
+    def append(  # noqa: PLR0913 - the columns of a frame
+        self,
+        topic: str,
+        records: Records,
+        *,
+        partition: int | str | None = None,
+        timestamp: int | datetime | str | None = None,
+        key: str | None = None,
+        value: str | Sequence[str] | None = None,
+        headers: str | None = None,
     ) -> dict[int, LogAppendInfo]:
         """Append *records*, each to the partition that Kafka's clients choose for its key.
 
@@ -1449,9 +1467,13 @@ class LogManager:
             An existing topic.
         records : records
             Any iterable of ``(key, value)`` or ``(timestamp, key, value)`` tuples or `Record`; or
-            Arrow data with columns key, value, timestamp, headers.
-        partition : int or None
-            Append all records to this partition instead.
+            a frame of any library, with columns key, value, timestamp, headers.
+        partition : int, str or None
+            Append all records to this partition instead. A str is the name of a frame's column
+            that has the partitions, as a scan has. Where it is null, the key chooses.
+        timestamp, key, value, headers : optional
+            The time of records without one, and the names of a frame's columns, as for
+            `UnifiedLog.append`.
 
         Returns
         -------
@@ -1462,38 +1484,50 @@ class LogManager:
         ------
         RecordTypeError
             An object is not a record. If *records* is a list, nothing was appended.
+        IllegalArgumentError
+            A column of a frame, or one of its values, cannot be stored. If the frame is in memory,
+            nothing was appended; of a stream of batches those before it were.
         UnknownTopicOrPartitionError
             The topic or partition does not exist.
         SegstoreError
             Any other error of one partition. Records that other partitions got before it stay:
-            ``appended`` of the error and a note list them. For a list, all logs are opened before
-            the first append.
+            ``appended`` of the error and a note list them. For a list or a frame, all logs are
+            opened before the first append. By then all rows of a frame are checked.
         """
         self._check_writable()
-        if partition is not None:
+        if partition is not None and not isinstance(partition, str):
+            names = {"timestamp": timestamp, "key": key, "value": value, "headers": headers}
             log = self.log_to_write(topic, partition)
-            return {partition: self._append_to(log, topic, partition, records)}
+            append = methodcaller("append", records, **names)
+            is_used_up = isinstance(records, IteratorType)
+            return {partition: self._call(log, topic, partition, append, once=is_used_up)}
+        default, columns = columns_of_frame(timestamp, key, value, headers, partition)
         partitioner = self._partitioner(topic)
         done: dict[int, LogAppendInfo] = {}
         try:
-            for by_partition in self._split(records, partitioner):
-                logs = self._logs_to_write(topic, [*by_partition])
-                for log, (number, part) in zip(logs, by_partition.items(), strict=True):
-                    info = self._append_to(log, topic, number, part)
+            for appends in self._appends(topic, records, partitioner, default, columns):
+                for number, (log, append) in appends.items():
+                    info = self._call(log, topic, number, append)
                     done[number] = joined(done[number], info) if number in done else info
         except BaseException as error:
             note_appended(error, topic, done)
             raise
         return done
 
-    def _append_to(
-        self, log: UnifiedLog, topic: str, partition: int, records: Records
-    ) -> LogAppendInfo:
-        """Append to a log; where it was moved or closed before it took them, to what it is now."""
+    def _call(
+        self,
+        log: UnifiedLog,
+        topic: str,
+        partition: int,
+        call: Callable[[UnifiedLog], Any],
+        *,
+        once: bool = False,
+    ) -> Any:
+        """Call a method of a log; where it was moved or closed before, that of what it is now."""
         try:
-            return log.append(records)
+            return call(log)
         except ClosedError as error:
-            if isinstance(records, IteratorType):  # one that may be used up
+            if once:
                 raise
             closed: ClosedError = error
         with self._moves.going_first(TopicPartition(topic, partition)):
@@ -1502,19 +1536,58 @@ class LogManager:
                 if log is before:
                     raise closed
                 try:
-                    return log.append(records)
+                    return call(log)
                 except ClosedError as error:
                     closed = error
 
-    def _split(self, records: Any, partitioner: StickyPartitioner) -> Iterator[dict[int, Any]]:
+    def _appends(
+        self,
+        topic: str,
+        records: Any,
+        partitioner: StickyPartitioner,
+        default: int | None,
+        columns: RecordColumns,
+    ) -> Iterator[dict[int, tuple[UnifiedLog, methodcaller]]]:
+        """Yield what to call of the log of each partition, piece by piece of the records."""
         with self._mutex:
             partitioner.begin_append()
-        if is_arrow_data(records):
-            for batch in arrow_batches(records):
-                with self._mutex:
-                    by_partition: dict[int, Any] = split_batch(batch, partitioner)
-                yield by_partition
+        frame = frame_of(records)
+        if frame is None:
+            require_frame(records, columns)
+            for by_partition in self._split(records, partitioner):
+                logs = self._logs_to_write(topic, [*by_partition])
+                yield {
+                    number: (log, methodcaller("append", part, timestamp=default))
+                    for log, (number, part) in zip(logs, by_partition.items(), strict=True)
+                }
             return
+        reader = FrameReader(frame, columns)
+        names = reader.columns._replace(partition=None)
+        pieces = (self._split_batch(batch, partitioner, reader.columns) for batch in reader)
+        for rows in [joined_rows(pieces)] if is_in_memory(frame) else pieces:
+            logs = self._logs_to_write(topic, [*rows])
+            appends = {}
+            for log, (number, part) in zip(logs, rows.items(), strict=True):
+                build = methodcaller("_build", part, default, names)
+                try:
+                    built = self._call(log, topic, number, build)
+                except (IllegalArgumentError, InvalidRecordError) as error:
+                    if is_in_memory(frame):  # raise it with the number of the row in the frame
+                        log._build(records, default, columns)  # noqa: SLF001 - as above
+                    error.add_note(f"rows are counted among those of partition {number}")
+                    raise
+                appends[number] = log, methodcaller("_append_built", built)
+            yield appends
+
+    def _split_batch(
+        self, batch: Any, partitioner: StickyPartitioner, columns: RecordColumns
+    ) -> dict[int, Any]:
+        with self._mutex:
+            return split_batch(batch, partitioner, columns)
+
+    def _split(
+        self, records: Any, partitioner: StickyPartitioner
+    ) -> Iterator[dict[int, list[object]]]:
         for number, chunk in enumerate(chunks_of_records(records)):
             with self._mutex:
                 by_partition = split_records(chunk, partitioner)

@@ -5,10 +5,15 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from segstore._core import ArrowStream, Record, check_column_names, partitions_for_keys
-from segstore.errors import IllegalArgumentError, RecordTypeError, SegstoreError
+from segstore._core import Record, partitions_for_keys
+from segstore.errors import (
+    IllegalArgumentError,
+    RecordTypeError,
+    SegstoreError,
+    UnknownTopicOrPartitionError,
+)
+from segstore.record_columns import BY_THEIR_NAMES
 from segstore.record_rows import check_row_type, counts_rows, record_timestamp
-from segstore.records.columns import RECORD_COLUMNS, columns_to_append
 from segstore.records.partitioner import partition_for_key
 from segstore.types import LogAppendInfo
 
@@ -16,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
+
+    from segstore.record_columns import RecordColumns
 
 RECORDS_IN_A_CHUNK: Final = 65536
 """How many records of an iterator are held at once; a list is taken whole."""
@@ -170,58 +177,33 @@ def _wrong_part(part: object, name: str, index: int, expected: str) -> RecordTyp
     )
 
 
-USERS_CALL: Final = 4
-"""Of ``LogManager.append``, seen from `arrow_batches`: what a warning names."""
-
-
 # ---- Arrow ---------------------------------------------------------------------------------------
 
 
-def is_arrow_data(records: object) -> bool:
-    """Whether *records* are columns: a table, a batch, a stream of any Arrow library."""
-    return hasattr(records, "__arrow_c_stream__") or hasattr(records, "__arrow_c_array__")
-
-
-def arrow_batches(data: Any) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of Arrow *data*, its columns' names checked before the first.
-
-    Raises
-    ------
-    IllegalArgumentError
-        A column is not a record's, neither ``key`` nor ``value`` is there, or *data* cannot be
-        read.
-    """
+def joined_rows(pieces: Iterable[dict[int, pa.RecordBatch]]) -> dict[int, pa.Table]:
+    """Return the rows of all *pieces* by partition, in their order."""
     import pyarrow as pa
 
-    columns = columns_to_append(data)
-    try:
-        if hasattr(columns, "__arrow_c_stream__"):
-            reader = pa.RecordBatchReader.from_stream(columns)
-            check_column_names(reader.schema, USERS_CALL)
-            yield from reader
-        else:
-            batch = pa.record_batch(columns)
-            check_column_names(batch.schema, USERS_CALL)
-            yield batch
-    except SegstoreError:  # of the names
-        raise
-    except (pa.ArrowException, OSError, TypeError, ValueError) as error:
-        if isinstance(columns, ArrowStream) and columns.error is not None:
-            raise columns.error from None
-        raise IllegalArgumentError(
-            f"the Arrow data cannot be read: {error}",
-            found=type(data).__name__,
-            expected="a struct of columns",
-        ) from error
+    together: dict[int, list[pa.RecordBatch]] = {}
+    for by_partition in pieces:
+        for number, rows in by_partition.items():
+            together.setdefault(number, []).append(rows)
+    return {number: pa.Table.from_batches(batches) for number, batches in together.items()}
 
 
-def split_batch(batch: pa.RecordBatch, partitioner: StickyPartitioner) -> dict[int, pa.RecordBatch]:
+def split_batch(
+    batch: pa.RecordBatch,
+    partitioner: StickyPartitioner,
+    columns: RecordColumns = BY_THEIR_NAMES,
+) -> dict[int, pa.RecordBatch]:
     """Return the rows of *batch* by partition, in their order, without an object for each."""
     if batch.num_rows == 0:
         return {}
     batch = _takeable(batch)
-    partitions = partitions_of_rows(batch, partitioner)
-    return rows_by_number(batch, partitions)
+    if columns.partition is None:
+        return rows_by_number(batch, partitions_of_rows(batch, partitioner, columns.key))
+    numbers = _numbers_in_column(batch, partitioner, columns)
+    return rows_by_number(batch.drop_columns([columns.partition]), numbers)
 
 
 def rows_by_number(batch: pa.RecordBatch, numbers: Any) -> dict[int, pa.RecordBatch]:
@@ -243,12 +225,15 @@ def rows_by_number(batch: pa.RecordBatch, numbers: Any) -> dict[int, pa.RecordBa
     }
 
 
-def partitions_of_rows(batch: pa.RecordBatch, partitioner: StickyPartitioner) -> Any:
-    """Partition of each row, as numbers of 32 bits."""
+def partitions_of_rows(
+    batch: pa.RecordBatch, partitioner: StickyPartitioner, key: str | None = None
+) -> Any:
+    """Partition of each row by the column *key*, as numbers of 32 bits."""
     import numpy as np
 
-    if "key" in batch.schema.names:
-        rows = partitions_for_keys(batch.column("key"), partitioner.partitions_count)
+    key = "key" if key is None else key
+    if key in batch.schema.names:
+        rows = partitions_for_keys(batch.column(key), partitioner.partitions_count)
         without_key = np.flatnonzero(rows < 0)
     else:
         rows = np.empty(batch.num_rows, np.int32)
@@ -259,12 +244,44 @@ def partitions_of_rows(batch: pa.RecordBatch, partitioner: StickyPartitioner) ->
     return rows
 
 
-def _takeable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the columns of records; views, whose rows pyarrow cannot gather, are made plain."""
+def _numbers_in_column(
+    batch: pa.RecordBatch, partitioner: StickyPartitioner, columns: RecordColumns
+) -> Any:
+    """Return the partitions that a column has; where it is null, the key chooses [SPK]."""
+    import numpy as np
     import pyarrow as pa
 
-    names = [name for name in batch.schema.names if name in RECORD_COLUMNS]
-    return pa.RecordBatch.from_arrays([_plain(batch.column(name)) for name in names], names)
+    name = columns.partition
+    column = batch.column(name)
+    if not pa.types.is_integer(column.type):
+        raise IllegalArgumentError(
+            f"column {name} has the Arrow type {column.type}, expected integers: the partitions",
+            found=str(column.type),
+            expected="integers",
+        )
+    count = partitioner.partitions_count
+    numbers = np.array(column.fill_null(0))
+    wrong = np.flatnonzero((numbers < 0) | (numbers >= count))
+    if len(wrong):
+        found = int(numbers[wrong[0]])
+        raise UnknownTopicOrPartitionError(
+            f"row {wrong[0]}: column {name} names partition {found}, and the topic has {count}",
+            found=f"partition {found}",
+            expected=f"0 to {count - 1}",
+        )
+    numbers = numbers.astype(np.int32)
+    if column.null_count:
+        by_key = partitions_of_rows(batch, partitioner, columns.key)
+        numbers = np.where(np.array(column.is_null()), by_key, numbers)
+    return numbers
+
+
+def _takeable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Make views plain, whose rows pyarrow cannot gather."""
+    import pyarrow as pa
+
+    names = batch.schema.names
+    return pa.RecordBatch.from_arrays([_plain(column) for column in batch.columns], names)
 
 
 def _plain(column: pa.Array) -> pa.Array:

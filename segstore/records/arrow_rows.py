@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from segstore._core import ArrowBatch
+    from segstore.record_columns import RecordColumns
 
 _UNITS: Final = ("ms", "us")
 
@@ -106,8 +107,8 @@ class ArrowRows(ABC):
         """Give the rows to any Arrow consumer: pandas, polars, DuckDB, pyarrow."""
         return self._stream(self.columns).__arrow_c_stream__(requested_schema)
 
-    def _columns_to_append(self) -> ArrowStream:
-        return self._stream(record_columns(self.columns))
+    def _columns_to_append(self, named: RecordColumns) -> ArrowStream:
+        return self._stream(record_columns(self.columns, named))
 
     def _stream(self, columns: Sequence[str]) -> ArrowStream:
         return ArrowStream(ColumnDecoder(codec_table(), columns), self._arrow_batches(columns))

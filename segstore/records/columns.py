@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore.errors import IllegalArgumentError, SegstoreError
+from segstore.record_columns import BY_THEIR_NAMES, PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -13,13 +14,13 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from segstore._core import ArrowBatch, ArrowStream, ColumnDecoder
+    from segstore.record_columns import RecordColumns
 
 __all__ = [
     "KAFKA_COLUMNS",
     "MAX_BATCH_BYTES",
     "MAX_BATCH_ROWS",
     "RECORD_COLUMNS",
-    "columns_to_append",
     "decode_to_batches",
     "record_columns",
     "to_frame",
@@ -41,7 +42,7 @@ KAFKA_COLUMNS: Final = (
 ``leaderEpoch`` comes when it is named.
 """
 
-RECORD_COLUMNS: Final = ("key", "value", "timestamp", "headers")
+RECORD_COLUMNS: Final = PARTS
 """What a record is made of; an append assigns the other columns of a log."""
 
 MAX_BATCH_ROWS: Final = 20_000
@@ -142,20 +143,22 @@ def to_frame(table: Any) -> Any:
     return table.to_pandas()
 
 
-def record_columns(columns: Sequence[str]) -> list[str]:
-    """Return those of *columns* that an append takes, in the order of a record.
+def record_columns(columns: Sequence[str], named: RecordColumns = BY_THEIR_NAMES) -> list[str]:
+    """Return those of *columns* that an append reads: of a record, or named by its caller.
 
     Parameters
     ----------
     columns : sequence of str
         The projection of a scan.
+    named : RecordColumns
+        What the append was given.
 
     Raises
     ------
     IllegalArgumentError
         The projection leaves headers out: the copy of a record would lose them.
     """
-    chosen = [name for name in RECORD_COLUMNS if name in columns]
+    chosen = [name for name in columns if name in RECORD_COLUMNS or named.names(name)]
     if "headers" not in chosen and not {"key", "value"}.isdisjoint(chosen):
         raise IllegalArgumentError(
             "the columns leave the headers out, and the appended records would have none: add the"
@@ -164,13 +167,3 @@ def record_columns(columns: Sequence[str]) -> list[str]:
             expected=f"{', '.join(columns)}, headers",
         )
     return chosen
-
-
-def columns_to_append(data: Any) -> Any:
-    """Return the Arrow data that an append reads of *data*, which offers some.
-
-    A log, a scan and a fetch are asked for the columns of a record alone: with their headers,
-    without what an append assigns.
-    """
-    of_ours = getattr(data, "_columns_to_append", None)
-    return data if of_ours is None else of_ours()

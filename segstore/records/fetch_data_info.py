@@ -18,8 +18,8 @@ from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,
     MAX_BATCH_ROWS,
-    RECORD_COLUMNS,
     decode_to_batches,
+    record_columns,
     to_table,
 )
 from segstore.records.compression import codec_table
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from segstore._core import AbortedTransactions, BatchHeaders, CodecTable, Record
+    from segstore.record_columns import RecordColumns
     from segstore.records.record_batch import RecordBatch
     from segstore.records.transferable_channel import TransferableChannel
     from segstore.types import LogOffsetMetadata
@@ -216,8 +217,8 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
         """Give the records to any Arrow consumer: pandas, polars, DuckDB, pyarrow."""
         return self._stream(None).__arrow_c_stream__(requested_schema)
 
-    def _columns_to_append(self) -> ArrowStream:
-        return self._stream(RECORD_COLUMNS)
+    def _columns_to_append(self, named: RecordColumns) -> ArrowStream:
+        return self._stream(record_columns(KAFKA_COLUMNS, named))
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         refuse_pickle(

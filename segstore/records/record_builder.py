@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING
 
 from segstore._core import BatchOptions, EncodedBatches, Record, encode_columns, encode_records
 from segstore.errors import RecordTypeError
-from segstore.records.columns import columns_to_append
+from segstore.record_columns import BY_THEIR_NAMES, RecordColumns
 from segstore.records.compression import codec_table, compression_level
+from segstore.records.frames import (
+    ACCEPTED,
+    FrameReader,
+    columns_to_append,
+    frame_of,
+    require_frame,
+)
 from segstore.types import NO_PARTITION_LEADER_EPOCH, Codec
 
 if TYPE_CHECKING:
@@ -35,17 +42,13 @@ if TYPE_CHECKING:
 
 __all__ = ["build_batches"]
 
-_ACCEPTED = (
-    "(key, value) or (timestamp, key, value) tuples, Record objects, "
-    "or Arrow data (pyarrow, pandas, polars, duckdb)"
-)
 
-
-def build_batches(
+def build_batches(  # noqa: PLR0913 - how a log builds them
     records: object,
     *,
     config: LogConfig,
     default_timestamp: int,
+    columns: RecordColumns = BY_THEIR_NAMES,
     codec: Codec | None = None,
     leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> EncodedBatches:
@@ -55,15 +58,16 @@ def build_batches(
     ----------
     records : object
         An iterable of ``(key, value)``, ``(timestamp, key, value)`` and :class:`Record`, one
-        Record, or anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``: columns ``key`` or
-        ``value`` or both, and optionally ``timestamp`` and ``headers``. The other columns that a
-        log's own tables have are passed over. Keys and values are bytes-like or None; in Arrow,
-        binary or string in any of its layouts.
+        Record, or a frame: anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``. Keys and
+        values are bytes-like or None; in Arrow, binary or string in any of its layouts.
     config : LogConfig
         ``max_message_bytes`` bounds a batch before compression; a larger record makes a batch of
         its own.
     default_timestamp : int
         In ms, for records that have none.
+    columns : RecordColumns
+        Which columns of a frame are the parts of a record. The other columns that a log's own
+        tables have are passed over.
     codec : Codec or None
         None = the one that ``compression_type`` names, uncompressed where it says ``producer``.
     leader_epoch : int
@@ -74,8 +78,8 @@ def build_batches(
     RecordTypeError
         Naming index and type of what is no record.
     IllegalArgumentError
-        For a timestamp below -1, a record that no batch can hold, or a column that is not a
-        record's, which may be a misspelt one.
+        For a timestamp below -1, a record that no batch can hold, or a column that would be lost,
+        which may be a misspelt one.
     """
     if codec is None:
         codec = codec_of(config)
@@ -86,11 +90,15 @@ def build_batches(
     )
     codecs = codec_table(config.max_decompressed_batch_bytes, config.max_record_bytes)
     limit = config.max_message_bytes
-    if type(records) is list:  # the common case, without questions
-        return encode_records(records, options, codecs, default_timestamp, limit)
-    if hasattr(records, "__arrow_c_stream__") or hasattr(records, "__arrow_c_array__"):
-        columns = columns_to_append(records)
-        return encode_columns(columns, options, codecs, default_timestamp, limit)
+    frame = frame_of(records)
+    if frame is not None:
+        if columns.has_json:
+            reader = FrameReader(frame, columns)
+            frame, columns = reader.stream(), reader.columns
+        else:
+            frame = columns_to_append(frame, columns)
+        return encode_columns(frame, options, codecs, default_timestamp, limit, columns)
+    require_frame(records, columns)
     rows = _rows_of(records)
     return encode_records(rows, options, codecs, default_timestamp, limit)
 
@@ -110,6 +118,6 @@ def _rows_of(records: object) -> Iterable[object]:
     ):
         kind = type(records).__name__
         hint = ": encode it to bytes first" if isinstance(records, str) else ""
-        raise RecordTypeError(f"{kind} cannot be appended{hint}", found=kind, expected=_ACCEPTED)
+        raise RecordTypeError(f"{kind} cannot be appended{hint}", found=kind, expected=ACCEPTED)
     rows: Iterable[object] = records
     return rows

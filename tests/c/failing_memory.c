@@ -340,7 +340,8 @@ sgs_status failing_encode(sgs_memory memory, sgs_error *err)
     sgs_batch_builder_init(&builder, memory, kit_codecs());
     sgs_buffer_init(&out, memory);
     sgs_buffer_init(&rows, memory);
-    sgs_status status = sgs_columns_source_init(&source, &f.schema, &f.array, err);
+    const sgs_record_places places = { 0, 1, 2, 3 };
+    sgs_status status = sgs_columns_source_init(&source, &f.schema, &f.array, &places, 0, err);
     for (int codec = SGS_CODEC_NONE; codec <= SGS_CODEC_SNAPPY && status == SGS_OK; ++codec) {
         options.codec = codec;
         status = sgs_columns_encode(&source, 0, 300, &options, 5000, 0, &builder, &out, &rows, err);

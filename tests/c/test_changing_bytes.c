@@ -184,7 +184,8 @@ static sgs_status encode(changing *self, sgs_error *err)
     sgs_batch_builder_init(&builder, memory_of(self), NULL);
     sgs_buffer_init(&out, memory_of(self));
     sgs_buffer_init(&rows, memory_of(self));
-    sgs_status status = sgs_columns_source_init(&source, &schema, &array, err);
+    const sgs_record_places places = { SGS_COLUMN_KEY, SGS_COLUMN_VALUE, SGS_COLUMN_TIMESTAMP, SGS_COLUMN_HEADERS };
+    sgs_status status = sgs_columns_source_init(&source, &schema, &array, &places, 0, err);
     if (status == SGS_OK)
         status = sgs_columns_encode(&source, 0, array.length, &options, 10000, 42, &builder, &out, &rows, err);
     sgs_buffer_deinit(&out);

@@ -72,6 +72,7 @@ def test_columns_of_our_own_tables_are_given_anew(target):
     append, end_offset = target
     append([segstore.Record(value=b"v" * 20, key=b"k", headers=[("h", b"1")], timestamp=7)])
     names = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+    headers = [[{"key": "h", "value": b"1"}]]
     log = pa.table(
         {
             "key": pa.array([b"k"]),
@@ -84,8 +85,11 @@ def test_columns_of_our_own_tables_are_given_anew(target):
         }
     ).select(names)
     for data in (log, pl.DataFrame(log), log.to_pandas(), duckdb.sql("select * from log")):
-        with pytest.warns(UserWarning, match="without the column headers"):
+        with pytest.raises(IllegalArgumentError, match="drop offset, timestampType too"):
             append(data)
+    log = log.append_column("headers", pa.array(headers))
+    for data in (log, pl.DataFrame(log), log.to_pandas(), duckdb.sql("select * from log")):
+        append(data)
 
     assert end_offset() == 5
 
@@ -237,7 +241,7 @@ def test_a_scan_without_key_and_value_is_refused_as_any_table_is(source, copy_of
 
 @pytest.mark.parametrize("to_frame", [pa.table, pl.DataFrame, lambda scan: scan.to_arrow()])
 @pytest.mark.parametrize("column", ["offset", "timestampType", "leaderEpoch"])
-def test_a_table_of_a_log_without_headers_is_told_of(source, tmp_path, to_frame, column):
+def test_a_table_of_a_log_without_headers_is_refused(source, tmp_path, to_frame, column):
     """A table has no memory of its scan, but these columns are a log's alone."""
     frame = to_frame(source.select("key", "value", column))
     with segstore.open_dir(tmp_path / "copies", durability="none") as manager:
@@ -246,9 +250,9 @@ def test_a_table_of_a_log_without_headers_is_told_of(source, tmp_path, to_frame,
             lambda: manager.log("copy", 0).append(frame),
             lambda: manager.append("copy", frame),
         ):
-            with pytest.warns(UserWarning, match="without the column headers") as told:
+            with pytest.raises(IllegalArgumentError, match=f"headers.* drop {column} too"):
                 append()
-            assert [one.filename for one in told] == [__file__]
+        assert manager.log("copy", 0).log_end_offset == 0
 
 
 def test_a_table_of_key_and_value_is_an_ordinary_one(source, copy_of):

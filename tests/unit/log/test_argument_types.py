@@ -181,10 +181,13 @@ def test_arrow_data_that_is_none(new_log, tmp_path, data, expected):
             manager.append("t", data)
 
 
-@pytest.mark.parametrize("timestamp", ["x", 1.5, dt.date(2024, 1, 1)])
-def test_timestamps(new_log, timestamp):
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [("x", "a frame"), (1.5, "an integer"), (dt.date(2024, 1, 1), "an integer")],
+)
+def test_timestamps(new_log, timestamp, expected):
     log = new_log()
-    refused(lambda: log.append([(b"k", b"v")], timestamp=timestamp), "an integer")
+    refused(lambda: log.append([(b"k", b"v")], timestamp=timestamp), expected)
     assert log.log_end_offset == 0
     log.append([(b"k", b"v")], timestamp=np.int64(TIME))
     assert next(iter(log)).timestamp == TIME

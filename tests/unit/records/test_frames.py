@@ -1,0 +1,401 @@
+"""Frames whose columns have any names, and values that are made of several columns."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from itertools import chain
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import segstore
+from segstore import Record
+from segstore.errors import (
+    ArgumentTypeError,
+    CorruptRecordError,
+    IllegalArgumentError,
+    RecordTypeError,
+    UnknownTopicOrPartitionError,
+)
+from segstore.records import record_builder
+
+TIME = dt.datetime(2024, 5, 6, 7, 8, 9, tzinfo=dt.UTC)
+TIME_MS = 1_714_979_289_000
+ORDERS = pa.table(
+    {
+        "user_id": ["ada", "bob", None],
+        "payload": [b"1", None, b"3"],
+        "created_at": pa.array([TIME, None, TIME], pa.timestamp("us", "UTC")),
+        "tags": pa.array(
+            [[{"key": "a", "value": b"1"}], None, []],
+            pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+        ),
+    }
+)
+NAMES = {"key": "user_id", "value": "payload", "timestamp": "created_at", "headers": "tags"}
+LIBRARIES = {
+    "pyarrow": lambda table: table,
+    "chunks": lambda table: pa.concat_tables([table[:1], table[1:1], table[1:]]),
+    "batch": lambda table: table.combine_chunks().to_batches()[0],
+    "struct": lambda table: table.combine_chunks().to_batches()[0].to_struct_array(),
+    "reader": lambda table: table.to_reader(1),
+    "polars": pl.DataFrame,
+    "pandas": lambda table: table.to_pandas(),
+    "duckdb": duckdb.from_arrow,
+}
+
+
+@pytest.fixture
+def log(tmp_path):
+    with segstore.open(tmp_path / "log" / "orders-0", durability="none") as log:
+        yield log
+
+
+@pytest.fixture
+def logs(tmp_path):
+    with segstore.open_dir(tmp_path / "topics", durability="none") as logs:
+        logs.create_topic("orders", 3)
+        yield logs
+
+
+def rows(records):
+    """What was stored of each record; times apart from that of now."""
+    return [
+        (r.key, r.value, r.timestamp if r.timestamp <= TIME_MS else None, tuple(r.headers))
+        for r in records
+    ]
+
+
+def values(log):
+    return [json.loads(record.value) for record in log]
+
+
+EXPECTED = [
+    (b"ada", b"1", TIME_MS, (("a", b"1"),)),
+    (b"bob", None, None, ()),
+    (None, b"3", TIME_MS, ()),
+]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_columns_are_named(log, logs, library):
+    log.append(LIBRARIES[library](ORDERS), **NAMES)
+    assert rows(log) == EXPECTED
+
+    logs.append("orders", LIBRARIES[library](ORDERS), **NAMES)
+    found = {number: rows(logs.log("orders", number)) for number in range(3)}
+    assert sorted(chain(*found.values()), key=repr) == sorted(EXPECTED, key=repr)
+    for name in (b"ada", b"bob"):
+        home = segstore.partition_for_key(name, 3)
+        assert name in [row[0] for row in found[home]]
+
+
+def test_one_partition_takes_named_columns_too(logs):
+    logs.append("orders", ORDERS, partition=2, **NAMES)
+
+    assert rows(logs.log("orders", 2)) == EXPECTED
+
+
+def test_a_time_without_a_zone_is_utc_and_a_default_fills_what_is_null(log):
+    naive = ORDERS.set_column(2, "created_at", ORDERS["created_at"].cast(pa.timestamp("ms")))
+    log.append(naive, **NAMES)
+    log.append(pa.table({"value": ["x"], "timestamp": pa.nulls(1)}), timestamp=TIME)
+
+    assert [record.timestamp for record in log][::2] == [TIME_MS, TIME_MS]
+    assert log[3].timestamp == TIME_MS
+
+
+def test_one_column_may_be_two_parts(log):
+    log.append(pa.table({"id": ["a"]}), key="id", value="id")
+
+    assert rows(log)[0][:2] == (b"a", b"a")
+
+
+# ---- values of several columns -------------------------------------------------------------------
+
+CLICKS = pl.DataFrame(
+    {
+        "user": ["ada", "bob"],
+        "page": ['/a"b', None],
+        "seconds": [1.5, 2.0],
+        "at": [TIME, TIME],
+    }
+)
+
+
+@pytest.mark.parametrize("library", [pl.DataFrame, lambda f: f.to_arrow(), lambda f: f.to_pandas()])
+def test_a_list_of_columns_becomes_a_json_object(log, logs, library):
+    frame = library(CLICKS)
+    log.append(frame, key="user", value=["user", "page", "seconds"], timestamp="at")
+
+    assert values(log) == [
+        {"user": "ada", "page": '/a"b', "seconds": 1.5},
+        {"user": "bob", "page": None, "seconds": 2.0},
+    ]
+    assert [(record.key, record.timestamp) for record in log] == [
+        (b"ada", TIME_MS),
+        (b"bob", TIME_MS),
+    ]
+    logs.append("orders", frame, key="user", value=["page", "seconds"], timestamp="at")
+    home = segstore.partition_for_key(b"ada", 3)
+    assert {"page": '/a"b', "seconds": 1.5} in values(logs.log("orders", home))
+
+
+def test_a_star_takes_the_columns_that_are_left(log):
+    log.append(CLICKS, key="user", value="*")
+
+    assert values(log)[0] == {"page": '/a"b', "seconds": 1.5, "at": "2024-05-06T07:08:09.000000Z"}
+
+
+def test_a_star_leaves_the_columns_of_a_record_to_the_record(log):
+    """``timestamp`` is the record's time by its name, as without the star."""
+    log.append(pa.table({"timestamp": [5], "key": ["k"], "a": [1], "value": ["v"]}), value="*")
+
+    assert [(r.key, r.timestamp, r.value) for r in log] == [(b"k", 5, b'{"a":1,"value":"v"}')]
+
+
+def test_row_labels_of_pandas_go_in_by_their_name_alone(log):
+    frame = pd.DataFrame({"user": ["ada", "bob"], "n": [1, 2]})
+    log.append(frame[frame["n"] > 1], key="user", value="*")
+    log.append(frame.set_index("user"), key="user", value=["n"])
+
+    assert [(r.key, r.value) for r in log] == [
+        (b"bob", b'{"n":2}'),
+        (b"ada", b'{"n":1}'),
+        (b"bob", b'{"n":2}'),
+    ]
+
+
+def test_many_batches_of_values(log):
+    """Each batch is made for itself; a row of an error is that of the frame."""
+    table = pa.table({"n": list(range(10)), "x": [float(n) for n in range(10)]})
+    log.append(table.to_reader(3), value="*")
+    assert [value["n"] for value in values(log)] == list(range(10))
+
+    bad = table.set_column(1, "x", pa.array([0.0] * 7 + [float("nan")] * 3))
+    with pytest.raises(IllegalArgumentError, match="row 7: column x holds nan"):
+        log.append(bad.to_reader(3), value="*")
+    assert log.log_end_offset == 10
+
+
+# ---- partitions by column ------------------------------------------------------------------------
+
+
+def test_a_copy_of_a_topic_keeps_partitions(logs, tmp_path):
+    headers = [("h", b"1")]
+    logs.append("orders", [Record(key=b"%d" % n, value=b"v", headers=headers) for n in range(20)])
+    with segstore.open_dir(tmp_path / "copies", durability="none") as copies:
+        copies.create_topic("orders", 3)
+        copies.append("orders", logs.scan("orders"), partition="partition")
+        copies.append("orders", pl.DataFrame(logs.scan("orders")), partition="partition")
+        for number in range(3):
+            expected = rows(logs.log("orders", number))
+            assert rows(copies.log("orders", number)) == expected * 2
+
+
+def test_a_null_in_the_column_of_partitions_leaves_it_to_the_key(logs):
+    frame = pa.table({"key": ["ada", "ada"], "value": ["1", "2"], "where": [0, None]})
+    logs.append("orders", frame, partition="where")
+
+    home = segstore.partition_for_key(b"ada", 3)
+    assert next(iter(logs.log("orders", 0))).value == b"1"
+    assert [r.value for r in logs.log("orders", home)][-1] == b"2"
+
+
+@pytest.mark.parametrize("number", [-1, 3])
+def test_a_partition_that_does_not_exist_is_named(logs, number):
+    frame = pa.table({"value": ["1", "2"], "where": [0, number]})
+    with pytest.raises(UnknownTopicOrPartitionError, match=f"row 1: .* partition {number}"):
+        logs.append("orders", frame, partition="where")
+
+    assert logs.count("orders") == 0
+
+
+# ---- what is refused -----------------------------------------------------------------------------
+
+SOME = pa.table({"user_id": ["a"], "payload": ["b"], "city": ["c"], "n": [1]})
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ({"key": "userid", "value": "*"}, "key='userid': .*did you mean 'user_id'"),
+        ({"key": "USER_ID", "value": "*"}, "did you mean 'user_id'"),
+        ({"value": "zzz"}, "value='zzz': .*there are user_id, payload, city, n"),
+        ({"value": ["city", "paylod"]}, "value='paylod': .*did you mean 'payload'"),
+        (
+            {"key": "user_id", "value": "payload"},
+            "columns 'city', 'n' would be lost: .*value='\\*'",
+        ),
+        ({"key": "user_id", "value": ["payload", "n"]}, "column 'city' would be lost"),
+        ({}, "'user_id', 'payload', 'city', 'n' would be lost"),
+        (
+            {"key": "n", "value": "*"},
+            "column n has the Arrow type int64, expected binary or string",
+        ),
+        (
+            {"value": "*", "timestamp": "city"},
+            "column city has the Arrow type string, expected timestamp",
+        ),
+        ({"value": "*", "headers": "city"}, "column city has the Arrow type string, expected list"),
+        (
+            {"value": "*", "partition": "city"},
+            "column city has the Arrow type string, expected int",
+        ),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("how", ["log", "topic", "empty"])
+def test_columns_are_refused_by_their_names(log, logs, names, text, how):
+    append, frame = (lambda *given, **names: logs.append("orders", *given, **names)), SOME
+    if how == "log" and "partition" not in names:
+        append = log.append
+    if how == "empty" and "partition" not in names:
+        frame = SOME[:0]
+    with pytest.raises(IllegalArgumentError, match=text):
+        append(frame, **names)
+
+    assert log.log_end_offset == logs.count("orders") == 0
+
+
+@pytest.mark.parametrize(
+    "names",
+    [{"key": b"a"}, {"value": 5}, {"value": [1]}, {"headers": ["tags"]}, {"value": {"a": 1}}],
+    ids=str,
+)
+def test_what_is_no_name_is_refused(log, names):
+    with pytest.raises(ArgumentTypeError, match="must be the name of a column"):
+        log.append(SOME, **names)
+
+
+@pytest.mark.parametrize("value", [[], ["n", "n"]])
+def test_a_list_of_names_must_be_one(log, value):
+    with pytest.raises(IllegalArgumentError, match="at least one column, and none twice"):
+        log.append(SOME, value=value)
+
+
+def test_names_need_a_frame(log, logs):
+    for append in (log.append, lambda *given, **names: logs.append("orders", *given, **names)):
+        for records in ([(b"k", b"v")], [{"user_id": "a"}], iter([])):
+            with pytest.raises(ArgumentTypeError, match="must be a frame, for key='user_id'"):
+                append(records, key="user_id")
+
+
+@pytest.mark.parametrize(
+    ("frame", "text"),
+    [
+        (pl.DataFrame({"key": ["a"]}).lazy(), r"polars LazyFrame has no rows yet: .*collect\(\)"),
+        (ds.dataset(SOME), r"has no rows yet: .*to_reader\(\)"),
+        (pd.DataFrame({"key": ["a"]}).to_numpy(), "no names for its columns"),
+    ],
+    ids=["lazy", "dataset", "numpy"],
+)
+def test_what_has_no_rows_says_how_to_get_them(log, logs, frame, text):
+    for append in (log.append, lambda data: logs.append("orders", data)):
+        with pytest.raises(RecordTypeError, match=text):
+            append(frame)
+
+
+def test_values_that_arrow_has_no_type_for_are_named(log, logs):
+    """pandas keeps any objects in a column."""
+    frame = pd.DataFrame({"key": ["a", 5], "value": ["1", "2"]})
+    for append in (log.append, lambda data: logs.append("orders", data)):
+        with pytest.raises(IllegalArgumentError, match=r"cannot be read.*key"):
+            append(frame)
+
+
+def test_an_old_pandas_is_converted(log, monkeypatch):
+    """Before 2.2 it has no ``__arrow_c_stream__``."""
+    frame = ORDERS.to_pandas()
+    monkeypatch.delattr(pd.DataFrame, "__arrow_c_stream__")
+    log.append(frame, **NAMES)
+    assert rows(log) == EXPECTED
+
+    with pytest.raises(IllegalArgumentError, match=r"cannot be read.*key"):
+        log.append(pd.DataFrame({"key": ["a", 5]}))
+
+
+def test_an_empty_frame_appends_nothing(log, logs):
+    assert log.append(ORDERS[:0], **NAMES).records_count == 0
+    assert log.append(CLICKS.clear(), value="*").records_count == 0
+    assert logs.append("orders", ORDERS[:0], **NAMES) == {}
+
+
+def bad_row(name, array):
+    """Many rows in several chunks, of which one in the middle cannot be stored."""
+    good = pa.table(
+        {"key": [f"k{n}" for n in range(300)], "value": ["v"] * 300, "timestamp": [5] * 300}
+    )
+    place = good.column_names.index(name) if name in good.column_names else 3
+    parts = [good[:200], good[200:]]
+    if place < 3:
+        parts[1] = parts[1].set_column(place, name, array)
+    return pa.concat_tables(parts)
+
+
+@pytest.mark.parametrize(
+    ("settings", "frame", "text"),
+    [
+        ({}, bad_row("timestamp", pa.array([5] * 99 + [-7])), "-7"),
+        (
+            {"max.message.bytes": 1000},
+            bad_row("value", pa.array(["v"] * 99 + ["x" * 2000])),
+            "1000",
+        ),
+        ({"cleanup.policy": "compact"}, bad_row("key", pa.array(["k"] * 99 + [None])), "key"),
+        (
+            {"message.timestamp.after.max.ms": 1000},
+            bad_row("timestamp", pa.array([5] * 99 + [2**42])),
+            "timestamp",
+        ),
+    ],
+    ids=["before 1970", "too large", "without a key", "too late"],
+)
+@pytest.mark.parametrize("library", ["chunks", "polars", "pandas", "duckdb"])
+def test_nothing_is_half_appended(logs, settings, frame, text, library):
+    """A row in the last chunk is refused: no partition got one of the rows before it."""
+    logs.create_topic("strict", 3, config=settings)
+    with pytest.raises(segstore.SegstoreError, match=text) as caught:
+        logs.append("strict", LIBRARIES[library](frame))
+
+    assert logs.count("strict") == 0
+    assert not caught.value.appended
+    if "max.message.bytes" not in settings:
+        assert re.search(r"(row|record) 299\b", caught.value.message)
+
+
+def test_a_stream_says_what_was_appended_before_its_error(logs):
+    frame = bad_row("timestamp", pa.array([5] * 99 + [-7]))
+    with pytest.raises(IllegalArgumentError, match="-7") as caught:
+        logs.append("orders", frame.to_reader())
+
+    assert sum(info.records_count for info in caught.value.appended.values()) == 200
+
+
+def test_damage_of_a_source_comes_as_itself_through_names(log, logs, tmp_path):
+    """Also where values are made of its columns."""
+    log.append([(b"k", b"v" * 50)])
+    path = log.segments()[0].path
+    log.flush()
+    with open(path, "r+b") as file:  # noqa: PTH123
+        file.seek(-1, 2)
+        file.write(b"\x7f")
+    with segstore.open(tmp_path / "copy-0", durability="none") as copy:
+        with pytest.raises(CorruptRecordError):
+            logs.append("orders", log, partition="partition")
+        with pytest.raises(CorruptRecordError):
+            copy.append(log.select("offset", "topic"), value=["offset"], key="topic")
+
+
+def test_no_object_for_each_record(log, monkeypatch):
+    """The hot path of bytes and text: the core reads the columns itself."""
+    monkeypatch.setattr(record_builder, "FrameReader", None)
+    log.append(ORDERS, **NAMES)
+
+    assert log.log_end_offset == 3
