@@ -14,6 +14,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import OffsetMap
+from segstore.notebook import as_html
 from segstore.records.arrow_rows import ArrowRows
 from segstore.records.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 
@@ -103,6 +104,10 @@ class LatestValues(ArrowRows):
     ) -> Iterator[ArrowBatch]:
         for log in self._logs:
             yield from log.arrow_batches(columns, rows, max_bytes, microseconds=microseconds)
+
+    @as_html
+    def _repr_html_(self) -> Iterator[tuple[str, object]]:
+        yield "columns", ", ".join(self.columns)
 
     def __repr__(self) -> str:
         return f"LatestValues({self._topic!r}, {len(self._logs)} partitions)"

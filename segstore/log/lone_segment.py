@@ -16,6 +16,7 @@ from segstore.log.local.file_bytes import FileBytes
 from segstore.log.readable_chunks import ReadableChunks, settle_transactions
 from segstore.log.recovery.recovery_report import RecoveryReport
 from segstore.log.scan import LogScan, check_range, skips_damage, slice_bounds, timestamp_bounds
+from segstore.notebook import as_html, first_records
 from segstore.number_limits import MAX_LONG
 from segstore.records.compression import codec_table
 from segstore.types import CURRENT_MAGIC, Isolation, TopicPartition
@@ -240,6 +241,12 @@ class LoneSegment:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         refuse_pickle(f"the segment {self.path}", "pass its path, and open it there")
+
+    @as_html
+    def _repr_html_(self) -> Iterator[tuple[str, object]]:
+        yield "size", f"{self.size_bytes:,} bytes"
+        scan = self.scan()
+        yield "first records", first_records(scan._first(), scan.columns)  # noqa: SLF001 - as a scan shows them
 
     def __repr__(self) -> str:
         return f"<LoneSegment {self.path}, {self.size_bytes} bytes>"

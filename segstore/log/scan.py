@@ -9,6 +9,7 @@ from segstore.arguments import integer, names, natural, positive, refuse_pickle,
 from segstore.errors import IllegalArgumentError, OffsetOutOfRangeError, SegstoreError
 from segstore.log.chunk_reader import CHUNK_BYTES
 from segstore.log.header_count import count_in_headers
+from segstore.notebook import FIRST_OFFSETS, as_html, first_records
 from segstore.number_limits import MAX_LONG, MIN_LONG
 from segstore.records.arrow_rows import ArrowRows
 from segstore.records.columns import (
@@ -367,6 +368,16 @@ class LogScan(ArrowRows):
             "pass the path of the log and the offsets, and scan it there; to_arrow() and tuples() "
             "give rows that can be passed",
         )
+
+    @as_html
+    def _repr_html_(self) -> Iterator[tuple[str, object]]:
+        yield "columns", ", ".join(self.columns)
+        yield "first records", first_records(self._first(), self.columns)
+
+    def _first(self) -> LogScan:
+        """Return the part that a notebook looks into; it is read batch by batch."""
+        end = min(self.start_offset + FIRST_OFFSETS, self.end_offset)
+        return self._part(self.start_offset, end, chunk_bytes=1)
 
     def __repr__(self) -> str:
         return f"LogScan({self._topic_partition}, offsets {self.start_offset} to {self.end_offset})"

@@ -81,6 +81,7 @@ from segstore.log.scan import check_range, skips_damage, slice_bounds, timestamp
 from segstore.log.shutdown import suppress_repeated_error
 from segstore.log.topic_identity import TopicIdentity
 from segstore.log.truncation import Truncation
+from segstore.notebook import as_html, first_records
 from segstore.number_limits import MAX_INT, MAX_LONG
 from segstore.records.compression import require_codec
 from segstore.records.memory_records import MemoryRecords
@@ -1061,6 +1062,17 @@ class Log:
             f"the log {self.topic_partition}",
             "pass its path, and open it there: segstore.open(path, read_only=True)",
         )
+
+    @as_html
+    def _repr_html_(self) -> Iterator[tuple[str, object]]:
+        self._access.require_open()
+        yield "path", self.path
+        segments = self._local_log.segments
+        yield "size", f"{segments.size_in_bytes:,} bytes in {len(segments)} segments"
+        yield "log end offset, durable offset", f"{self.log_end_offset}, {self.durable_offset}"
+        yield "last stable offset", self.last_stable_offset
+        scan = self.scan()
+        yield "first records", first_records(scan._first(), scan.columns)  # noqa: SLF001 - as a scan shows them
 
     def __repr__(self) -> str:
         name = type(self).__name__

@@ -14,6 +14,7 @@ from collections.abc import Iterator as IteratorType
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from itertools import islice
 from operator import is_, methodcaller
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
@@ -90,6 +91,7 @@ from segstore.manager.shared_topics import SharedTopics
 from segstore.manager.throttler import Throttler
 from segstore.manager.topic_changes import TopicChanges
 from segstore.manager.topic_directories import make_log_directory
+from segstore.notebook import MOST_LINES, as_html
 from segstore.record_rows import refuse_counted_rows
 from segstore.records.frames import FrameReader, frame_of, is_in_memory, require_frame
 from segstore.types import Isolation, TopicPartition
@@ -1740,6 +1742,20 @@ class LogManager:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         with suppress_repeated_error(error):
             self.close()
+
+    @as_html
+    def _repr_html_(self) -> Iterator[tuple[str, object]]:
+        topics = self.topics()
+        yield (
+            "topics",
+            [
+                {"topic": topic, "partitions": len(numbers)}
+                for topic, numbers in islice(topics.items(), MOST_LINES + 1)
+            ],
+        )
+        yield "all", f"{len(topics)} topics, {sum(map(len, topics.values()))} partitions"
+        if offline := self.offline_directories():
+            yield "offline", ", ".join(offline)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self._read_only else "open"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import AppendLock
 from segstore.log.retention_plan import RetentionLimit
+from segstore.notebook import text_as_html
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -93,6 +94,18 @@ class MaintenanceReport(NamedTuple):
     tasks: int
     failed: tuple[FailedTask, ...]
     due_in_ms: int
+
+    def _repr_html_(self) -> str:
+        return text_as_html(self)
+
+    def __str__(self) -> str:
+        counts = (
+            f"{len(self.deleted)} segments deleted, {len(self.cleaned)} logs compacted,"
+            f" {len(self.removed)} directories removed, {len(self.checkpoints)} checkpoints"
+            f" written, {len(self.failed)} tasks failed; due again in {self.due_in_ms} ms"
+        )
+        lines: list[object] = [counts, *self.failed, *self.deleted, *self.cleaned]
+        return "\n".join(map(str, lines))
 
 
 class DeletionCounts:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from segstore.errors import SegstoreError
+from segstore.notebook import text_as_html
 from segstore.spark.job_state import JobState, directory_signature
 
 if TYPE_CHECKING:
@@ -135,6 +136,8 @@ class JobReport:
             rows.append((one.key, one.error, one.was_done, *(values.get(name) for name in columns)))
         schema = ", ".join(f"`{name}` {type_}" for name, type_ in types.items())
         return spark.createDataFrame(rows, schema)
+
+    _repr_html_ = text_as_html
 
     def __str__(self) -> str:
         lines = []

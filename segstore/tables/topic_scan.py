@@ -14,6 +14,7 @@ from segstore.arguments import integer, refuse_pickle
 from segstore.errors import ArgumentTypeError, IllegalArgumentError, OffsetOutOfRangeError
 from segstore.log.chunk_reader import CHUNK_BYTES
 from segstore.log.scan import check_range, timestamp_bounds
+from segstore.notebook import MOST_LINES, as_html, first_records
 from segstore.records.arrow_rows import ArrowRows
 from segstore.records.columns import (
     KAFKA_COLUMNS,
@@ -224,6 +225,25 @@ class TopicScan(ArrowRows):
             f"a scan of topic {self.topic!r}",
             "pass the path of the log directory and the offsets, and scan it there; to_arrow()"
             " gives rows that can be passed",
+        )
+
+    @as_html
+    def _repr_html_(self) -> Iterator[tuple[str, object]]:
+        yield (
+            "partitions",
+            [
+                {"partition": number, "offsets": f"{scan.start_offset} to {scan.end_offset}"}
+                for number, scan in self._scans.items()
+            ],
+        )
+        yield "columns", ", ".join(self.columns)
+        yield "order", self.order
+        first = {number: scan._first() for number, scan in islice(self._scans.items(), MOST_LINES)}  # noqa: SLF001 - the same of each log
+        yield (
+            "first records",
+            first_records(
+                TopicScan(self.topic, first, order=self.order), ["partition", *self.columns]
+            ),
         )
 
     def __repr__(self) -> str:

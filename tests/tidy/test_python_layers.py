@@ -10,7 +10,15 @@ import pytest
 from tests.tidy.project_files import ROOT, imported_modules, module_name, name_of, project_files
 
 FLOORS = [
-    ("errors", "status_errors", "types", "number_limits", "record_rows", "record_columns"),
+    (
+        "errors",
+        "status_errors",
+        "types",
+        "number_limits",
+        "record_rows",
+        "record_columns",
+        "notebook",
+    ),
     ("_core", "config", "arguments"),
     ("records",),
     ("log",),

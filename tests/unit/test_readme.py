@@ -148,7 +148,7 @@ def test_the_guide_prints_what_it_says_from_its_beginning_to_its_end(broker_fold
 
 
 def test_guide_has_a_section_for_each_task():
-    assert len(GUIDE_PIECES) == 16
+    assert len(GUIDE_PIECES) >= 16
     for title in re.findall(r"^## (.*)$", GUIDE, re.MULTILINE):
         assert f"](#{title.lower().replace(' ', '-')})" in GUIDE, title
 

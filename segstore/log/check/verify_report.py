@@ -9,6 +9,7 @@ from segstore.log.findings.finding import FindingCode
 from segstore.log.findings.finding_text import finding_line, finding_text, finding_values
 from segstore.log.recovery.forecast import OpenForecast
 from segstore.log.recovery.recovery_report import RecoveryReport
+from segstore.notebook import text_as_html
 
 if TYPE_CHECKING:
     from segstore.log.findings.finding import Finding
@@ -133,6 +134,8 @@ class VerifyReport:
             "forecast": self.forecast.to_dict(),
             "repair": self.repair.to_dict(),
         }
+
+    _repr_html_ = text_as_html
 
     def __str__(self) -> str:
         summary = (

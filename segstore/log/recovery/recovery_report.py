@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from segstore.log.files.recovery_advice import listed
+from segstore.notebook import text_as_html
 
 if TYPE_CHECKING:
     from segstore.log.recovery.salvage_report import SalvageReport
@@ -124,6 +125,8 @@ class RecoveryReport:
         """Return the report as plain values, for JSON."""
         values = {**asdict(self), "salvage": None}
         return values if self.salvage is None else {**values, "salvage": self.salvage.to_dict()}
+
+    _repr_html_ = text_as_html
 
     def __str__(self) -> str:
         how = (

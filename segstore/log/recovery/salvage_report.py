@@ -7,6 +7,8 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from segstore.notebook import text_as_html
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -184,6 +186,8 @@ class SalvageReport:
             "lost": [lost._asdict() for lost in self.lost],
             "uncertain_transactions": [one._asdict() for one in self.uncertain_transactions],
         }
+
+    _repr_html_ = text_as_html
 
     def __str__(self) -> str:
         segments = "1 segment" if self.segments == 1 else f"{self.segments} segments"
