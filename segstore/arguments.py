@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+from collections.abc import Iterable
 from typing import Any, Final, NoReturn
 
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
@@ -183,6 +184,17 @@ def names(name: str, value: object) -> tuple[Any, ...]:
         return tuple(value)  # type: ignore[arg-type]
     except TypeError:
         raise _wrong_type(name, value, "a sequence of names") from None
+
+
+def partition_numbers(partitions: object) -> list[int]:
+    """Return the numbers that a user names, ascending; each counts once."""
+    if isinstance(partitions, str) or not isinstance(partitions, Iterable):
+        raise ArgumentTypeError(
+            f"partitions must be integers in a list, not {partitions!r}",
+            found=repr(partitions)[:80],
+            expected="integers in a list",
+        )
+    return sorted({integer("a number of partitions", number) for number in partitions})
 
 
 def instance(name: str, value: object, kind: type, expected: str) -> None:

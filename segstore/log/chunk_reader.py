@@ -99,13 +99,17 @@ class Chunks(Protocol):
     def cuts(self, max_bytes: int) -> Iterator[int]:
         """Yield base offsets that split the range into parts of *max_bytes* bytes."""
 
-    def part(self, start_offset: int, end_offset: int, chunk_bytes: int) -> Self:
+    def part(
+        self, start_offset: int, end_offset: int, chunk_bytes: int, start_timestamp: int
+    ) -> Self:
         """Return where a part of the range has them from, as of the same moment.
 
         Parameters
         ----------
         chunk_bytes : int
             No larger chunks are wanted, but for a larger batch.
+        start_timestamp : int
+            Batches without such a timestamp or a later one need not come.
         """
 
     def explain(self, error: SegstoreError, chunk: Chunk) -> None:
@@ -225,15 +229,20 @@ class ChunkReader:
         error.locate(chunk.segment.path, chunk.position)
         explain(error, self._local_log, chunk.offset_at(error.position), self._codecs)
 
-    def part(self, start_offset: int, end_offset: int, chunk_bytes: int) -> Self:
+    def part(
+        self, start_offset: int, end_offset: int, chunk_bytes: int, start_timestamp: int
+    ) -> Self:
         """Return a reader of a part of the range: what was known of the log holds for it too."""
         part = copy(self)
-        part.narrow(start_offset, end_offset, chunk_bytes)
+        part.narrow(start_offset, end_offset, chunk_bytes, start_timestamp)
         return part
 
-    def narrow(self, start_offset: int, end_offset: int, chunk_bytes: int) -> None:
+    def narrow(
+        self, start_offset: int, end_offset: int, chunk_bytes: int, start_timestamp: int
+    ) -> None:
         """Read from now on only a part of the range."""
         self._chunk_bytes = min(self._chunk_bytes, chunk_bytes)
+        self._start_timestamp = max(self._start_timestamp, start_timestamp)
         self._start_offset = start_offset
         self._first_offset = max(self._first_offset, start_offset)
         if end_offset < self._end_offset:

@@ -148,9 +148,11 @@ class ReadableChunks:
                     used = 0
                 used += size
 
-    def part(self, start_offset: int, end_offset: int, chunk_bytes: int) -> Self:
+    def part(
+        self, start_offset: int, end_offset: int, chunk_bytes: int, start_timestamp: int
+    ) -> Self:
         """Return what gives out a part of the range; its files are searched as for all of it."""
-        del chunk_bytes
+        del chunk_bytes, start_timestamp
         part = copy(self)
         part.narrow(start_offset, end_offset)
         return part

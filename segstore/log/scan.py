@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, overload
+from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
 from segstore._core import ColumnDecoder, decode_tuples, iterate_records
-from segstore.arguments import integer, names, natural, positive, refuse_pickle, timestamp
+from segstore.arguments import (
+    flag,
+    integer,
+    isolation_of,
+    names,
+    natural,
+    positive,
+    refuse_pickle,
+    timestamp,
+)
 from segstore.errors import IllegalArgumentError, OffsetOutOfRangeError, SegstoreError
 from segstore.log.chunk_reader import CHUNK_BYTES
 from segstore.log.header_count import count_in_headers
@@ -18,12 +27,14 @@ from segstore.records.columns import (
     MAX_BATCH_ROWS,
     decode_to_batches,
 )
+from segstore.records.compression import codec_table
 from segstore.records.record_batch import RecordBatch
+from segstore.types import Isolation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
-    from typing import NoReturn, TypedDict, Unpack
+    from typing import Literal, NoReturn, TypedDict, Unpack
 
     from segstore._core import (
         AbortedTransactions,
@@ -35,8 +46,21 @@ if TYPE_CHECKING:
     )
     from segstore.log.chunk_reader import Chunk, Chunks
     from segstore.log.local.segment import Segment
+    from segstore.log.record_dataset import RecordDataset
     from segstore.log.recovery.salvage_report import LostRange
-    from segstore.types import TopicPartition
+    from segstore.types import IsolationName, TopicPartition
+
+    class LogQueryOptions(TypedDict, total=False):
+        """What a scan of a log takes of a user; `Log.scan` describes it."""
+
+        start_offset: int | None
+        end_offset: int | None
+        columns: Sequence[str] | None
+        start_timestamp: int | datetime | None
+        end_timestamp: int | datetime | None
+        isolation: Isolation | IsolationName
+        check_crcs: bool
+        on_damage: Literal["raise", "skip"]
 
     class _DecoderOptions(TypedDict, total=False):
         """What the passes over one range do not have in common; as for `ColumnDecoder`."""
@@ -47,6 +71,41 @@ if TYPE_CHECKING:
 
 
 _ON_DAMAGE: Final = ("raise", "skip")
+
+
+class LogQuery(NamedTuple):
+    """What a user asks of a log, checked as far as the log need not be asked."""
+
+    start_offset: int | None
+    end_offset: int | None
+    columns: Sequence[str] | None
+    start_timestamp: int | None
+    end_timestamp: int | None
+    isolation: Isolation
+    check_crcs: bool
+    skips_damage: bool
+
+    @classmethod
+    def of(  # noqa: PLR0913 - the parts of a query
+        cls,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        start_timestamp: int | datetime | None = None,
+        end_timestamp: int | datetime | None = None,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
+        check_crcs: bool = True,
+        on_damage: Literal["raise", "skip"] = "raise",
+    ) -> LogQuery:
+        """Check the arguments of `Log.scan`, which describes them; the columns excepted."""
+        flag("check_crcs", check_crcs)
+        start = None if start_offset is None else integer("start_offset", start_offset)
+        end = None if end_offset is None else integer("end_offset", end_offset)
+        check_range(start, end, "offset")
+        low, high = timestamp_bounds(start_timestamp, end_timestamp)
+        skips = skips_damage(on_damage, check_crcs=check_crcs)
+        return cls(start, end, columns, low, high, isolation_of(isolation), check_crcs, skips)
 
 
 class LogScan(ArrowRows):
@@ -201,14 +260,19 @@ class LogScan(ArrowRows):
         )
 
     def _part(
-        self, start_offset: int, end_offset: int, *, chunk_bytes: int = CHUNK_BYTES
+        self,
+        start_offset: int,
+        end_offset: int,
+        *,
+        chunk_bytes: int = CHUNK_BYTES,
+        timestamps: tuple[int, int] = (MIN_LONG, MAX_LONG),
     ) -> LogScan:
         """Return what the scan has of a range, as of the moment of the scan."""
         start = min(max(start_offset, self.start_offset), max(self.start_offset, self.end_offset))
         end = max(start, min(end_offset, self.end_offset))
-        low, high = self._timestamps
+        low, high = max(self._timestamps[0], timestamps[0]), min(self._timestamps[1], timestamps[1])
         return LogScan(
-            self._chunks.part(start, end, chunk_bytes),
+            self._chunks.part(start, end, chunk_bytes, low),
             self._codecs,
             self._topic_partition,
             start_offset=start,
@@ -343,6 +407,12 @@ class LogScan(ArrowRows):
                 self._chunks.explain(error, current)
             raise
 
+    def dataset(self) -> RecordDataset:
+        """Return the rows as a dataset of pyarrow, as `Log.dataset`; the range stays the same."""
+        from segstore.log.record_dataset import RecordDataset, RecordSource
+
+        return RecordDataset(RecordSource(self.columns, lambda: [self]))
+
     def _decoder(
         self, columns: Sequence[str] | None = None, **options: Unpack[_DecoderOptions]
     ) -> ColumnDecoder:
@@ -381,6 +451,13 @@ class LogScan(ArrowRows):
 
     def __repr__(self) -> str:
         return f"LogScan({self._topic_partition}, offsets {self.start_offset} to {self.end_offset})"
+
+
+def checked_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
+    """Return a projection as it stands in scans; raises IllegalArgumentError."""
+    found = tuple(KAFKA_COLUMNS) if columns is None else names("columns", columns)
+    ColumnDecoder(codec_table(), columns if isinstance(columns, str) else found)
+    return found
 
 
 def timestamp_bounds(

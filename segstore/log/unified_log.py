@@ -77,7 +77,7 @@ from segstore.log.producers.verification_state_entry import VerificationGuard
 from segstore.log.remote_tier import NOTHING_UPLOADED
 from segstore.log.retention import Retention
 from segstore.log.retention_planner import RetentionPlanner
-from segstore.log.scan import check_range, skips_damage, slice_bounds, timestamp_bounds
+from segstore.log.scan import LogQuery, checked_columns, slice_bounds
 from segstore.log.shutdown import suppress_repeated_error
 from segstore.log.topic_identity import TopicIdentity
 from segstore.log.truncation import Truncation
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
-    from typing import Literal, NoReturn, Self
+    from typing import Literal, NoReturn, Self, Unpack
 
     from typing_extensions import Buffer
 
@@ -118,9 +118,10 @@ if TYPE_CHECKING:
     from segstore.log.open_transaction import OpenTransaction
     from segstore.log.producers.active_producers import ActiveProducer, LastRecord
     from segstore.log.producers.producer_state_manager import ProducerStateManager
+    from segstore.log.record_dataset import RecordDataset
     from segstore.log.recovery.loaded_log import LoadedLog
     from segstore.log.retention_plan import DeletedSegment, RetentionPlan
-    from segstore.log.scan import LogScan
+    from segstore.log.scan import LogQueryOptions, LogScan
     from segstore.log.shutdown import Shutdown
     from segstore.log.sidecar_writing import SidecarsReport
     from segstore.record_columns import RecordColumns
@@ -545,31 +546,67 @@ class Log:
             A reversed range, an unknown column, or ``on_damage="skip"`` with ``check_crcs=False``:
             only checksums find damage.
         """
-        self._access.require_open()
-        flag("check_crcs", check_crcs)
-        start = None if start_offset is None else integer("start_offset", start_offset)
-        end = None if end_offset is None else integer("end_offset", end_offset)
-        check_range(start, end, "offset")
-        low, high = timestamp_bounds(start_timestamp, end_timestamp)
-        if skips_damage(on_damage, check_crcs=check_crcs):
-            return self._reader.scan_around_damage(
-                start,
-                end,
-                isolation_of(isolation),
-                beyond=self.report.damage is not None,
+        return self._scan(
+            LogQuery.of(
+                start_offset,
+                end_offset,
                 columns=columns,
-                start_timestamp=low,
-                end_timestamp=high,
+                start_timestamp=start_timestamp,
+                end_timestamp=end_timestamp,
+                isolation=isolation,
+                check_crcs=check_crcs,
+                on_damage=on_damage,
+            )
+        )
+
+    def _scan(self, query: LogQuery) -> LogScan:
+        self._access.require_open()
+        if query.skips_damage:
+            return self._reader.scan_around_damage(
+                query.start_offset,
+                query.end_offset,
+                query.isolation,
+                beyond=self.report.damage is not None,
+                columns=query.columns,
+                start_timestamp=query.start_timestamp,
+                end_timestamp=query.end_timestamp,
             )
         return self._reader.scan(
-            start,
-            end,
-            isolation_of(isolation),
-            columns=columns,
-            start_timestamp=low,
-            end_timestamp=high,
-            check_crcs=check_crcs,
+            query.start_offset,
+            query.end_offset,
+            query.isolation,
+            columns=query.columns,
+            start_timestamp=query.start_timestamp,
+            end_timestamp=query.end_timestamp,
+            check_crcs=query.check_crcs,
         )
+
+    def dataset(self, **query: Unpack[LogQueryOptions]) -> RecordDataset:
+        """Return the log as a dataset of pyarrow, of which an engine reads what a query needs.
+
+        ``duckdb.sql("select … from orders")`` with ``orders = log.dataset()`` reads it, and so do
+        ``polars.scan_pyarrow_dataset`` and the methods of pyarrow's datasets. Nothing is read
+        before. Each query sees the log as it is when the query begins.
+
+        Parameters
+        ----------
+        **query
+            As for `scan`: columns, bounds, isolation, check_crcs, on_damage.
+
+        Raises
+        ------
+        IllegalArgumentError
+            As in `scan`.
+        ImportError
+            When pyarrow is not installed.
+        """
+        from segstore.log.record_dataset import RecordDataset, RecordSource
+
+        self._access.require_open()
+        checked = LogQuery.of(**query)
+        columns = checked_columns(checked.columns)
+        checked = checked._replace(columns=columns)
+        return RecordDataset(RecordSource(columns, lambda: [self._scan(checked)]))
 
     def _latest(self, columns: Sequence[str] | None) -> LatestOfLog:
         """Return the last committed value of each key, for the manager."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable as IterableType
 from collections.abc import Iterator as IteratorType
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -25,13 +24,13 @@ from segstore.arguments import (
     flag,
     instance,
     integer,
+    partition_numbers,
     path_text,
     refuse_pickle,
 )
 from segstore.arguments import timestamp as timestamp_of
 from segstore.config.directory_config import directory_config
 from segstore.errors import (
-    ArgumentTypeError,
     ClosedError,
     ForkedHandleError,
     IllegalArgumentError,
@@ -106,6 +105,7 @@ if TYPE_CHECKING:
     from segstore._core import Directory, Record
     from segstore.config.directory_config import DirectoryConfig
     from segstore.config.log_config import LogConfig, LogSettings
+    from segstore.log.record_dataset import RecordDataset
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.log_directory import PathOrPaths
     from segstore.manager.maintenance_report import MaintenanceReport
@@ -114,7 +114,13 @@ if TYPE_CHECKING:
     from segstore.manager.topic_description import TopicDescription
     from segstore.record_columns import RecordColumns
     from segstore.records.record_builder import Records
-    from segstore.tables.topic_scan import Offsets, Order, TopicQuery, TopicScan
+    from segstore.tables.topic_scan import (
+        Offsets,
+        Order,
+        TopicQuery,
+        TopicScan,
+        UnorderedQuery,
+    )
     from segstore.types import IsolationName, LogAppendInfo
 
     TopicValue: TypeAlias = str | int | float | bool
@@ -1206,6 +1212,38 @@ class LogManager:
             order=order,
         )
 
+    def dataset(self, topic: str, **query: Unpack[UnorderedQuery]) -> RecordDataset:
+        """Return a topic as a dataset of pyarrow, of which an engine reads what a query needs.
+
+        With ``orders = logs.dataset("orders")``, ``duckdb.sql("select … from orders")`` reads it,
+        and so do ``polars.scan_pyarrow_dataset`` and the methods of pyarrow's datasets. Nothing is
+        read before. Each query sees the topic as it is when the query begins.
+
+        Parameters
+        ----------
+        topic : str
+            An existing topic.
+        **query
+            As for `scan`: columns, bounds, partitions, isolation. A dataset has no order.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            The topic does not exist.
+        IllegalArgumentError
+            As in `scan`.
+        ImportError
+            When pyarrow is not installed.
+        """
+        from segstore.tables.topic_scan import checked_query, dataset_of
+
+        self._check_usable()
+        numbers = self._numbers_of(topic)
+        if query.get("partitions") is not None:
+            query["partitions"] = numbers = partition_numbers(query["partitions"])
+        checked = checked_query(numbers, **query)
+        return dataset_of(checked["columns"], lambda: self.scan(topic, **checked))
+
     def to_arrow(self, topic: str, **query: Unpack[TopicQuery]) -> Any:
         """Return the records of a topic as a ``pyarrow.Table``, with the parameters of `scan`."""
         return self.scan(topic, **query).to_arrow()
@@ -1268,7 +1306,7 @@ class LogManager:
         """
         from segstore.tables.topic_tail import follow_logs
 
-        chosen = None if partitions is None else _partition_numbers(partitions)
+        chosen = None if partitions is None else partition_numbers(partitions)
         return follow_logs(
             self._logs_of(topic, chosen, _SCAN_OF_ALL),
             offset,
@@ -1294,7 +1332,7 @@ class LogManager:
         if partitions is None:
             self._check_all_are_here(topic, numbers, why_all)
         else:
-            numbers = _partition_numbers(partitions)
+            numbers = partition_numbers(partitions)
         logs = {number: self.log(topic, number) for number in numbers}
         for log in logs.values():
             if log.read_only:
@@ -1760,17 +1798,6 @@ class LogManager:
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self._read_only else "open"
         return f"<LogManager {', '.join(self._paths)} {state}>"
-
-
-def _partition_numbers(partitions: object) -> list[int]:
-    """Return the numbers that a user names, ascending; each counts once."""
-    if isinstance(partitions, str) or not isinstance(partitions, IterableType):
-        raise ArgumentTypeError(
-            f"partitions must be integers in a list, not {partitions!r}",
-            found=repr(partitions)[:80],
-            expected="integers in a list",
-        )
-    return sorted({integer("a number of partitions", number) for number in partitions})
 
 
 def _cleaner_config(

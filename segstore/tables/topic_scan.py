@@ -10,10 +10,10 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import ColumnDecoder
-from segstore.arguments import integer, refuse_pickle
+from segstore.arguments import integer, isolation_of, refuse_pickle
 from segstore.errors import ArgumentTypeError, IllegalArgumentError, OffsetOutOfRangeError
 from segstore.log.chunk_reader import CHUNK_BYTES
-from segstore.log.scan import check_range, timestamp_bounds
+from segstore.log.scan import check_range, checked_columns, timestamp_bounds
 from segstore.notebook import MOST_LINES, as_html, first_records
 from segstore.records.arrow_rows import ArrowRows
 from segstore.records.columns import (
@@ -27,11 +27,12 @@ from segstore.tables.timestamp_order import LEAST_BATCH_BYTES, by_timestamp
 from segstore.types import NO_TIMESTAMP, Isolation
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from datetime import datetime
     from typing import Literal, NoReturn, TypeAlias, TypedDict
 
     from segstore._core import ArrowBatch, Record
+    from segstore.log.record_dataset import RecordDataset
     from segstore.log.scan import LogScan
     from segstore.log.unified_log import Log
     from segstore.records.record_batch import RecordBatch
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     """One for all partitions, or some by partition."""
     Order: TypeAlias = Literal["partition", "timestamp"]
 
-    class TopicQuery(TypedDict, total=False):
-        """What `scan_logs` takes of a user; `LogManager.scan` describes it."""
+    class UnorderedQuery(TypedDict, total=False):
+        """What a dataset of a topic takes of a user; `LogManager.scan` describes it."""
 
         columns: Sequence[str] | None
         start_offset: Offsets | None
@@ -51,6 +52,10 @@ if TYPE_CHECKING:
         end_timestamp: int | datetime | None
         partitions: Iterable[int] | None
         isolation: Isolation | IsolationName
+
+    class TopicQuery(UnorderedQuery, total=False):
+        """What `scan_logs` takes of a user."""
+
         order: Order
 
 
@@ -183,14 +188,8 @@ class TopicScan(ArrowRows):
         microseconds: bool = False,
     ) -> Iterator[ArrowBatch]:
         """Yield the rows of one partition after the other, in whatever order was asked for."""
-        threads = threads_count()
-        part_bytes = PART_BYTES * max(1, max_bytes // MAX_BATCH_BYTES)
-        parts = chain.from_iterable(
-            scan._parts(part_bytes) if threads else (scan,)  # noqa: SLF001 - see below
-            for scan in self._scans.values()
-        )
-        read = partial(self._of_log, microseconds=microseconds)
-        return in_order((read(part, columns, rows, max_bytes) for part in parts), threads)
+        scans = self._scans.values()
+        return in_sequence(scans, columns, rows, max_bytes, microseconds=microseconds)
 
     def _merged_batches(
         self, columns: Sequence[str], rows: int, max_bytes: int, *, microseconds: bool
@@ -199,7 +198,7 @@ class TopicScan(ArrowRows):
         needed = named if "timestamp" in named else (*named, "timestamp")
         size = max(LEAST_BATCH_BYTES, max_bytes // max(len(self._scans), 1))
         partitions = [
-            self._of_log(scan, needed, rows, size, microseconds=microseconds)
+            scan._arrow_batches(needed, rows, size, microseconds=microseconds)  # noqa: SLF001 - the same of each log
             for scan in self._scans.values()
         ]
         threads = threads_count() if len(partitions) > 1 else 0
@@ -209,16 +208,21 @@ class TopicScan(ArrowRows):
             for batch in by_timestamp(partitions, rows, max_bytes):
                 yield batch.select(named) if needed != named else batch
 
-    def _of_log(
-        self,
-        scan: LogScan,
-        columns: Sequence[str],
-        rows: int,
-        max_bytes: int,
-        *,
-        microseconds: bool,
-    ) -> Iterator[ArrowBatch]:
-        return scan._arrow_batches(columns, rows, max_bytes, microseconds=microseconds)  # noqa: SLF001 - the same of each log
+    def dataset(self) -> RecordDataset:
+        """Return the rows as a dataset of pyarrow, as `LogManager.dataset`; the ranges stay.
+
+        Raises
+        ------
+        IllegalArgumentError
+            The scan has an order by timestamps, which a dataset has not.
+        """
+        if self.order != "partition":
+            raise IllegalArgumentError(
+                "a dataset has no order: let the engine sort its rows",
+                found=f"order={self.order!r}",
+                expected="order='partition'",
+            )
+        return dataset_of(self.columns, lambda: self)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         refuse_pickle(
@@ -275,11 +279,8 @@ def scan_logs(  # noqa: PLR0913 - the parts of a query
             found=repr(order),
             expected="partition or timestamp",
         )
-    starts = offsets_by_partition("start_offset", start_offset, logs)
-    ends = offsets_by_partition("end_offset", end_offset, logs)
+    starts, ends = _offset_bounds(logs, start_offset, end_offset)
     low, high = timestamp_bounds(start_timestamp, end_timestamp)
-    for number in logs:
-        check_range(starts.get(number), ends.get(number), "offset")
     query = partial(
         _scan_log,
         is_of_all=not isinstance(start_offset, Mapping),
@@ -292,6 +293,80 @@ def scan_logs(  # noqa: PLR0913 - the parts of a query
         number: query(log, starts.get(number), ends.get(number)) for number, log in logs.items()
     }
     return TopicScan(topic, scans, columns, order)
+
+
+def checked_query(  # noqa: PLR0913 - the parts of a query
+    numbers: Collection[int],
+    *,
+    columns: Sequence[str] | None = None,
+    start_offset: Offsets | None = None,
+    end_offset: Offsets | None = None,
+    start_timestamp: int | datetime | None = None,
+    end_timestamp: int | datetime | None = None,
+    partitions: Iterable[int] | None = None,
+    isolation: Isolation | IsolationName = Isolation.LOG_END,
+) -> UnorderedQuery:
+    """Return a query for later, checked as far as no log need be asked.
+
+    Parameters
+    ----------
+    numbers : collection of int
+        The partitions that are read.
+    """
+    _offset_bounds(numbers, start_offset, end_offset)
+    low, high = timestamp_bounds(start_timestamp, end_timestamp)
+    return {
+        "columns": checked_columns(columns),
+        "start_offset": dict(start_offset) if isinstance(start_offset, Mapping) else start_offset,
+        "end_offset": dict(end_offset) if isinstance(end_offset, Mapping) else end_offset,
+        "start_timestamp": low,
+        "end_timestamp": high,
+        "partitions": partitions,
+        "isolation": isolation_of(isolation),
+    }
+
+
+def _offset_bounds(
+    numbers: Collection[int], start: Offsets | None, end: Offsets | None
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Return the first offsets and the ends of partitions, checked."""
+    starts = offsets_by_partition("start_offset", start, numbers)
+    ends = offsets_by_partition("end_offset", end, numbers)
+    for number in numbers:
+        check_range(starts.get(number), ends.get(number), "offset")
+    return starts, ends
+
+
+def dataset_of(columns: Sequence[str] | None, scan: Callable[[], TopicScan]) -> RecordDataset:
+    """Return a dataset of the rows that *scan*, called for each query, has in any order."""
+    from segstore.log.record_dataset import RecordDataset, RecordSource
+
+    def scans() -> list[LogScan]:
+        return [*scan()._scans.values()]  # noqa: SLF001 - asked by its own module
+
+    return RecordDataset(RecordSource(checked_columns(columns), scans, in_sequence))
+
+
+def in_sequence(
+    scans: Iterable[LogScan],
+    columns: Sequence[str],
+    rows: int = MAX_BATCH_ROWS,
+    max_bytes: int = MAX_BATCH_BYTES,
+    *,
+    microseconds: bool = False,
+) -> Iterator[ArrowBatch]:
+    """Yield the rows of one scan after the other; threads read ahead where there are cores."""
+    threads = threads_count()
+    part_bytes = PART_BYTES * max(1, max_bytes // MAX_BATCH_BYTES)
+    parts = chain.from_iterable(
+        scan._parts(part_bytes) if threads else (scan,)  # noqa: SLF001 - see below
+        for scan in scans
+    )
+    read = (
+        part._arrow_batches(columns, rows, max_bytes, microseconds=microseconds)  # noqa: SLF001 - the same of each log
+        for part in parts
+    )
+    return in_order(read, threads)
 
 
 def _timestamp_of(record: Record) -> int:

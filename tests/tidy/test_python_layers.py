@@ -24,7 +24,7 @@ FLOORS = [
     ("log",),
     ("tables",),
     ("manager", "remote", "raft"),
-    ("spark", "cli"),
+    ("spark", "cli", "polars"),
 ]
 FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS, 1) for name in names}
 ROOMS = ["findings", "files", "local", "producers", "cleaning", "recovery", "salvage", "check"]

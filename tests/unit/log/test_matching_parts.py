@@ -1,0 +1,205 @@
+"""Which parts of a scan pyarrow leaves for a filter: never fewer than match."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import compute
+
+from segstore.log.matching_parts import ArrowFilter, exact_ranges, matching_parts, names_in
+from segstore.number_limits import MAX_LONG, MIN_LONG
+
+SCHEMA = pa.schema(
+    {
+        "key": pa.binary(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "timestamp": pa.timestamp("ms", "UTC"),
+    }
+)
+KEY, TOPIC, PARTITION, OFFSET, TIMESTAMP = map(compute.field, SCHEMA.names)
+UNBOUNDED = (MIN_LONG, MAX_LONG)
+
+
+class Scan(NamedTuple):
+    """What is asked of a `LogScan`; a part of it is what was asked for."""
+
+    partition: int
+    start_offset: int
+    end_offset: int
+    timestamps: tuple[int, int] = UNBOUNDED
+
+    @property
+    def _timestamps(self):
+        return self.timestamps
+
+    @property
+    def _topic_partition(self):
+        return "orders", self.partition
+
+    def _part(self, start, end, *, chunk_bytes, timestamps):
+        assert chunk_bytes > 0
+        return self.partition, (start, end), timestamps
+
+
+def parts_of(expression, *scans):
+    return matching_parts(scans, ArrowFilter(SCHEMA, expression))
+
+
+def ms(value, unit="ms"):
+    return pa.scalar(value, pa.timestamp(unit, "UTC"))
+
+
+# ---- ranges --------------------------------------------------------------------------------------
+
+
+@given(
+    st.sets(st.integers(0, 5000), max_size=12),
+    st.integers(0, 200),
+    st.integers(200, 5001),
+    st.integers(1, 70),
+)
+def test_ranges_begin_and_end_with_what_matches(matching, start, end, count):
+    """A range that is kept may have a gap within; its ends are exact, and nothing is lost."""
+
+    def kept(ranges):
+        return [(a, b) for a, b in ranges if any(a <= value < b for value in matching)]
+
+    cuts = sorted({start + (end - start) * number // count for number in range(count + 1)})
+    found = exact_ranges(kept, [*pairwise(cuts)])
+
+    within = {value for value in matching if start <= value < end}
+    assert found == sorted(found)
+    assert all(before[1] < behind[0] for before, behind in pairwise(found))
+    assert all({first, behind - 1} <= within for first, behind in found)
+    assert within == {
+        value for value in within if any(first <= value < behind for first, behind in found)
+    }
+
+
+def test_a_range_without_a_bound_is_not_cut():
+    ranges = [(MIN_LONG, 0), (0, 100), (100, MAX_LONG)]
+    assert exact_ranges(lambda some: some, ranges) == [(MIN_LONG, MAX_LONG)]
+    assert exact_ranges(lambda some: [one for one in some if one[0] >= 100], ranges) == [
+        (100, MAX_LONG)
+    ]
+
+
+# ---- filters -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        (OFFSET > 5, {"offset"}),
+        ((OFFSET > 5) & (KEY == b"a"), {"offset", "key"}),
+        (~(PARTITION == 1) | TIMESTAMP.is_null(), {"partition", "timestamp"}),
+        (compute.scalar(True), set()),
+    ],
+)
+def test_the_columns_of_a_filter_are_found(expression, names):
+    assert ArrowFilter(SCHEMA, expression).names == names
+
+
+def test_the_columns_of_expressions_are_found():
+    assert names_in(SCHEMA, columns={"a": OFFSET + 1, "b": KEY}) == ["key", "offset"]
+
+
+@pytest.mark.parametrize("expression", [compute.field("nope") == 1, KEY > 5])
+def test_a_filter_that_does_not_fit_is_an_error(expression):
+    with pytest.raises(pa.ArrowException):
+        ArrowFilter(SCHEMA, expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "ranges", "all_match"),
+    [
+        (OFFSET == 70, [(70, 71)], False),
+        ((OFFSET >= 70) & (OFFSET < 90), [(70, 90)], True),
+        ((OFFSET > 70) & (OFFSET <= 90), [(71, 91)], True),
+        (~(OFFSET >= 70), [(10, 70)], True),
+        ((OFFSET < 20) | (OFFSET > 900_000), [(10, 20), (900_001, 1_000_000)], True),
+        (OFFSET.isin([3, 70, 900_000]), [(70, 71), (900_000, 900_001)], False),
+        (OFFSET > 70.5, [(71, 1_000_000)], True),
+        ((OFFSET > 70) & (KEY == b"a"), [(71, 1_000_000)], False),
+        ((OFFSET > 70) | (KEY == b"a"), [(10, 1_000_000)], False),
+        (compute.bit_wise_and(OFFSET, 1) == 0, [(10, 1_000_000)], False),
+        (OFFSET < 10, [], True),
+        (OFFSET.is_null(), [], True),
+        (compute.scalar(None) < OFFSET, [], True),
+        (compute.scalar(True), [(10, 1_000_000)], True),
+        (TOPIC == "others", [], True),
+        (TOPIC == "orders", [(10, 1_000_000)], True),
+    ],
+    ids=str,
+)
+def test_a_filter_of_offsets_gives_ranges(expression, ranges, all_match):
+    parts, everything_matches = parts_of(expression, Scan(0, 10, 1_000_000))
+    assert parts == [(0, one, UNBOUNDED) for one in ranges]
+    if parts:
+        assert everything_matches >= all_match  # a newer pyarrow may know more
+
+
+@pytest.mark.parametrize(
+    ("expression", "timestamps"),
+    [
+        (ms(1000) <= TIMESTAMP, (1000, MAX_LONG)),
+        ((ms(1000) < TIMESTAMP) & (ms(2000) > TIMESTAMP), (1001, 2000)),
+        (ms(1000) == TIMESTAMP, (1000, 1001)),
+        (ms(-1) > TIMESTAMP, (MIN_LONG, -1)),
+        (ms(1_000_000, "us") <= TIMESTAMP, (1000, MAX_LONG)),
+        ((ms(5) > TIMESTAMP) | (ms(9000) < TIMESTAMP), (MIN_LONG, MAX_LONG)),
+        ((ms(5) == TIMESTAMP) | (ms(9000) == TIMESTAMP), (5, 9001)),
+        (ms(1_000_001, "us") <= TIMESTAMP, (MIN_LONG, MAX_LONG)),
+        (ms(1_000_000_001, "ns") <= TIMESTAMP, (MIN_LONG, MAX_LONG)),
+    ],
+    ids=str,
+)
+def test_a_filter_of_timestamps_gives_bounds(expression, timestamps):
+    """Of finer units than milliseconds pyarrow proves nothing: all is read."""
+    parts, _ = parts_of(expression, Scan(0, 10, 100))
+    assert parts == [(0, (10, 100), timestamps)]
+
+
+def test_the_bounds_of_a_scan_and_those_of_a_filter_hold_together():
+    scan = Scan(0, 10, 100, (500, 700))
+    parts, all_match = parts_of(ms(600) <= TIMESTAMP, scan)
+    assert parts == [(0, (10, 100), (600, 700))]
+    assert all_match
+    assert parts_of(ms(700) <= TIMESTAMP, scan) == ([], True)
+    parts, all_match = parts_of(ms(500) <= TIMESTAMP, scan)
+    assert parts == [(0, (10, 100), (500, 700))]
+    assert all_match
+
+
+def test_each_partition_has_its_own_part():
+    scans = [Scan(number, 100 * number, 1000) for number in range(4)]
+    assert parts_of(PARTITION == 2, *scans) == ([(2, (200, 1000), UNBOUNDED)], True)
+    parts, all_match = parts_of(OFFSET < 150, *scans)
+    assert parts == [(0, (0, 150), UNBOUNDED), (1, (100, 150), UNBOUNDED)]
+    assert all_match
+    by_partition = (PARTITION == 1) & (OFFSET < 120) | (PARTITION == 3) & (OFFSET > 900)
+    parts, all_match = parts_of(by_partition, *scans)
+    assert parts == [(1, (100, 120), UNBOUNDED), (3, (901, 1000), UNBOUNDED)]
+    assert all_match
+
+
+def test_an_empty_scan_has_no_part():
+    assert parts_of(OFFSET < 150, Scan(0, 10, 10)) == ([], True)
+    assert parts_of(OFFSET < 150) == ([], True)
+
+
+def test_many_places_are_read_with_what_lies_between(monkeypatch):
+    monkeypatch.setattr("segstore.log.matching_parts.MOST_RANGES", 4)
+    places = [100 * number for number in range(50)]
+    parts, all_match = parts_of(OFFSET.isin(places), Scan(0, 0, 5000))
+    assert not all_match
+    assert len(parts) < len(places)
+    for place in places:
+        assert any(start <= place < end for _, (start, end), _ in parts)
