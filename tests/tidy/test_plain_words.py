@@ -15,12 +15,13 @@ PLAIN = (
     "formats.md",
     "guarantees.md",
     "guide.md",
+    "values.md",
     "operations.md",
     "spark.md",
 )
 """Documents that keep the rules; one is added when it was rewritten."""
 LONGEST_PARAGRAPH_LINES = 6
-SHORT_PARAGRAPHS = ("guide.md", "operations.md", "spark.md")
+SHORT_PARAGRAPHS = ("guide.md", "values.md", "operations.md", "spark.md")
 DECISIONS = sorted(f"decisions/{path.name}" for path in (ROOT / "docs" / "decisions").glob("*.md"))
 ONE_WORD = (*PLAIN, "../README.md", *DECISIONS)
 
