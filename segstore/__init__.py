@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from segstore.records.message_set_send import MessageSetSend, MultiMessageSetSend
     from segstore.records.partitioner import partition_for_key
     from segstore.records.record_batch import RecordBatch
+    from segstore.tables.parquet_transfer import ImportReport, export_parquet, import_parquet
+    from segstore.tables.partition_export import ExportReport
     from segstore.tables.topic_scan import TopicScan
     from segstore.types import (
         AppendOrigin,
@@ -80,9 +82,11 @@ _HOMES = {
     "Codec": "segstore.types",
     "EpochEntry": "segstore.types",
     "ErrorCode": "segstore.records.error_mapping",
+    "ExportReport": "segstore.tables.partition_export",
     "FetchDataInfo": "segstore.records.fetch_data_info",
     "FileRecords": "segstore.log.file_records",
     "FileTimestampAndOffset": "segstore.types",
+    "ImportReport": "segstore.tables.parquet_transfer",
     "Isolation": "segstore.types",
     "LatestValues": "segstore.log.latest_values",
     "Log": "segstore.log.unified_log",
@@ -118,6 +122,8 @@ _HOMES = {
     "UnifiedLog": "segstore.log.unified_log",
     "VerificationGuard": "segstore.log.producers.verification_state_entry",
     "VerifyReport": "segstore.log.check.verify_report",
+    "export_parquet": "segstore.tables.parquet_transfer",
+    "import_parquet": "segstore.tables.parquet_transfer",
     "open": "segstore.log.open_log",
     "open_dir": "segstore.manager.log_manager",
     "open_segment": "segstore.log.lone_segment",
@@ -132,9 +138,11 @@ __all__ = [
     "Codec",
     "EpochEntry",
     "ErrorCode",
+    "ExportReport",
     "FetchDataInfo",
     "FileRecords",
     "FileTimestampAndOffset",
+    "ImportReport",
     "Isolation",
     "LatestValues",
     "Log",
@@ -170,6 +178,8 @@ __all__ = [
     "UnifiedLog",
     "VerificationGuard",
     "VerifyReport",
+    "export_parquet",
+    "import_parquet",
     "open",
     "open_dir",
     "open_segment",

@@ -557,6 +557,27 @@ def encode_columns(
     who wants several makes one of them before. The error behind an `ArrowStream` comes as itself.
     """
 
+def rebuild_batches(
+    data: object, offsets: NDArray[np.int64], headers: BatchHeaders, codecs: CodecTable
+) -> EncodedBatches:
+    """Build the batches of *headers* again from one Arrow record batch of their records.
+
+    Parameters
+    ----------
+    data : object
+        With ``__arrow_c_array__``; columns as for `encode_columns`.
+    offsets : array of int64, shape (rows,)
+        The offset of each row.
+    headers : array of BATCH_HEADER_DTYPE, shape (batches,)
+        As they were; ``records_count`` is how many of the rows a batch takes, ``attributes`` has
+        the codec. ``position``, ``size_bytes`` and ``crc`` are not read.
+
+    Raises
+    ------
+    InvalidRecordError
+        Rows and headers do not fit.
+    """
+
 def partitions_for_keys(keys: object, partitions_count: int) -> NDArray[np.int32]:
     """Partition of each key, as `partition_for_key` gives it; -1 for null.
 

@@ -118,5 +118,15 @@ sgs_status sgs_columns_source_init(sgs_columns_source *source, const struct Arro
 sgs_status sgs_columns_encode(const sgs_columns_source *source, int64_t start, int64_t end,
                               const sgs_batch_options *options, int64_t max_batch_bytes, int64_t default_timestamp,
                               sgs_batch_builder *builder, sgs_buffer *out, sgs_buffer *table_rows, sgs_error *err);
+/** Build batches again that were read as rows: `models` are the headers that they had, as a batch table has them. Each
+ *  takes as many rows as it counts records; all rows are used. Codec, offsets, epoch, timestamps and producer are those
+ *  of the model, so that a batch equals what was read byte for byte where its writer encoded as Kafka does and the codec
+ *  gives the same bytes. With LogAppendTime each record has the base timestamp, which no reader sees.
+ *  @param offsets  of each row of the source
+ *  @return SGS_OK; SGS_INVALID_RECORD: rows and models do not fit, a model of another magic or of a control batch, or
+ *          offsets that do not ascend within it; else as sgs_columns_encode. After a failure `out` is as before. */
+sgs_status sgs_columns_rebuild(const sgs_columns_source *source, const int64_t *offsets, const sgs_batch_header *models,
+                               size_t models_count, sgs_batch_builder *builder, sgs_buffer *out, sgs_buffer *table_rows,
+                               sgs_error *err);
 
 #endif

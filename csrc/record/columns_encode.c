@@ -191,10 +191,28 @@ static inline uint8_t *put_record(uint8_t *out, const row_cells *cell, int64_t b
 typedef struct fill {
     const cells *all;
     int64_t end_row, default_timestamp, max_batch_bytes;
+    const int64_t *offsets;        /* of each row; NULL = they count from the base offset */
+    const sgs_batch_header *model; /* of the batch that is built again; NULL = a new batch */
     sgs_batch_builder *builder;
     sgs_buffer *target; /* `out`, or the builder's section when a codec comes behind it */
     size_t start;       /* of the records in it */
 } fill;
+
+/* The offset of a row, from the base offset. */
+static inline sgs_status offset_delta_of(const fill *fill_, int64_t row, int32_t count, int32_t *delta, sgs_error *err)
+{
+    *delta = count;
+    if (fill_->offsets == NULL)
+        return SGS_OK;
+    const int64_t offset = fill_->offsets[row], base = fill_->model->base_offset;
+    if (offset < base || offset > fill_->model->last_offset || (count > 0 && offset <= fill_->offsets[row - 1]))
+        return sgs_fail(err, SGS_INVALID_RECORD,
+                        "row %" PRId64 ": offset %" PRId64 " is not the next one of a batch from %" PRId64
+                        " to %" PRId64,
+                        row, offset, base, fill_->model->last_offset);
+    *delta = (int32_t)(offset - base); /* that of the last one fits, see check_model */
+    return SGS_OK;
+}
 
 /* Room for a record of `bound` bytes, and for more of its kind as far as rows are left. */
 static sgs_status make_room(const fill *fill_, int64_t row, size_t used, int64_t bound, sgs_error *err)
@@ -221,14 +239,18 @@ static sgs_status fill_batch(const fill *fill_, int64_t *row, sgs_error *err)
     for (; at < fill_->end_row && count < INT32_MAX; ++at) {
         row_cells cell = { .bound = RECORD_OVERHEAD };
         SGS_TRY(load_row(fill_->all, at, fill_->default_timestamp, &builder->headers, &cell, err));
-        if (count == 0 && !has_horizon)
+        if (fill_->model != NULL && log_append_time)
+            cell.timestamp = base_timestamp; /* what the record was sent with is not known, and no reader sees it */
+        else if (fill_->model == NULL && count == 0 && !has_horizon)
             base_timestamp = cell.timestamp;
+        int32_t offset_delta;
+        SGS_TRY(offset_delta_of(fill_, at, count, &offset_delta, err));
         int64_t timestamp_delta;
         if (__builtin_sub_overflow(cell.timestamp, base_timestamp, &timestamp_delta))
             return sgs_fail(err, SGS_ILLEGAL_ARGUMENT,
                             "row %" PRId64 ": timestamp %" PRId64 " is too far from %" PRId64,
                             fill_->all->first_row + at, cell.timestamp, base_timestamp);
-        const int64_t body = body_size(&cell, timestamp_delta, count);
+        const int64_t body = body_size(&cell, timestamp_delta, offset_delta);
         const int64_t batch_bytes =
             SGS_BATCH_HEADER_BYTES + (int64_t)(used - fill_->start) + SGS_VARINT_MAX_BYTES + body;
         if (batch_bytes > INT32_MAX && count == 0)
@@ -242,7 +264,7 @@ static sgs_status fill_batch(const fill *fill_, int64_t *row, sgs_error *err)
         }
         if ((int64_t)(target->capacity - used) < cell.bound)
             SGS_TRY(make_room(fill_, at, used, cell.bound, err));
-        const uint8_t *const behind = put_record(target->data + used, &cell, body, timestamp_delta, count);
+        const uint8_t *const behind = put_record(target->data + used, &cell, body, timestamp_delta, offset_delta);
         used = (size_t)(behind - target->data);
         if (!log_append_time && cell.timestamp > max_timestamp)
             max_timestamp = cell.timestamp;
@@ -258,6 +280,10 @@ static sgs_status fill_batch(const fill *fill_, int64_t *row, sgs_error *err)
     builder->max_timestamp = max_timestamp;
     builder->records_count = count;
     builder->last_offset = next_offset - 1;
+    if (fill_->model != NULL) { /* compaction takes records away, and leaves these as they were */
+        builder->last_offset = fill_->model->last_offset;
+        builder->max_timestamp = fill_->model->max_timestamp;
+    }
     *row = at;
     return SGS_OK;
 }
@@ -268,6 +294,8 @@ static sgs_status encode_batch(fill *fill_, const sgs_batch_options *options, in
     sgs_batch_builder *const builder = fill_->builder;
     const size_t start = out->size;
     SGS_TRY(sgs_batch_builder_start(builder, options, err));
+    if (fill_->model != NULL)
+        builder->base_timestamp = fill_->model->base_timestamp;
     if (options->codec != SGS_CODEC_NONE) {
         fill_->target = &builder->section;
         fill_->start = 0;
@@ -316,6 +344,87 @@ sgs_status sgs_columns_encode(const sgs_columns_source *source, int64_t start, i
         if (status == SGS_OK)
             advance_sequence(&next, header.records_count);
     }
+    if (status != SGS_OK) {
+        out->size = out_size;
+        table_rows->size = table_size;
+    }
+    return status;
+}
+
+/* What a header from a file may say: the builder checks the rest. */
+static sgs_status check_model(const sgs_batch_header *model, int64_t rows_left, sgs_error *err)
+{
+    enum { REFUSED = SGS_ATTRIBUTE_CONTROL };
+    int64_t delta;
+    if (model->magic != 2 || ((unsigned)model->attributes & REFUSED) != 0 || model->records_count <= 0)
+        return sgs_fail(err, SGS_INVALID_RECORD,
+                        "a batch of magic %d with attributes 0x%x and %" PRId32 " records is not built from rows",
+                        model->magic, (unsigned)(uint16_t)model->attributes, model->records_count);
+    if (__builtin_sub_overflow(model->last_offset, model->base_offset, &delta) || delta < 0 || delta > INT32_MAX ||
+        model->last_offset > SGS_MAX_OFFSET)
+        return sgs_fail(err, SGS_INVALID_RECORD, "a batch from offset %" PRId64 " to %" PRId64, model->base_offset,
+                        model->last_offset);
+    if (model->records_count > rows_left)
+        return sgs_fail(err, SGS_INVALID_RECORD,
+                        "the batch of offset %" PRId64 " has %" PRId32 " records, and %" PRId64 " rows are left",
+                        model->base_offset, model->records_count, rows_left);
+    return SGS_OK;
+}
+
+static sgs_batch_options options_of_model(const sgs_batch_header *model)
+{
+    const unsigned attributes = (unsigned)(uint16_t)model->attributes;
+    sgs_batch_options options;
+    sgs_batch_options_default(&options);
+    options.base_offset = model->base_offset;
+    options.partition_leader_epoch = model->partition_leader_epoch;
+    options.codec = (int)(attributes & SGS_ATTRIBUTE_CODEC_MASK);
+    options.log_append_time = (attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) != 0;
+    options.log_append_timestamp = options.log_append_time ? model->max_timestamp : SGS_NO_TIMESTAMP;
+    options.transactional = (attributes & SGS_ATTRIBUTE_TRANSACTIONAL) != 0;
+    options.producer_id = model->producer_id;
+    options.producer_epoch = model->producer_epoch;
+    options.base_sequence = model->base_sequence;
+    if ((attributes & SGS_ATTRIBUTE_DELETE_HORIZON) != 0)
+        options.delete_horizon_ms = model->base_timestamp;
+    return options;
+}
+
+sgs_status sgs_columns_rebuild(const sgs_columns_source *source, const int64_t *offsets, const sgs_batch_header *models,
+                               size_t models_count, sgs_batch_builder *builder, sgs_buffer *out, sgs_buffer *table_rows,
+                               sgs_error *err)
+{
+    cells all;
+    SGS_TRY(init_cells(source, &all, err));
+    fill fill_ = {
+        .all = &all,
+        .default_timestamp = SGS_NO_TIMESTAMP,
+        .max_batch_bytes = INT32_MAX,
+        .offsets = offsets,
+        .builder = builder,
+    };
+    const int64_t rows = source->array->length;
+    const size_t out_size = out->size;
+    const size_t table_size = table_rows->size;
+    int64_t row = 0;
+    sgs_status status = SGS_OK;
+    for (size_t i = 0; status == SGS_OK && i < models_count; ++i) {
+        sgs_batch_header header;
+        status = check_model(&models[i], rows - row, err);
+        if (status != SGS_OK)
+            break;
+        const sgs_batch_options options = options_of_model(&models[i]);
+        fill_.model = &models[i];
+        fill_.end_row = row + models[i].records_count;
+        status = encode_batch(&fill_, &options, &row, out, &header, err);
+        if (status == SGS_OK && row != fill_.end_row)
+            status = sgs_fail(err, SGS_INVALID_RECORD, "the batch of offset %" PRId64 " has more than 2^31-1 bytes",
+                              models[i].base_offset);
+        if (status == SGS_OK)
+            status = sgs_buffer_append(table_rows, &header, sizeof header, err);
+    }
+    if (status == SGS_OK && row != rows)
+        status = sgs_fail(err, SGS_INVALID_RECORD, "%" PRId64 " rows for batches of %" PRId64 " records", rows, row);
     if (status != SGS_OK) {
         out->size = out_size;
         table_rows->size = table_size;

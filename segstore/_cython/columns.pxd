@@ -8,6 +8,7 @@ from segstore._cython.batch_builder cimport sgs_batch_builder, sgs_batch_options
 from segstore._cython.buffer cimport sgs_buffer, sgs_memory
 from segstore._cython.codec cimport sgs_codec_table
 from segstore._cython.offset_map cimport sgs_offset_map
+from segstore._cython.record_batch cimport sgs_batch_header
 from segstore._cython.status cimport c_bool, sgs_error, sgs_status
 
 
@@ -62,3 +63,6 @@ cdef extern from "record/columns.h" nogil:
                                   const sgs_batch_options *options, int64_t max_batch_bytes,
                                   int64_t default_timestamp, sgs_batch_builder *builder, sgs_buffer *out,
                                   sgs_buffer *table_rows, sgs_error *err)
+    sgs_status sgs_columns_rebuild(const sgs_columns_source *source, const int64_t *offsets,
+                                   const sgs_batch_header *models, size_t models_count, sgs_batch_builder *builder,
+                                   sgs_buffer *out, sgs_buffer *table_rows, sgs_error *err)

@@ -48,6 +48,32 @@ def encode_columns(data, options, CodecTable codecs not None, int64_t default_ti
     return writer.close()
 
 
+def rebuild_batches(data, const int64_t[::1] offsets not None, headers, CodecTable codecs not None):
+    """Build batches again, as their headers were, from one Arrow record batch and the offsets of its rows."""
+    cdef _BatchWriter writer = _BatchWriter(BatchOptions(), codecs, -1, INT32_MAX)
+    cdef _ArrowChunks chunks = _ArrowChunks(data)
+    cdef sgs_record_places places = places_of(&chunks.schema, BY_THEIR_NAMES)
+    cdef sgs_columns_source source
+    cdef size_t count = 0
+    cdef const sgs_batch_header *models = rows_of_array(headers, False, &count)
+    cdef const int64_t *first = &offsets[0] if offsets.shape[0] > 0 else NULL
+    cdef sgs_error err
+    cdef sgs_status status
+    if not chunks.advance() or chunks.array.length != offsets.shape[0]:
+        raise IllegalArgumentError(
+            "offsets and rows must be as many", found=f"{offsets.shape[0]} offsets", expected="one for each row"
+        )
+    with nogil:
+        status = sgs_columns_source_init(&source, &chunks.schema, &chunks.array, &places, 0, &err)
+        if status == SGS_OK:
+            status = sgs_columns_rebuild(
+                &source, first, models, count, &writer.builder, &writer.result.content, &writer.result.row_bytes, &err
+            )
+    check(status, &err)
+    writer.result.records_count = offsets.shape[0]
+    return writer.close()
+
+
 cdef sgs_record_places places_of(const ArrowSchema *schema, columns) except *:
     """Where the parts of a record are, as *columns* finds them among the names."""
     cdef sgs_record_places places

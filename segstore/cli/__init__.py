@@ -12,6 +12,7 @@ import argparse
 import os
 import sys
 from importlib import import_module
+from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 from segstore import __version__
@@ -53,11 +54,13 @@ COMMANDS = {
     "move": "move partitions to another log directory",
     "maintain": "delete what retention does not keep, write checkpoints, until Ctrl-C",
     "abort-transaction": "end an open transaction that hangs",
+    "export": "write records to Parquet files, to be read or restored",
+    "import": "restore logs from exported Parquet files",
     "salvage": "copy what is left of a damaged log into a new one",
     "pipeline": "run real data through logs on Spark, kill the driver, compare the totals",
     "demo": "write, kill, recover and query a log of real data",
 }
-"""Name and summary; the module of that name (``_`` for ``-``) has ``register`` and ``run``."""
+"""Name and summary; the module of that name (`module_of`) has ``register`` and ``run``."""
 
 USAGE_ERRORS = (
     UsageError,
@@ -68,6 +71,11 @@ USAGE_ERRORS = (
     UnknownTopicOrPartitionError,
 )
 """What the user typed does not fit: a finding about a log is never one of these."""
+
+
+def module_of(command: str) -> str:
+    """Return the name of the module of *command*: no word of Python is one."""
+    return f"{command}_" if iskeyword(command) else command.replace("-", "_")
 
 
 def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
@@ -83,7 +91,7 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary)
         if name in argv:
-            module = import_module(f"segstore.cli.{name.replace('-', '_')}")
+            module = import_module(f"segstore.cli.{module_of(name)}")
             module.register(command)
             command.set_defaults(run=module.run)
     return parser

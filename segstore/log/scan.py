@@ -32,7 +32,7 @@ from segstore.records.record_batch import RecordBatch
 from segstore.types import Isolation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from typing import Literal, NoReturn, TypedDict, Unpack
 
@@ -389,14 +389,19 @@ class LogScan(ArrowRows):
         columns: Sequence[str],
         rows: int = MAX_BATCH_ROWS,
         max_bytes: int = MAX_BATCH_BYTES,
+        *,
+        on_chunk: Callable[[Chunk], None] | None = None,
         **options: Unpack[_DecoderOptions],
     ) -> Iterator[ArrowBatch]:
+        """Yield Arrow batches; *on_chunk* gets the stored batches before the rows of them come."""
         current: Chunk | None = None
 
         def chunks_of_bytes() -> Iterator[memoryview]:
             nonlocal current
             for chunk in self._chunks:
                 current = chunk
+                if on_chunk is not None:
+                    on_chunk(chunk)
                 yield chunk.data
 
         try:

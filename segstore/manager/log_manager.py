@@ -114,6 +114,7 @@ if TYPE_CHECKING:
     from segstore.manager.topic_description import TopicDescription
     from segstore.record_columns import RecordColumns
     from segstore.records.record_builder import Records
+    from segstore.tables.partition_export import ExportReport
     from segstore.tables.topic_scan import (
         Offsets,
         Order,
@@ -140,6 +141,10 @@ _LATEST_OF_ALL: Final = (
 _SCAN_OF_ALL: Final = (
     "all partitions of topic {topic!r} are to be read, and {lack}."
     " To read only those that are here, pass partitions=logs.topics()[{topic!r}]"
+)
+_EXPORT_OF_ALL: Final = (
+    "all partitions of topic {topic!r} are to be exported, and {lack}."
+    " To export only those that are here, pass partitions=logs.topics()[{topic!r}]"
 )
 _ONE_MAY_BE_OFFLINE: Final = "this log directory, which may have some of them, is offline"
 _SOME_ARE_MISSING: Final = "some are missing, which may be in other log directories"
@@ -1264,6 +1269,65 @@ class LogManager:
             True: trust the batch headers, as in `LogScan.count`.
         """
         return self.scan(topic, **query).count(by_headers=by_headers)
+
+    def export_parquet(  # noqa: PLR0913 - keywords of users
+        self,
+        topic: str,
+        folder: str | os.PathLike[str],
+        *,
+        partitions: Iterable[int] | None = None,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
+        compression: str = "zstd",
+        verify: bool = False,
+        bytes_of_a_file: int | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> list[ExportReport]:
+        """Write the records of a topic to Parquet files, one for each partition.
+
+        The files are those of `segstore.export_parquet`, and `segstore.import_parquet` restores the
+        logs from the folder. A file is named ``<topic>-<partition>-<from>-<until>.parquet``. A
+        second call writes the offsets that no file of the folder has: partitions that an
+        interrupted call left, and records that were appended since.
+
+        Parameters
+        ----------
+        topic : str
+            An existing topic.
+        folder : path
+            Created if missing; exports of other topics may be in it.
+        partitions : iterable of int or None
+            Which ones to export. Default: all of the topic.
+        bytes_of_a_file : int or None
+            Begin another file after so many bytes of stored batches. None = one a partition.
+        isolation, compression, verify, progress
+            As in `segstore.export_parquet`.
+
+        Returns
+        -------
+        list of ExportReport
+            One for each file that was written.
+
+        Raises
+        ------
+        IllegalArgumentError
+            The folder has an export with another isolation, or of another log.
+        InconsistentTopicIdError
+            The folder has records of a topic that was deleted and made again.
+        SegstoreError
+            What `scan` and `segstore.export_parquet` raise. Files that are whole stay.
+        """
+        from segstore.tables.parquet_transfer import export_logs
+
+        return export_logs(
+            topic,
+            self._logs_of(topic, partitions, _EXPORT_OF_ALL),
+            folder,
+            isolation=isolation,
+            compression=compression,
+            verify=verify,
+            bytes_of_a_file=bytes_of_a_file,
+            progress=progress,
+        )
 
     def tail(  # noqa: PLR0913 - as `Log.tail`, for several partitions
         self,

@@ -26,7 +26,7 @@ from segstore.log.files.checkpoints import (
     RESTART_MARKER,
     SYNC_FAILED_MARK,
 )
-from segstore.spark.whole_file import new_run, remove_parts, whole_file
+from segstore.tables.whole_file import new_run, remove_parts, whole_file
 
 _OFFSET_CHECKPOINTS: Final = (LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT)
 _SMALL_FILES: Final = frozenset(

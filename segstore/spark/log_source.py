@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from segstore.remote.remote_logs import RemoteBounds
     from segstore.spark.local_planned_log import LocalPlannedLog
     from segstore.spark.options import ConnectorOptions
-    from segstore.spark.ranges import OffsetRange
     from segstore.spark.visible_log import LogBounds, PlannedLog
+    from segstore.tables.offset_ranges import OffsetRange
     from segstore.types import TopicPartition
 
 _MOST_STORES: Final = 16

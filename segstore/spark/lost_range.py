@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from segstore.spark.log_source import LogSource
     from segstore.spark.options import ConnectorOptions
-    from segstore.spark.ranges import OffsetRange
+    from segstore.tables.offset_ranges import OffsetRange
     from segstore.types import TopicPartition
 
 _T = TypeVar("_T")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from segstore.spark.options import ConnectorOptions
-    from segstore.spark.ranges import OffsetRange
     from segstore.spark.visible_log import PlannedLog
+    from segstore.tables.offset_ranges import OffsetRange
 
 _CHOICES: Final = frozenset({"subscribe", "subscribepattern", "assign"})
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from segstore.spark.ranges import OffsetRange
     from segstore.spark.visible_log import PlannedLog
+    from segstore.tables.offset_ranges import OffsetRange
 
 
 _COUNTED = StructType([StructField("partition", IntegerType())])

@@ -13,8 +13,8 @@ from segstore.spark.metadata_rows import ROWS_OF_LOGS, batch_rows, metadata_batc
 from segstore.spark.metadata_schema import kind_of, metadata_arrow_schema, metadata_columns
 from segstore.spark.offsets import choose_partitions, plan_ranges, tasks_of
 from segstore.spark.options import parse_options
-from segstore.spark.ranges import OffsetRange
 from segstore.spark.topic_rows import PlannedTopic, planned_topics, topic_rows
+from segstore.tables.offset_ranges import OffsetRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

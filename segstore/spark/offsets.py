@@ -21,7 +21,8 @@ from segstore.spark.conditions import (
     unknown_topic_error,
 )
 from segstore.spark.damaged_end import check_damaged_end
-from segstore.spark.ranges import EARLIEST, LATEST, OffsetRange, pack, split, wants_splitting
+from segstore.spark.ranges import EARLIEST, LATEST, pack, split, wants_splitting
+from segstore.tables.offset_ranges import OffsetRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from segstore.log.scan import LogScan
     from segstore.spark.options import ConnectorOptions
-    from segstore.spark.ranges import OffsetRange
     from segstore.spark.visible_log import PlannedLog, VisibleLog
+    from segstore.tables.offset_ranges import OffsetRange
     from segstore.types import TopicPartition
 
 ROWS_IN_A_BATCH: Final = 20_000

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import LimitExceededError
-from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    import uuid
     from collections.abc import Sequence
+
+    from segstore.tables.offset_ranges import OffsetRange
 
 MAX_PARTS: Final = 1_000_000
 """Parts that one range may be cut into; its size comes from an option, so it may be absurd."""
@@ -21,48 +21,24 @@ LATEST: Final = -1
 """The connector's words for bounds that are not resolved yet; as ListOffsets writes them."""
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
-    """Offsets ``[from_offset, until_offset)`` of one partition; compaction leaves gaps in them.
-
-    ``topic_id`` is that of the directory when the range was planned: a task that finds another one
-    has another topic before it. None = the directory had none, and a task does not compare.
-    """
-
-    topic: str
-    partition: int
-    from_offset: int
-    until_offset: int
-    topic_id: uuid.UUID | None = None
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        """Whose offsets they are."""
-        return TopicPartition(self.topic, self.partition)
-
-    @property
-    def size(self) -> int:
-        """Number of offsets."""
-        return self.until_offset - self.from_offset
-
-    def cut(self, parts: int) -> list[OffsetRange]:
-        """Cut into *parts*, none empty; the i-th (from 0) takes what is left // (parts - i)."""
-        if parts > MAX_PARTS:
-            raise LimitExceededError(
-                f"offsets [{self.from_offset}, {self.until_offset}) of "
-                f"{self.topic}-{self.partition} would be cut into "
-                f"{parts} Spark partitions",
-                found=str(parts),
-                expected=f"at most {MAX_PARTS}",
-            )
-        ranges = []
-        start = self.from_offset
-        for index in range(parts):
-            end = start + (self.until_offset - start) // (parts - index)
-            if end > start:  # fewer offsets than parts
-                ranges.append(replace(self, from_offset=start, until_offset=end))
-            start = end
-        return ranges
+def cut(offsets: OffsetRange, parts: int) -> list[OffsetRange]:
+    """Cut into *parts*, none empty; the i-th (from 0) takes what is left // (parts - i)."""
+    if parts > MAX_PARTS:
+        raise LimitExceededError(
+            f"offsets [{offsets.from_offset}, {offsets.until_offset}) of "
+            f"{offsets.topic}-{offsets.partition} would be cut into "
+            f"{parts} Spark partitions",
+            found=str(parts),
+            expected=f"at most {MAX_PARTS}",
+        )
+    ranges = []
+    start = offsets.from_offset
+    for index in range(parts):
+        end = start + (offsets.until_offset - start) // (parts - index)
+        if end > start:  # fewer offsets than parts
+            ranges.append(replace(offsets, from_offset=start, until_offset=end))
+        start = end
+    return ranges
 
 
 def wants_splitting(
@@ -99,7 +75,7 @@ def split(
         ranges = [
             part
             for offsets in ranges
-            for part in offsets.cut(-(-offsets.size // max_records_per_partition))
+            for part in cut(offsets, -(-offsets.size // max_records_per_partition))
         ]
     if min_partitions is None or min_partitions <= len(ranges):
         return ranges
@@ -111,7 +87,7 @@ def split(
     result: list[OffsetRange] = []
     for offsets in ranges:
         result += (
-            [offsets] if offsets in whole else offsets.cut(_parts(offsets, rest_total, rest_parts))
+            [offsets] if offsets in whole else cut(offsets, _parts(offsets, rest_total, rest_parts))
         )
     return result
 

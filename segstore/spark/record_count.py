@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from segstore.spark.options import ConnectorOptions
-    from segstore.spark.ranges import OffsetRange
+    from segstore.tables.offset_ranges import OffsetRange
 
 _SCHEMA = StructType([StructField("count", LongType())])
 

@@ -23,7 +23,7 @@ from segstore.spark.named_commit import NamedCommit
 from segstore.spark.sink_topics import make_missing_topics
 from segstore.spark.staged_append import append_or_roll_back, check_staged_files
 from segstore.spark.staged_file import owner_of, staged_file_names
-from segstore.spark.whole_file import ORPHAN_AGE_SECONDS
+from segstore.tables.whole_file import ORPHAN_AGE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -15,9 +15,10 @@ from segstore.spark.conditions import condition_error, deleted_error, option_err
 from segstore.spark.damaged_end import check_damaged_end
 from segstore.spark.log_source import source_of
 from segstore.spark.offsets import as_set, choose_partitions, cut_by_bytes, resolve_limit
-from segstore.spark.ranges import EARLIEST, LATEST, OffsetRange, split
+from segstore.spark.ranges import EARLIEST, LATEST, split
 from segstore.spark.rate_limit import TriggerDelay, share_out
 from segstore.spark.topic_offsets import StreamOffsets
+from segstore.tables.offset_ranges import OffsetRange
 
 if TYPE_CHECKING:
     import uuid

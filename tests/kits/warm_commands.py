@@ -69,7 +69,7 @@ def run_warm(*arguments: str | Path, **more: Any) -> subprocess.CompletedProcess
 
 def _serve() -> None:
     for name in cli.COMMANDS:
-        importlib.import_module(f"segstore.cli.{name.replace('-', '_')}")
+        importlib.import_module(f"segstore.cli.{cli.module_of(name)}")
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     while line := requests.readline():
         child = os.fork()

@@ -31,7 +31,6 @@ from segstore.errors import (
 )
 from segstore.log.unified_log import UnifiedLog
 from segstore.spark import named_commit, sink_commit
-from segstore.spark import whole_file as module
 from segstore.spark.compaction_plan import plan_compaction_of
 from segstore.spark.conditions import ConnectorOptionError
 from segstore.spark.datasource import SegstoreDataSource
@@ -44,10 +43,7 @@ from segstore.spark.offsets import plan_ranges
 from segstore.spark.open_logs import MAX_OPEN_LOGS, OPEN_LOGS
 from segstore.spark.options import parse_options
 from segstore.spark.parquet_export import ExportTask, export_parquet
-from segstore.spark.parquet_files import exported_files, file_name_of
-from segstore.spark.parquet_import import PartitionImport, import_partition
 from segstore.spark.partition_jobs import stats_of_partition, verify_partition
-from segstore.spark.ranges import OffsetRange
 from segstore.spark.reader import SegstoreReader
 from segstore.spark.record_count import count_range
 from segstore.spark.schema import connector_schema
@@ -57,7 +53,11 @@ from segstore.spark.stream_plan import StreamPlan
 from segstore.spark.stream_reader import UnlimitedStreamReader
 from segstore.spark.topic_offsets import NO_OFFSETS
 from segstore.spark.where_clause import Narrowing
-from segstore.spark.whole_file import ORPHAN_AGE_SECONDS, new_run, remove_parts, whole_file
+from segstore.tables import whole_file as module
+from segstore.tables.offset_ranges import OffsetRange
+from segstore.tables.parquet_files import exported_files, file_name_of
+from segstore.tables.partition_import import PartitionImport, import_partition
+from segstore.tables.whole_file import ORPHAN_AGE_SECONDS, new_run, remove_parts, whole_file
 from segstore.types import Codec
 from tests.kits.commit_kit import (
     SMALL,

@@ -19,10 +19,10 @@ from segstore.spark.job_runner import JobItem, run_job
 from segstore.spark.mapped_ranges import options_of_call, ranges_of
 from segstore.spark.open_logs import OPEN_LOGS
 from segstore.spark.parquet_export import ExportTask
-from segstore.spark.parquet_files import exported_files, file_name_of, what_is_missing
-from segstore.spark.parquet_import import PartitionImport, import_partition
 from segstore.spark.partition_jobs import recover_partition, stats_of_partition, verify_partition
-from segstore.spark.ranges import OffsetRange
+from segstore.tables.offset_ranges import OffsetRange
+from segstore.tables.parquet_files import exported_files, file_name_of, what_is_missing
+from segstore.tables.partition_import import PartitionImport, import_partition
 from segstore.types import Codec
 from tests.kits.log_kit import TIME
 
@@ -238,7 +238,7 @@ def test_files_that_do_not_fit_together_are_refused(packed, tmp_path):
     with pytest.raises(CorruptLogError, match="another name"):
         imported(tmp_path / "files", tmp_path / "back")
     renamed.write_bytes(b"PAR1")
-    with pytest.raises(CorruptLogError, match="no file of an export"):
+    with pytest.raises(CorruptLogError, match="cannot be used"):
         imported(tmp_path / "files", tmp_path / "back")
 
 

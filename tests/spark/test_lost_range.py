@@ -15,9 +15,9 @@ from segstore.spark.log_source import source_of
 from segstore.spark.mapped_ranges import options_of_call
 from segstore.spark.open_logs import OPEN_LOGS
 from segstore.spark.range_reader import RangeReader
-from segstore.spark.ranges import OffsetRange
 from segstore.spark.record_count import count_range
 from segstore.spark.schema import columns_of, connector_schema
+from segstore.tables.offset_ranges import OffsetRange
 from segstore.types import TopicPartition
 
 RECORDS = 40

@@ -11,8 +11,9 @@ from segstore.errors import LimitExceededError
 from segstore.spark.datasource import SegstoreDataSource
 from segstore.spark.offsets import cut_by_bytes, plan_ranges
 from segstore.spark.options import parse_options
-from segstore.spark.ranges import OffsetRange, pack, split, wants_splitting
+from segstore.spark.ranges import pack, split, wants_splitting
 from segstore.spark.visible_log import VisibleLog
+from segstore.tables.offset_ranges import OffsetRange
 from segstore.types import Isolation, TopicPartition
 
 SIZES = st.integers(0, 9) | st.integers(0, 10**6)

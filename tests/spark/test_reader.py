@@ -24,7 +24,7 @@ from segstore.spark.datasource import SegstoreDataSource
 from segstore.spark.open_logs import OPEN_LOGS, OpenLogs
 from segstore.spark.options import parse_options
 from segstore.spark.range_reader import RangeReader
-from segstore.spark.ranges import OffsetRange
+from segstore.tables.offset_ranges import OffsetRange
 from segstore.types import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

@@ -20,7 +20,7 @@ from segstore.errors import (
 )
 from segstore.spark.commit_log import producer_id_of
 from segstore.spark.staged_file import STAGED_PREFIX
-from segstore.spark.whole_file import ORPHAN_AGE_SECONDS
+from segstore.tables.whole_file import ORPHAN_AGE_SECONDS
 from tests.kits.commit_kit import (
     SMALL,
     all_values,

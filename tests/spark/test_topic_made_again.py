@@ -29,7 +29,6 @@ from segstore.spark.datasource import SegstoreDataSource
 from segstore.spark.mapped_ranges import options_of_call, ranges_of
 from segstore.spark.open_logs import OPEN_LOGS, OpenLogs
 from segstore.spark.parquet_export import ExportTask, export_parquet
-from segstore.spark.parquet_import import PartitionImport, import_partition
 from segstore.spark.record_count import count_range
 from segstore.spark.schema import ROWS_WITHOUT_COLUMNS_SINCE, spark_version
 from segstore.spark.stream_reader import (
@@ -38,6 +37,7 @@ from segstore.spark.stream_reader import (
     UnlimitedStreamReader,
 )
 from segstore.spark.topic_offsets import StreamOffsets, from_topic_offsets, to_topic_offsets
+from segstore.tables.partition_import import PartitionImport, import_partition
 from segstore.types import Codec, TopicPartition
 from tests.kits.commit_kit import SMALL, all_values, assert_once_and_in_order, fail_at_append
 from tests.kits.sink_kit import Stream, make_topic, numbered
@@ -462,7 +462,7 @@ def test_an_export_does_not_go_on_with_another_topic(data, tmp_path):
 
 
 def test_files_of_two_topics_are_not_imported_as_one(data, tmp_path):
-    from segstore.spark.parquet_files import exported_files
+    from segstore.tables.parquet_files import exported_files
 
     files = tmp_path / "files"
     files.mkdir()

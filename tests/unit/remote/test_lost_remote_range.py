@@ -12,8 +12,8 @@ import segstore
 from segstore.spark.conditions import ConnectorConditionError
 from segstore.spark.mapped_ranges import options_of_call
 from segstore.spark.range_reader import RangeReader
-from segstore.spark.ranges import OffsetRange
 from segstore.spark.schema import columns_of, connector_schema
+from segstore.tables.offset_ranges import OffsetRange
 from tests.kits.remote_directories import upload
 
 WHOLE = OffsetRange("orders", 0, 0, 2000)

@@ -1,7 +1,8 @@
 """Files of an export: which offsets of which partition each holds, by name and footer.
 
 ``<topic>-<partition>-<from offset>-<until offset>.parquet``; offsets are 20 digits. A file is there
-whole or not at all. Its key-value metadata repeats where it is from, and with which isolation.
+whole or not at all. Its key-value metadata repeats where it is from, and with which isolation. It
+also says where the tables of the stored batches lie, between the row groups (`batch_table`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore.errors import CorruptLogError
 from segstore.log.files.partition_metadata_file import topic_id_text
-from segstore.spark.ranges import OffsetRange
+from segstore.tables.offset_ranges import OffsetRange
+from segstore.types import Isolation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import pyarrow as pa
 
     from segstore.types import TopicPartition
 
@@ -51,6 +51,15 @@ class ExportedFile(NamedTuple):
     def partition(self) -> TopicPartition:
         """Whose records it holds."""
         return self.offsets.topic_partition
+
+
+def require_pyarrow() -> None:
+    """Raise ImportError, with what to install, where pyarrow is not there."""
+    try:
+        import pyarrow.parquet  # noqa: F401 - before anything is written
+    except ImportError as error:
+        message = "Parquet needs pyarrow: pip install 'segstore[arrow]'"
+        raise ImportError(message) from error
 
 
 def file_name_of(offsets: OffsetRange) -> str:
@@ -121,8 +130,13 @@ def what_is_missing(wanted: OffsetRange, there: Iterable[OffsetRange]) -> list[O
     return missing
 
 
-def with_origin(schema: pa.Schema, offsets: OffsetRange, isolation: str) -> pa.Schema:
-    """Return *schema* with the metadata of a file."""
+def isolation_in_files(isolation: Isolation) -> str:
+    """Return the word of a file for *isolation*: Spark has no other for the log end."""
+    return str(Isolation.READ_UNCOMMITTED if isolation is Isolation.LOG_END else isolation)
+
+
+def origin_metadata(offsets: OffsetRange, isolation: str, **more: Any) -> dict[bytes, bytes]:
+    """Return the metadata of a file; *more* is what else it says."""
     origin = {
         "topic": offsets.topic,
         "partition": offsets.partition,
@@ -130,8 +144,9 @@ def with_origin(schema: pa.Schema, offsets: OffsetRange, isolation: str) -> pa.S
         "untilOffset": offsets.until_offset,
         "isolation": isolation,
         "topicId": None if offsets.topic_id is None else topic_id_text(offsets.topic_id),
+        **more,
     }
-    return schema.with_metadata({METADATA_KEY: json.dumps(origin).encode()})
+    return {METADATA_KEY: json.dumps(origin).encode()}
 
 
 def origin_of(path: str) -> dict[str, Any]:
@@ -146,7 +161,7 @@ def origin_of(path: str) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     try:
-        metadata = pq.read_schema(path).metadata or {}
+        metadata = pq.read_metadata(path).metadata or {}
         origin: dict[str, Any] = json.loads(metadata[METADATA_KEY])
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise CorruptLogError(

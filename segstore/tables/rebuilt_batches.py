@@ -26,8 +26,8 @@ MAX_BATCH_BYTES: Final = 1024 * 1024
 
 def batches_with_offsets(
     rows: pa.RecordBatch, codec: Codec, least_epoch: Callable[[], int]
-) -> Iterator[bytes]:
-    """Yield batches for *rows* of an export, in their order.
+) -> Iterator[tuple[bytes, pa.RecordBatch]]:
+    """Yield batches for *rows* of an export, in their order, and the rows of each.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def batches_with_offsets(
         run = rows.slice(start, end - start)
         kind = run.column("timestampType")[0].as_py()
         if kind == TimestampType.NO_TIMESTAMP_TYPE:
-            yield _messages_of_magic_0(run)
+            yield _messages_of_magic_0(run), run
             continue
         epoch = run.column("leaderEpoch")[0].as_py()
         options = BatchOptions(
@@ -53,9 +53,9 @@ def batches_with_offsets(
         records = run.select(RECORD_COLUMNS)
         batches = encode_columns(records, options, codec_table(), NO_TIMESTAMP, MAX_BATCH_BYTES)
         if kind == TimestampType.LOG_APPEND_TIME:
-            yield _stamped(batches, run.column("timestamp")[0].value)
+            yield _stamped(batches, run.column("timestamp")[0].value), run
         else:
-            yield bytes(batches)
+            yield bytes(batches), run
 
 
 def _runs(rows: pa.RecordBatch) -> Iterator[tuple[int, int]]:

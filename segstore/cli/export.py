@@ -1,0 +1,136 @@
+"""``segstore export``: write the records of a partition, or of a topic, to Parquet files."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from segstore.cli.output import Progress, UsageError, count_of, human_bytes, say, write_line
+from segstore.cli.partition_paths import (
+    add_as_argument,
+    add_partition_arguments,
+    open_to_read,
+    readable_paths,
+)
+
+if TYPE_CHECKING:
+    import argparse
+
+    from segstore.tables.partition_export import ExportReport
+
+PARQUET: Final = ".parquet"
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and its arguments."""
+    parser.description = (
+        "Write the records of a partition to a Parquet file, or those of a topic to a folder, one "
+        "file for each partition. Each row is a record with topic, partition, offset, timestamp, "
+        "key, value and headers. `segstore import` restores the logs from the files, with "
+        "transaction markers, producers and gaps. A file appears when it is whole: an interrupted "
+        "export leaves none. Run again with the same folder, the command writes what is missing "
+        "there. The log may be in use; nothing is written to it."
+    )
+    add_partition_arguments(parser)
+    parser.add_argument(
+        "target",
+        metavar="OUT",
+        help="the file, as orders-0.parquet, or the folder: an existing one, or with -t",
+    )
+    add_as_argument(parser)
+    parser.add_argument(
+        "--isolation",
+        choices=("log_end", "read_committed"),
+        default="log_end",
+        help="log_end (default): everything, to be restored; read_committed: only records of "
+        "committed transactions, without markers and producers",
+    )
+    parser.add_argument(
+        "--compression",
+        default="zstd",
+        metavar="NAME",
+        help="of the file: zstd (default), snappy, gzip, lz4, brotli, none",
+    )
+    parser.add_argument(
+        "--file-bytes",
+        type=int,
+        metavar="N",
+        help="with -t: another file after N bytes of stored batches (default: one a partition)",
+    )
+    parser.add_argument(
+        "--verify", action="store_true", help="read each file back and compare it with the log"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace the file OUT")
+    parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Export one partition, or a topic."""
+    check_pyarrow()
+    target = arguments.target
+    is_file = not (os.path.isdir(target) or target.endswith(os.sep))  # noqa: PTH112 - as typed
+    if arguments.topic is not None and not (is_file and target.endswith(PARQUET)):
+        reports = _export_topic(arguments)
+    else:
+        reports = _export_partition(arguments)
+    for one in reports:
+        write_line(
+            f"{one.path}: {count_of(one.records, 'record')}, offsets {one.from_offset} to "
+            f"{one.until_offset}, {human_bytes(one.size_bytes)}"
+        )
+    if not reports and not arguments.quiet:
+        say(f"segstore: {target} holds all records already")
+    return 0
+
+
+def _export_partition(arguments: argparse.Namespace) -> list[ExportReport]:
+    import segstore
+
+    paths = readable_paths(arguments.path, arguments.topic, arguments.partition)
+    if len(paths) != 1:
+        raise UsageError(
+            f"{arguments.target} is one file, and the topic has {len(paths)} partitions: name a "
+            "folder, or a partition with -p"
+        )
+    with Progress(quiet=arguments.quiet) as progress, open_to_read(paths[0], arguments.as_) as log:
+        return [
+            segstore.export_parquet(
+                log,
+                arguments.target,
+                isolation=arguments.isolation,
+                compression=arguments.compression,
+                verify=arguments.verify,
+                overwrite=arguments.overwrite,
+                progress=progress,
+            )
+        ]
+
+
+def _export_topic(arguments: argparse.Namespace) -> list[ExportReport]:
+    import segstore
+
+    partitions = None if arguments.partition is None else [arguments.partition]
+    with (
+        Progress(quiet=arguments.quiet) as progress,
+        segstore.open_dir(arguments.path, read_only=True) as logs,
+    ):
+        return logs.export_parquet(
+            arguments.topic,
+            arguments.target,
+            partitions=partitions,
+            isolation=arguments.isolation,
+            compression=arguments.compression,
+            verify=arguments.verify,
+            bytes_of_a_file=arguments.file_bytes,
+            progress=progress,
+        )
+
+
+def check_pyarrow() -> None:
+    """Refuse to begin without what reads and writes Parquet."""
+    from segstore.tables.parquet_files import require_pyarrow
+
+    try:
+        require_pyarrow()
+    except ImportError as error:
+        raise UsageError(str(error)) from error

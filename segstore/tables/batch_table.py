@@ -1,0 +1,201 @@
+"""The stored batches that the rows of an export come from, as a table beside the rows.
+
+A row is a record, and says nothing of its batch: who wrote it, in which transaction, what was
+compressed together. An import builds the batches again from this table and the rows. What has no
+rows, or cannot be built from rows byte for byte, is in the column ``raw`` as it was stored:
+markers, batches that compaction has emptied, message sets of the old formats.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from segstore._core import BATCH_HEADER_DTYPE, encode_empty_batch
+from segstore.errors import InternalError
+from segstore.number_limits import MAX_INT
+from segstore.types import CODEC_MASK, CURRENT_MAGIC, TRANSACTIONAL_FLAG, Codec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from segstore._core import BatchHeaders
+    from segstore.log.chunk_reader import Chunk
+
+FIELDS: Final = {
+    "baseOffset": "base_offset",
+    "lastOffset": "last_offset",
+    "records": "records_count",
+    "leaderEpoch": "partition_leader_epoch",
+    "attributes": "attributes",
+    "baseTimestamp": "base_timestamp",
+    "maxTimestamp": "max_timestamp",
+    "producerId": "producer_id",
+    "producerEpoch": "producer_epoch",
+    "baseSequence": "base_sequence",
+    "magic": "magic",
+    "sizeBytes": "size_bytes",
+    "crc": "crc",
+}
+"""Column of the table by field of a batch header; ``records`` counts the rows of the file."""
+RAW: Final = "raw"
+BUILT_ATTRIBUTES: Final = 0x5F
+"""All bits that have a meaning, but for that of control batches."""
+
+
+class NotedBatches(NamedTuple):
+    """Some batches of an export, in their order.
+
+    Attributes
+    ----------
+    headers : array of BATCH_HEADER_DTYPE, shape (batches,)
+        ``records_count`` is how many rows of the file are of the batch; ``crc`` is 0 for a batch of
+        which the file has a part.
+    raw : list of bytes or None
+        The stored bytes of what is not built from rows.
+    """
+
+    headers: BatchHeaders
+    raw: list[bytes | None]
+
+    def to_arrow(self) -> pa.Table:
+        """Return the table."""
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {
+            name: pa.array(np.ascontiguousarray(self.headers[field]))
+            for name, field in FIELDS.items()
+        }
+        return pa.table({**columns, RAW: pa.array(self.raw, pa.binary())})
+
+    @classmethod
+    def of_arrow(cls, table: pa.Table) -> NotedBatches:
+        """Return the batches of a table."""
+        headers = np.zeros(table.num_rows, BATCH_HEADER_DTYPE)
+        for name, field in FIELDS.items():
+            headers[field] = table.column(name).to_numpy()
+        return cls(headers, table.column(RAW).to_pylist())
+
+
+class BatchNotes:
+    """Notes the stored batches of a scan while its rows are read.
+
+    Parameters
+    ----------
+    start_offset, end_offset : int
+        The range that is read: of a batch that lies across a bound, the part within it is noted.
+    """
+
+    def __init__(self, start_offset: int, end_offset: int) -> None:
+        self._start_offset = start_offset
+        self._end_offset = end_offset
+        self._chunks: deque[Chunk] = deque()
+        self._done = 0  # batches of the first chunk
+        self._noted: list[NotedBatches] = []
+        self.count = 0
+
+    def see(self, chunk: Chunk) -> None:
+        """Take note of batches whose rows come next; any one thread may call it."""
+        self._chunks.append(chunk)
+
+    def assign(self, offsets: NDArray[np.int64]) -> None:
+        """Give the rows that have come, by their offsets, to the batches that they are of."""
+        rows = self._assign(offsets, int(offsets[-1])) if len(offsets) else 0
+        if rows != len(offsets):
+            raise InternalError(
+                "rows of an export are of no stored batch",
+                found=f"{len(offsets)} rows",
+                expected=f"{rows} rows",
+            )
+
+    def assign_rest(self) -> None:
+        """Note the batches that come after the last row."""
+        self._assign(np.empty(0, np.int64), None)
+
+    def take(self) -> NotedBatches:
+        """Return what was noted since the last call."""
+        headers = [one.headers for one in self._noted] or [np.zeros(0, BATCH_HEADER_DTYPE)]
+        taken = NotedBatches(
+            np.concatenate(headers), [raw for one in self._noted for raw in one.raw]
+        )
+        self._noted.clear()
+        return taken
+
+    def _assign(self, offsets: NDArray[np.int64], last_offset: int | None) -> int:
+        row = 0
+        while self._chunks:
+            chunk = self._chunks[0]
+            ends = chunk.headers["last_offset"]
+            behind = len(ends)
+            if last_offset is not None:
+                behind = min(int(np.searchsorted(ends, last_offset)) + 1, behind)
+            if behind > self._done:
+                until = np.searchsorted(offsets, ends[self._done : behind], "right")
+                counts = np.diff(until, prepend=row)
+                row = int(until[-1])
+                self._note(chunk, slice(self._done, behind), counts)
+                self._done = behind
+            if self._done < len(ends):
+                break
+            self._chunks.popleft()
+            self._done = 0
+        return row
+
+    def _note(self, chunk: Chunk, part: slice, counts: NDArray[np.int64]) -> None:
+        headers: BatchHeaders = chunk.headers[part].copy()
+        places = headers["position"].copy(), headers["size_bytes"].copy()
+        is_cut = (headers["base_offset"] < self._start_offset) | (
+            headers["last_offset"] >= self._end_offset
+        )
+        if self.count == 0 and self._start_offset > 0:  # where an old wrapper begins is not told
+            is_cut[0] |= headers["records_count"][0] < 0
+        is_built = is_built_from_rows(headers) & (is_cut | (headers["records_count"] == counts))
+        is_built &= counts > 0
+        headers["records_count"] = counts
+        self._cut(headers, is_cut)
+        raw: list[bytes | None] = [None] * len(headers)
+        for index in np.flatnonzero(~is_built).tolist():
+            if is_cut[index]:
+                raw[index] = _raw_of_a_part(headers[index])
+            else:
+                position = int(places[0][index])
+                raw[index] = bytes(chunk.data[position : position + int(places[1][index])])
+        self.count += len(headers)
+        self._noted.append(NotedBatches(headers, raw))
+
+    def _cut(self, headers: BatchHeaders, is_cut: NDArray[np.bool_]) -> None:
+        """Make of batches across a bound what they are within it."""
+        if not is_cut.any():
+            return
+        headers["crc"][is_cut] = 0
+        ahead = np.maximum(self._start_offset - headers["base_offset"], 0)
+        has_sequence = headers["base_sequence"] >= 0
+        moved = (headers["base_sequence"].astype(np.int64) + ahead) & MAX_INT
+        headers["base_sequence"] = np.where(has_sequence, moved, headers["base_sequence"])
+        headers["base_offset"] += ahead
+        headers["last_offset"] = np.minimum(headers["last_offset"], self._end_offset - 1)
+
+
+def is_built_from_rows(headers: BatchHeaders) -> NDArray[np.bool_]:
+    """Return which batches can be built again from their records, by what a builder takes."""
+    attributes = headers["attributes"]
+    has_producer = headers["producer_id"] >= 0
+    is_known = (headers["producer_epoch"] >= 0) & (headers["base_sequence"] >= 0)
+    is_built: NDArray[np.bool_] = (
+        (headers["magic"] == CURRENT_MAGIC)
+        & (attributes & ~BUILT_ATTRIBUTES == 0)
+        & (attributes & CODEC_MASK <= max(Codec))
+        & ((has_producer & is_known) | (headers["producer_id"] == -1))
+        & (has_producer | (attributes & TRANSACTIONAL_FLAG == 0))
+    )
+    return is_built
+
+
+def _raw_of_a_part(header: Any) -> bytes | None:
+    """Return what stands for a part of a batch without rows in it; None: it has rows, or is old."""
+    if header["magic"] != CURRENT_MAGIC or header["records_count"]:
+        return None
+    return encode_empty_batch(header)

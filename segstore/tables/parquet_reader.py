@@ -1,0 +1,335 @@
+"""Reads a file of an export: its rows, checked one by one, and the stored batches of them.
+
+A file that something else wrote is read too, where it has the columns of an export: one that was
+filtered with polars, say. What it lacks is named before anything is changed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from segstore.errors import (
+    CorruptLogError,
+    IllegalArgumentError,
+    LogNotFoundError,
+    SegstoreError,
+    UnsupportedFormatError,
+)
+from segstore.tables.batch_table import NotedBatches
+from segstore.tables.offset_ranges import OffsetRange
+from segstore.tables.parquet_files import COLUMNS, METADATA_KEY
+from segstore.tables.parquet_writer import FORMAT, rows_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from segstore.types import TopicPartition
+
+ROWS_AT_ONCE: Final = 20_000
+NEVER_NULL: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "leaderEpoch")
+
+
+class ParquetReader:
+    """One file of an export, or one like it.
+
+    Parameters
+    ----------
+    path : str
+        Of the file.
+
+    Attributes
+    ----------
+    path : str
+        Of the file.
+    offsets : OffsetRange
+        What it stands for; of a file that no export wrote, from its first record to its last.
+    isolation : str or None
+        Of the export; None = no export wrote it.
+    topic_id : str or None
+        Of the topic that was exported, as ``partition.metadata`` has it.
+    leader_epochs : list of (int, int)
+        Those that the log knew, each with its first offset; empty where no export says so.
+    records : int
+        Rows.
+    keeps_batches : bool
+        Whether it knows the stored batches.
+
+    Raises
+    ------
+    LogNotFoundError
+        There is no such file.
+    CorruptLogError
+        It is no whole Parquet file, or its metadata are damaged.
+    UnsupportedFormatError
+        A later version of this library wrote it.
+    IllegalArgumentError
+        A column of an export is missing, or has another type.
+    """
+
+    def __init__(self, path: str) -> None:
+        import pyarrow.parquet as pq
+
+        self.path = path
+        try:
+            with self._naming_damage(), pq.ParquetFile(path) as opened:
+                schema, self.records = opened.schema_arrow, opened.metadata.num_rows
+                metadata = opened.metadata.metadata or {}
+        except FileNotFoundError as error:
+            raise LogNotFoundError("there is no such file", file=path) from error
+        except IsADirectoryError as error:
+            raise IllegalArgumentError(
+                "this is a directory, not a Parquet file",
+                file=path,
+                found="a directory",
+                expected="a Parquet file",
+            ) from error
+        self._schema = rows_schema()
+        self._check_columns(schema)
+        self._is_as_written = schema.remove_metadata() == self._schema.remove_metadata()
+        origin = self._origin(metadata.get(METADATA_KEY))
+        self.isolation: str | None = None
+        self.topic_id: str | None = None
+        self.leader_epochs: list[tuple[int, int]] = []
+        self._places: list[tuple[int, int]] = []
+        self.keeps_batches = False
+        if origin is None:
+            self.offsets = self._offsets_of_rows()
+            return
+        try:
+            self.offsets = OffsetRange(
+                origin["topic"],
+                int(origin["partition"]),
+                int(origin["fromOffset"]),
+                int(origin["untilOffset"]),
+            )
+            self.isolation = origin.get("isolation")
+            self.topic_id = origin.get("topicId")
+            self.leader_epochs = [(int(a), int(b)) for a, b in origin.get("leaderEpochs", ())]
+            self.keeps_batches = "batchTables" in origin
+            self._places = [(int(at), int(size)) for at, size in origin.get("batchTables", ())]
+        except (KeyError, TypeError, ValueError, SegstoreError) as error:
+            raise self._damaged(f"its metadata are damaged: {error!r}") from error
+        if self.keeps_batches and origin.get("format") != FORMAT:
+            raise UnsupportedFormatError(
+                "a later version of segstore wrote the file",
+                file=path,
+                found=f"format {origin.get('format')!r}",
+                expected=f"format {FORMAT}",
+            )
+        if origin.get("records", self.records) != self.records:
+            raise self._damaged(f"{self.records} rows, and {origin['records']} were written")
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Whose records they are."""
+        return self.offsets.topic_partition
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, none of the batches empty.
+
+        Raises
+        ------
+        CorruptLogError
+            The file is damaged, or its offsets do not ascend within its range.
+        IllegalArgumentError
+            A cell is null that never is, has a value that a record cannot have, or is of another
+            partition.
+        """
+        import pyarrow.parquet as pq
+
+        last_offset, row = self.offsets.from_offset - 1, 0
+        with (
+            self._naming_damage(),
+            pq.ParquetFile(self.path, page_checksum_verification=True) as opened,
+            closing(opened.iter_batches(ROWS_AT_ONCE, columns=[*COLUMNS])) as batches,
+        ):
+            for batch in batches:
+                if not batch.num_rows:
+                    continue
+                rows = self._converted(batch)
+                self._check_rows(rows, row, last_offset)
+                last_offset = rows.column("offset")[-1].as_py()
+                row += rows.num_rows
+                yield rows
+
+    def batches(self) -> Iterator[NotedBatches]:
+        """Yield the stored batches, those of one row group after the other.
+
+        Raises
+        ------
+        CorruptLogError
+            The table is damaged.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        with self._naming_damage(), pa.OSFile(self.path, "rb") as file:
+            size = file.size()
+            for position, length in self._places:
+                if not 0 <= position <= position + length <= size:
+                    raise self._damaged(f"a table of batches at byte {position} of {size}")
+                file.seek(position)
+                content = io.BytesIO(file.read(length))
+                table = pq.read_table(content, page_checksum_verification=True)
+                try:
+                    yield NotedBatches.of_arrow(table)
+                except (KeyError, TypeError, ValueError) as error:
+                    raise self._damaged(f"the table of batches at byte {position}: {error}") from (
+                        error
+                    )
+
+    def _check_columns(self, schema: pa.Schema) -> None:
+        for field in self._schema:
+            index = schema.get_field_index(field.name)
+            if index < 0:
+                raise IllegalArgumentError(
+                    f"the file has no column {field.name!r}: it is no export of a log",
+                    file=self.path,
+                    found=", ".join(schema.names) or "no columns",
+                    expected=", ".join(COLUMNS),
+                )
+            if not _holds(schema.field(index).type, field.type):
+                raise IllegalArgumentError(
+                    f"the column {field.name!r} has another type than that of an export",
+                    file=self.path,
+                    found=str(schema.field(index).type),
+                    expected=str(field.type),
+                )
+
+    def _origin(self, text: bytes | None) -> dict[str, Any] | None:
+        if text is None:
+            return None
+        try:
+            origin = json.loads(text)
+        except ValueError as error:
+            raise self._damaged(f"its metadata are damaged: {error}") from error
+        if not isinstance(origin, dict):
+            raise self._damaged("its metadata are damaged: they are no JSON object")
+        return origin
+
+    def _offsets_of_rows(self) -> OffsetRange:
+        """Return the range of a file that does not state it: the rows are read for that."""
+        import pyarrow.parquet as pq
+
+        first: tuple[str, int, int] | None = None
+        last_offset = -1
+        with self._naming_damage(), pq.ParquetFile(self.path) as opened:
+            for batch in opened.iter_batches(columns=["topic", "partition", "offset"]):
+                if batch.num_rows:
+                    if first is None:
+                        first = tuple(column[0].as_py() for column in batch.columns)
+                    last_offset = batch.column(2)[-1].as_py()
+        if first is None or None in {*first, last_offset}:
+            raise IllegalArgumentError(
+                "the file does not say of which partition it is",
+                file=self.path,
+                found=f"{self.records} rows, and no metadata of an export",
+                expected="metadata, or a row with topic, partition and offset",
+            )
+        return OffsetRange(*first, last_offset + 1)
+
+    def _converted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows with the types of an export."""
+        import pyarrow as pa
+
+        if self._is_as_written:
+            return batch.replace_schema_metadata(None)
+        columns = []
+        for field in self._schema:
+            try:
+                columns.append(batch.column(field.name).cast(field.type))
+            except pa.ArrowException as error:
+                raise IllegalArgumentError(
+                    f"a value of the column {field.name!r} is none of a record: {error}",
+                    file=self.path,
+                    found=str(batch.column(field.name).type),
+                    expected=str(field.type),
+                ) from error
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _check_rows(self, rows: pa.RecordBatch, first_row: int, last_offset: int) -> None:
+        import pyarrow.compute as pc
+
+        for name in NEVER_NULL:
+            if rows.column(name).null_count:
+                raise IllegalArgumentError(
+                    f"the column {name!r} has a null among the rows from {first_row} on",
+                    file=self.path,
+                    found="null",
+                    expected="a value in each row",
+                )
+        partition = self.topic_partition
+        for name, expected in zip(("topic", "partition"), partition, strict=True):
+            if not pc.all(pc.equal(rows.column(name), expected)).as_py():
+                raise IllegalArgumentError(
+                    f"the file has records of other partitions than {partition}",
+                    file=self.path,
+                    found=f"another {name} among the rows from {first_row} on",
+                    expected=f"{name} {expected} in each row",
+                )
+        offsets = rows.column("offset").to_numpy()
+        before = np.concatenate([[last_offset], offsets[:-1]])
+        wrong = np.flatnonzero(offsets <= before)
+        if len(wrong):
+            row = int(wrong[0])
+            raise self._damaged(
+                f"row {first_row + row} has offset {offsets[row]}, after {before[row]}",
+                f"an offset from {before[row] + 1} on",
+            )
+        if offsets[-1] >= self.offsets.until_offset:
+            raise self._damaged(
+                f"a record has offset {offsets[-1]}",
+                f"offsets below {self.offsets.until_offset}",
+            )
+
+    @contextmanager
+    def _naming_damage(self) -> Iterator[None]:
+        import pyarrow as pa
+
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, SegstoreError | FileNotFoundError | IsADirectoryError):
+                raise
+            raise self._damaged(str(error).partition("\n")[0]) from error
+
+    def _damaged(self, found: str, expected: str = "a whole file of an export") -> CorruptLogError:
+        return CorruptLogError(
+            "the Parquet file cannot be used: export the records again",
+            file=self.path,
+            found=found,
+            expected=expected,
+        )
+
+
+def _holds(found: pa.DataType, expected: pa.DataType) -> bool:
+    """Whether a column of type *found* may have values of type *expected*."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(found):
+        found = found.value_type
+    if types.is_list(expected):
+        if not (types.is_list(found) or types.is_large_list(found)):
+            return False
+        fields, wanted = found.value_type, expected.value_type
+        return types.is_struct(fields) and all(
+            fields.get_field_index(one.name) >= 0 and _holds(fields.field(one.name).type, one.type)
+            for one in wanted
+        )
+    if types.is_integer(expected):
+        return bool(types.is_integer(found))
+    if types.is_timestamp(expected):
+        return bool(types.is_timestamp(found))
+    texts = (types.is_string, types.is_large_string, types.is_string_view)
+    if types.is_string(expected):
+        return any(is_of(found) for is_of in texts)
+    bytes_ = (types.is_binary, types.is_large_binary, types.is_binary_view)
+    return any(is_of(found) for is_of in (*texts, *bytes_, types.is_null))

@@ -1,0 +1,439 @@
+"""Logs to Parquet files and back: one partition, a topic, a folder of files."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from segstore.arguments import isolation_of
+from segstore.errors import (
+    AlreadyExistsError,
+    CorruptLogError,
+    IllegalArgumentError,
+    IllegalStateError,
+    InconsistentTopicIdError,
+    LogNotFoundError,
+)
+from segstore.log.files.partition_directory import directory_name, is_partition_directory_name
+from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.log.lone_segment import LoneSegment, open_segment
+from segstore.log.open_log import open as open_log
+from segstore.log.unified_log import Log
+from segstore.tables.offset_ranges import OffsetRange
+from segstore.tables.parquet_files import (
+    COLUMNS,
+    ExportedFile,
+    exported_files,
+    file_name_of,
+    isolation_in_files,
+    origin_of,
+    require_pyarrow,
+    what_is_missing,
+)
+from segstore.tables.parquet_reader import ParquetReader
+from segstore.tables.parquet_writer import checked_compression
+from segstore.tables.partition_export import ExportReport, export_range
+from segstore.tables.partition_import import PartitionImport, checked_codec, import_partition
+from segstore.tables.whole_file import new_run, remove_parts
+from segstore.types import Isolation
+
+if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Callable, Mapping
+
+    from segstore.types import Codec, IsolationName
+
+    PathLike = str | os.PathLike[str]
+    Progress = Callable[[str, int, int], None]
+
+
+class ImportReport(NamedTuple):
+    """What was written to one log.
+
+    Attributes
+    ----------
+    path : str
+        Of the log.
+    records : int
+        Written by this call; 0 = the log held all of them.
+    log_end_offset : int
+        Of the log.
+    """
+
+    path: str
+    records: int
+    log_end_offset: int
+
+
+# ---- export --------------------------------------------------------------------------------------
+
+
+def export_parquet(  # noqa: PLR0913 - keywords of users
+    source: PathLike | Log | LoneSegment,
+    target: PathLike,
+    *,
+    start_offset: int | None = None,
+    end_offset: int | None = None,
+    isolation: Isolation | IsolationName = Isolation.LOG_END,
+    compression: str = "zstd",
+    verify: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> ExportReport:
+    """Write one partition to a Parquet file, from which `import_parquet` restores the log.
+
+    A row is a record, with the columns topic, partition, offset, timestamp (ms), timestampType,
+    leaderEpoch, key, value and headers. The file also knows the stored batches: producers,
+    transaction markers, codecs and gaps. Needs pyarrow.
+
+    Parameters
+    ----------
+    source : path, Log or LoneSegment
+        Directory of a partition, a single ``.log`` file, or what is open already. A path is opened
+        to read: another process may write the log.
+    target : path
+        The file. It appears when it is whole and durable. In a folder, its name is
+        ``<topic>-<partition>-<from>-<until>.parquet``.
+    start_offset, end_offset : int or None
+        First offset, and one more than the last. Default: all that the log holds now.
+    isolation : Isolation or str
+        Where visible data ends. ``read_committed`` leaves out aborted transactions; then the file
+        has records alone, and no batches.
+    compression : str
+        Of the file: ``zstd``, ``snappy``, ``gzip``, ``lz4``, ``brotli`` or ``none``.
+    verify : bool
+        Read the file back and compare each record with the log.
+    overwrite : bool
+        Replace a file of this name.
+    progress : callable or None
+        ``progress(partition, done, total)``, in offsets.
+
+    Returns
+    -------
+    ExportReport
+        What the file holds, and its size.
+
+    Raises
+    ------
+    AlreadyExistsError
+        The file exists.
+    LogNotFoundError, NotALogError
+        There is no log at *source*.
+    IllegalStateError
+        The log begins in remote storage, and no *start_offset* is given.
+    CorruptLogError, CorruptRecordError
+        The log is damaged: nothing is left of the file. `segstore.salvage` copies what can be read.
+    OffsetOutOfRangeError, IllegalArgumentError
+        As in `Log.scan`.
+    DiskFullError, WriteError
+        The file system refuses the file; nothing is left of it.
+    """
+    require_pyarrow()
+    checked_compression(compression)
+    level = isolation_of(isolation)
+    file = Path(target)
+    is_folder = str(target).endswith(os.sep) or file.is_dir()
+    if not is_folder and file.exists() and not overwrite:
+        raise _exists(file)
+    with _opened(source) as log:
+        scan = log.scan(start_offset, end_offset, columns=COLUMNS, isolation=level)
+        _check_whole(log, start_offset, scan.end_offset)
+        offsets = OffsetRange(
+            *log.topic_partition, scan.start_offset, scan.end_offset, _topic_id(log)
+        )
+        if is_folder:
+            file.mkdir(parents=True, exist_ok=True)
+            file /= file_name_of(offsets)
+            if file.exists() and not overwrite:
+                raise _exists(file)
+        run = new_run()
+        try:
+            return export_range(
+                scan,
+                file,
+                run,
+                offsets,
+                isolation_in_files(level),
+                leader_epochs=log.leader_epochs if isinstance(log, Log) else (),
+                compression=compression,
+                verify=verify,
+                progress=_of_range(progress, offsets),
+            )
+        finally:
+            remove_parts(str(file.parent), run)
+
+
+def export_logs(  # noqa: PLR0913 - keywords of users
+    topic: str,
+    logs: Mapping[int, Log],
+    folder: PathLike,
+    *,
+    isolation: Isolation | IsolationName = Isolation.LOG_END,
+    compression: str = "zstd",
+    verify: bool = False,
+    bytes_of_a_file: int | None = None,
+    progress: Progress | None = None,
+) -> list[ExportReport]:
+    """Write what the files of *folder* do not hold; `LogManager.export_parquet` describes it."""
+    require_pyarrow()
+    checked_compression(compression)
+    level = isolation_of(isolation)
+    word = isolation_in_files(level)
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    there = [one for one in exported_files(str(target)) if one.offsets.topic == topic]
+    run = new_run()
+    reports = []
+    try:
+        for number, log in logs.items():
+            whole = log.scan(columns=COLUMNS, isolation=level)
+            _check_whole(log, None, whole.end_offset)
+            wanted = OffsetRange(
+                topic, number, whole.start_offset, whole.end_offset, _topic_id(log)
+            )
+            files = [one for one in there if one.offsets.partition == number]
+            check_same_export(files, wanted, word, log.log_end_offset)
+            for missing in _missing(wanted, files, log, bytes_of_a_file):
+                scan = log.scan(
+                    missing.from_offset, missing.until_offset, columns=COLUMNS, isolation=level
+                )
+                report = export_range(
+                    scan,
+                    target / file_name_of(missing),
+                    run,
+                    missing,
+                    word,
+                    leader_epochs=log.leader_epochs,
+                    compression=compression,
+                    verify=verify,
+                    progress=_of_range(progress, wanted),
+                )
+                reports.append(report)
+    finally:
+        remove_parts(str(target), run)
+    return reports
+
+
+def check_same_export(
+    files: list[ExportedFile], wanted: OffsetRange, isolation: str, log_end_offset: int
+) -> None:
+    """Refuse to add records of *wanted* to the files of another log, topic or isolation.
+
+    Raises
+    ------
+    IllegalArgumentError
+        The files are of another isolation, or have offsets that the log does not have.
+    InconsistentTopicIdError
+        They are of a topic that was deleted and made again.
+    """
+    known_id = None if wanted.topic_id is None else topic_id_text(wanted.topic_id)
+    for one in files:
+        origin = origin_of(one.path)
+        if origin.get("isolation") != isolation:
+            raise IllegalArgumentError(
+                f"the folder holds an export with isolation.level {origin.get('isolation')}, not "
+                f"{isolation}",
+                file=one.path,
+                found=str(origin.get("isolation")),
+                expected=isolation,
+            )
+        if origin.get("topicId") not in {None, known_id}:
+            raise InconsistentTopicIdError(
+                f"the export holds records of a topic {wanted.topic!r} that was deleted and made "
+                "again: export to another folder",
+                file=one.path,
+                found=f"records of topic id {origin['topicId']}",
+                expected=f"topic id {known_id}, as in the log directory",
+            )
+    if files and files[-1].offsets.until_offset > log_end_offset:
+        raise IllegalArgumentError(
+            f"the folder holds records of {wanted.topic_partition} up to offset "
+            f"{files[-1].offsets.until_offset}: it is an export of another log",
+            file=files[-1].path,
+            found=str(files[-1].offsets.until_offset),
+            expected=f"up to {log_end_offset}",
+        )
+
+
+def _missing(
+    wanted: OffsetRange, files: list[ExportedFile], log: Log, bytes_of_a_file: int | None
+) -> list[OffsetRange]:
+    missing = what_is_missing(wanted, [one.offsets for one in files])
+    if not files and not missing:  # a log without records is one too
+        missing = [wanted]
+    if bytes_of_a_file is None:
+        return missing
+    parts = []
+    for one in missing:
+        start = one.from_offset
+        for cut in log.scan(start, one.until_offset).cuts(bytes_of_a_file):
+            parts.append(replace(one, from_offset=start, until_offset=cut))
+            start = cut
+        parts.append(replace(one, from_offset=start))
+    return parts
+
+
+def _opened(source: PathLike | Log | LoneSegment) -> AbstractContextManager[Log | LoneSegment]:
+    if isinstance(source, Log | LoneSegment):
+        return nullcontext(source)
+    if Path(source).is_file():
+        return open_segment(source)
+    return open_log(source, read_only=True)
+
+
+def _topic_id(log: Log | LoneSegment) -> uuid.UUID | None:
+    return log.topic_id if isinstance(log, Log) else None
+
+
+def _check_whole(log: Log | LoneSegment, start_offset: int | None, end_offset: int) -> None:
+    """Refuse an export that would look whole, and lacks records."""
+    if log.report.damage is not None and end_offset >= log.log_end_offset:
+        raise CorruptLogError(
+            f"{log.report.damage_in(log.path)}. `segstore salvage` copies what can be read; "
+            "end_offset ends an export before the damage",
+            file=str(log.path),
+            found=f"an end at offset {log.log_end_offset}",
+            expected="all that was synced",
+        )
+    if not isinstance(log, Log) or start_offset is not None:
+        return
+    if log.log_start_offset < log.local_log_start_offset:
+        raise IllegalStateError(
+            f"the records below offset {log.local_log_start_offset} are in remote storage: pass "
+            "start_offset to export the local part",
+            file=str(log.path),
+            found=f"a local part from offset {log.local_log_start_offset} on",
+            expected=f"all records from offset {log.log_start_offset} on",
+        )
+
+
+def _exists(file: Path) -> AlreadyExistsError:
+    return AlreadyExistsError(
+        "the file exists: pass overwrite to replace it, or another name",
+        file=str(file),
+        found="a file",
+        expected="none",
+    )
+
+
+def _of_range(progress: Progress | None, offsets: OffsetRange) -> Callable[[int], None] | None:
+    if progress is None:
+        return None
+    name, start, total = str(offsets.topic_partition), offsets.from_offset, offsets.size
+
+    def tell(offset: int) -> None:
+        progress(name, offset - start, total)
+
+    return tell
+
+
+# ---- import --------------------------------------------------------------------------------------
+
+
+def import_parquet(  # noqa: PLR0913 - keywords of users
+    source: PathLike,
+    target: PathLike,
+    *,
+    compression: str | None = None,
+    allow_gaps: bool = False,
+    verify: bool = False,
+    progress: Progress | None = None,
+) -> list[ImportReport]:
+    """Write the records of exported files into logs, each at its offset.
+
+    Batches come back as they were, with producers, leader epochs and transaction markers. From a
+    file without batches, as of another program or with ``read_committed``, new ones are made.
+    Records that a log has already are compared with the files. So an interrupted import goes on
+    where the log ends. Needs pyarrow.
+
+    Parameters
+    ----------
+    source : path
+        A file, or a folder with files of `export_parquet`, `LogManager.export_parquet` or the
+        Spark job.
+    target : path
+        For a file, the directory ``<topic>-<partition>`` of the log, which may have another name
+        than in the file. Any other directory gets the partitions by their names. Created if
+        missing.
+    compression : str or None
+        Of the batches: ``none``, ``gzip``, ``snappy``, ``lz4``, ``zstd``. None = as they were.
+    allow_gaps : bool
+        Import although offsets are missing between two files: later files could not be inserted.
+    verify : bool
+        Read the logs back, and compare records and batches with the files.
+    progress : callable or None
+        ``progress(partition, done, total)``, in offsets.
+
+    Returns
+    -------
+    list of ImportReport
+        One for each log.
+
+    Raises
+    ------
+    LogNotFoundError
+        There is no such file, or no export in the folder.
+    AlreadyExistsError
+        A log has other records than the files, or begins at another offset.
+    CorruptLogError
+        A file is damaged, or a part of the export is missing.
+    IllegalArgumentError
+        A column is missing or has another type, as in a file of another program.
+    LogLockedError, DiskFullError
+        As in an append; the log holds what was written before.
+    """
+    require_pyarrow()
+    codec = checked_codec(compression)
+    reports = []
+    for name, work in imports_of(os.fspath(source), os.fspath(target), codec).items():
+        done = import_partition(
+            work._replace(allow_gaps=allow_gaps, verify=verify), _of_log(progress, name, work)
+        )
+        reports.append(ImportReport(work.directory, done["records"], done["log_end_offset"]))
+    return reports
+
+
+def imports_of(source: str, target: str, codec: Codec | None) -> dict[str, PartitionImport]:
+    """Return what is imported into which log, by the names of the partitions.
+
+    Raises
+    ------
+    LogNotFoundError, CorruptLogError, IllegalArgumentError
+        There is no export, or a file cannot be used.
+    """
+    if not Path(source).is_dir():
+        offsets = ParquetReader(source).offsets
+        files = (ExportedFile(source, offsets),)
+        name = directory_name(offsets.topic_partition)
+        is_partition = is_partition_directory_name(Path(target).absolute().name)
+        return {name: PartitionImport(files, target if is_partition else f"{target}/{name}", codec)}
+    by_name: dict[str, list[ExportedFile]] = {}
+    for file in exported_files(source):
+        by_name.setdefault(directory_name(file.partition), []).append(file)
+    if not by_name:
+        raise LogNotFoundError(
+            "there is no export in this folder",
+            file=source,
+            found="no file <topic>-<partition>-<from>-<until>.parquet",
+            expected="files of an export",
+        )
+    return {
+        name: PartitionImport(tuple(own), f"{target}/{name}", codec)
+        for name, own in by_name.items()
+    }
+
+
+def _of_log(
+    progress: Progress | None, name: str, work: PartitionImport
+) -> Callable[[int, int], None] | None:
+    if progress is None:
+        return None
+    start = work.files[0].offsets.from_offset
+
+    def tell(end: int, last: int) -> None:
+        progress(name, end - start, last - start)
+
+    return tell

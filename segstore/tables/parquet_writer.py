@@ -1,0 +1,221 @@
+"""Writes the records of a scan to a Parquet file, and the stored batches that they come from.
+
+A row is a record; any reader of Parquet shows records and nothing else. Behind each row group lies
+a small Parquet file, the table of its stored batches (`batch_table`). The key-value metadata says
+where: readers go by the footer, and pass over bytes to which it does not point, as they do with
+Bloom filters.
+"""
+
+from __future__ import annotations
+
+import io
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from segstore.errors import IllegalArgumentError
+from segstore.tables.batch_table import BatchNotes
+from segstore.tables.parquet_files import COLUMNS, origin_metadata
+from segstore.tables.read_ahead import ahead, reading_threads, threads_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from segstore.log.scan import LogScan
+    from segstore.tables.offset_ranges import OffsetRange
+
+FORMAT: Final = 1
+"""Of the tables of batches, in the metadata of a file."""
+ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
+ROW_GROUP_ROWS: Final = 1_048_576
+COMPRESSIONS: Final = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
+DICTIONARIES: Final = (
+    "topic",
+    "partition",
+    "timestampType",
+    "leaderEpoch",
+    "key",
+    "headers.list.element.key",
+    "headers.list.element.value",
+)
+"""Columns whose values come again. Those of ``value`` do not: a dictionary only takes time."""
+ENCODINGS: Final = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
+
+
+class WrittenFile(NamedTuple):
+    """What was written.
+
+    Attributes
+    ----------
+    records, batches : int
+        Rows, and stored batches that the file knows.
+    """
+
+    records: int
+    batches: int
+
+
+def checked_compression(compression: str) -> str:
+    """Return the name of a compression of Parquet; raises IllegalArgumentError for another one."""
+    if compression.lower() not in COMPRESSIONS:
+        raise IllegalArgumentError(
+            f"there is no compression {compression!r} of Parquet",
+            found=repr(compression),
+            expected=", ".join(COMPRESSIONS),
+        )
+    return compression.lower()
+
+
+def write_parquet(  # noqa: PLR0913 - what, where, how, who is told
+    scan: LogScan,
+    path: Path,
+    offsets: OffsetRange,
+    isolation: str,
+    *,
+    leader_epochs: Sequence[tuple[int, int]] = (),
+    compression: str = "zstd",
+    progress: Callable[[int], None] | None = None,
+) -> WrittenFile:
+    """Write the records of *scan* to a new file.
+
+    Parameters
+    ----------
+    scan : LogScan
+        Of the whole of *offsets*; its isolation is not seen here.
+    path : path
+        Of the file, which nobody takes for a whole one before it is renamed.
+    offsets : OffsetRange
+        What the file stands for; gaps are in it.
+    isolation : str
+        Of the scan. The stored batches are kept unless it is ``read_committed``: a transaction
+        whose end marker is left out would stay open for ever.
+    leader_epochs : sequence of (int, int)
+        Epochs of the log and their first offsets; kept with the batches.
+    compression : str
+        One of `COMPRESSIONS`.
+    progress : callable or None
+        Gets the offset behind the last record that was written.
+
+    Raises
+    ------
+    OSError
+        The file system refuses the file.
+    SegstoreError
+        What the scan raises.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    notes = (
+        None if isolation == "read_committed" else BatchNotes(scan.start_offset, scan.end_offset)
+    )
+    schema = rows_schema()
+    with (
+        pa.OSFile(str(path), "wb") as file,
+        pq.ParquetWriter(
+            file,
+            schema,
+            compression=checked_compression(compression),
+            use_dictionary=[*DICTIONARIES],
+            column_encoding={**ENCODINGS},
+            write_page_checksum=True,
+        ) as writer,
+    ):
+        groups = _RowGroups(writer, file, notes)
+        for rows in _rows_of(scan, notes):
+            groups.add(rows)
+            if progress is not None:
+                progress(rows.column("offset")[-1].as_py() + 1)
+        groups.finish()
+        more: dict[str, Any] = {"records": groups.records}
+        if notes is not None:
+            more |= {
+                "format": FORMAT,
+                "leaderEpochs": [(epoch, start) for epoch, start in leader_epochs],
+                "batches": notes.count,
+                "batchTables": groups.places,
+            }
+        writer.add_key_value_metadata(origin_metadata(offsets, isolation, **more))
+    return WrittenFile(groups.records, 0 if notes is None else notes.count)
+
+
+def rows_schema() -> pa.Schema:
+    """Return the schema of the rows of a file."""
+    import pyarrow as pa
+
+    from segstore._core import ArrowStream, ColumnDecoder
+    from segstore.records.compression import codec_table
+
+    nothing = ArrowStream(ColumnDecoder(codec_table(), COLUMNS), iter(()))
+    return pa.RecordBatchReader.from_stream(nothing).schema
+
+
+class _RowGroups:
+    """Gathers rows, and writes a row group and the table of its batches when enough are there."""
+
+    def __init__(
+        self, writer: pq.ParquetWriter, file: pa.NativeFile, notes: BatchNotes | None
+    ) -> None:
+        self._writer = writer
+        self._file = file
+        self._notes = notes
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+        self.records = 0
+        self.places: list[tuple[int, int]] = []
+        """Position and size in bytes of each table of batches."""
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Add rows; of a stored batch all at once."""
+        if self._notes is not None:
+            self._notes.assign(rows.column("offset").to_numpy())
+        size = rows.nbytes
+        if self._waiting and (
+            self._rows + rows.num_rows > ROW_GROUP_ROWS or self._bytes + size > ROW_GROUP_BYTES
+        ):
+            self._write()
+        self._waiting.append(rows)
+        self._rows += rows.num_rows
+        self._bytes += size
+
+    def finish(self) -> None:
+        """Write what is left."""
+        if self._notes is not None:
+            self._notes.assign_rest()
+        self._write()
+
+    def _write(self) -> None:
+        import pyarrow as pa
+
+        if self._waiting:
+            table = pa.Table.from_batches(self._waiting)
+            self._waiting.clear()
+            self._writer.write_table(table, row_group_size=table.num_rows)
+            self.records += table.num_rows
+            self._rows = self._bytes = 0
+        if self._notes is not None:
+            self._write_batches(self._notes.take().to_arrow())
+
+    def _write_batches(self, batches: pa.Table) -> None:
+        import pyarrow.parquet as pq
+
+        if not batches.num_rows:
+            return
+        content = io.BytesIO()
+        pq.write_table(batches, content, compression="zstd", write_page_checksum=True)
+        self.places.append((self._file.tell(), content.tell()))
+        self._file.write(content.getbuffer())
+
+
+def _rows_of(scan: LogScan, notes: BatchNotes | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of *scan*; on several cores a thread decodes while the caller writes."""
+    import pyarrow as pa
+
+    see = None if notes is None else notes.see
+    batches = scan._arrow_batches(COLUMNS, on_chunk=see)  # noqa: SLF001 - what a scan reads, noted too
+    with reading_threads(1) if threads_count() else nullcontext() as pool:
+        for batch in batches if pool is None else ahead(batches, pool):
+            yield pa.record_batch(batch)

@@ -1,0 +1,49 @@
+"""Whether two streams of rows are the same, wherever they are cut into batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore.tables.row_queue import RowQueue
+from segstore.types import NO_PARTITION_LEADER_EPOCH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+
+def first_difference(
+    expected: Iterator[pa.RecordBatch], found: Iterator[pa.RecordBatch]
+) -> int | None:
+    """Return the offset of the first record that is not in both, or differs; None = there is none.
+
+    Parameters
+    ----------
+    expected, found : iterator of RecordBatch
+        With the columns of an export, offsets ascending.
+    """
+    ours, theirs = RowQueue(expected), RowQueue(found)
+    while True:
+        count = min(ours.fill(), theirs.fill())
+        if not count:
+            rest = ours.first_offset, theirs.first_offset
+            return min((one for one in rest if one is not None), default=None)
+        left, right = ours.take(count), theirs.take(count)
+        if not _are_same(left, right):
+            row = next(
+                n for n in range(count) if not _are_same(left.slice(n, 1), right.slice(n, 1))
+            )
+            return min(int(one.column("offset")[row].as_py()) for one in (left, right))
+
+
+def _are_same(expected: pa.RecordBatch, found: pa.RecordBatch) -> bool:
+    """Whether they are equal; a record that had no leader epoch may have got one."""
+    if expected.equals(found):
+        return True
+    import pyarrow.compute as pc
+
+    column = expected.schema.get_field_index("leaderEpoch")
+    had_none = pc.equal(expected.column(column), NO_PARTITION_LEADER_EPOCH)
+    epochs = pc.if_else(had_none, expected.column(column), found.column(column))
+    return bool(expected.equals(found.set_column(column, expected.schema.field(column), epochs)))
