@@ -10,7 +10,6 @@ from segstore.cli.output import say, say_warnings, write
 from segstore.cli.partition_paths import (
     add_as_argument,
     add_partition_arguments,
-    open_to_read,
     readable_paths,
 )
 from segstore.cli.record_format import add_format_arguments, formatter_of
@@ -31,11 +30,12 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "Print the records of a partition up to its end as of now. Nothing is written "
-        "and no lock is taken: a broker or another process may use the log. PATH may be a single "
-        ".log file with any name. Exit code 1 when the log ends at damage and records may follow, "
-        "or when records were left out."
+        "and no lock is taken: a broker or another process may use the log. PATH may be a .log "
+        "file with any name, a pattern in quotes, or a tar archive; several are read as one log. "
+        "Exit code 1 when the log ends at damage and records may follow, or when records were left "
+        "out."
     )
-    add_partition_arguments(parser)
+    add_partition_arguments(parser, takes_files=True)
     add_as_argument(parser)
     add_offset_argument(parser)
     parser.add_argument(
@@ -60,14 +60,16 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the records of the selected partitions, one after the other."""
+    from segstore.log.lone_segment import open_to_read
+
     to_text = formatter_of(arguments)
     span = combined(arguments.offsets)
     left: int | None = arguments.count
     logs = printed_nothing_of = code = 0
-    for path in readable_paths(arguments.path, arguments.topic, arguments.partition):
+    for path in readable_paths(arguments.paths, arguments.topic, arguments.partition):
         if left == 0:
             break
-        with open_to_read(path, arguments.as_) as log:
+        with open_to_read(path, as_=arguments.as_) as log:
             logs += 1
             say_warnings(log, quiet=arguments.quiet)
             goes_on = arguments.skip_damaged and log.report.damage is not None
@@ -102,12 +104,32 @@ def _say_end(log: Log | LoneSegment, arguments: argparse.Namespace, span: Offset
     import segstore
 
     is_committed = arguments.isolation == "read_committed"
-    if is_committed and isinstance(log, segstore.Log):
-        say_committed_end(log, span.resolve(log)[1])
+    if isinstance(log, segstore.Log):
+        if is_committed:
+            say_committed_end(log, span.resolve(log)[1])
+    else:
+        _say_what_files_lack(log, span, is_committed=is_committed)
     if arguments.say_end:
         topic, partition = log.topic_partition
         end = log.last_stable_offset if is_committed else log.log_end_offset
         say(f"% Reached end of topic {topic} [{partition}] at offset {end}")
+
+
+def _say_what_files_lack(segment: LoneSegment, span: OffsetRange, *, is_committed: bool) -> None:
+    """Say which offsets are between two files alone, and where their transactions end."""
+    start, end = span.resolve(segment)
+    for first, following in segment.holes:
+        if first < end and following > start:
+            say(
+                f"segstore: {segment.path}: no file has a record of offsets {first} to"
+                f" {following - 1}: a segment is missing, or compaction has removed them"
+            )
+    if is_committed and segment.last_stable_offset < end:
+        say(
+            f"segstore: {segment.path}: committed records end at offset"
+            f" {segment.last_stable_offset}: a transaction begins there, and the files have no end"
+            " marker of it"
+        )
 
 
 def say_what_is_hidden(

@@ -9,7 +9,6 @@ from segstore.cli.output import Progress, UsageError, count_of, human_bytes, say
 from segstore.cli.partition_paths import (
     add_as_argument,
     add_partition_arguments,
-    open_to_read,
     readable_paths,
 )
 
@@ -85,14 +84,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _export_partition(arguments: argparse.Namespace) -> list[ExportReport]:
     import segstore
+    from segstore.log.lone_segment import open_to_read
 
-    paths = readable_paths(arguments.path, arguments.topic, arguments.partition)
+    paths = readable_paths([arguments.path], arguments.topic, arguments.partition)
     if len(paths) != 1:
         raise UsageError(
             f"{arguments.target} is one file, and the topic has {len(paths)} partitions: name a "
             "folder, or a partition with -p"
         )
-    with Progress(quiet=arguments.quiet) as progress, open_to_read(paths[0], arguments.as_) as log:
+    with (
+        Progress(quiet=arguments.quiet) as progress,
+        open_to_read(paths[0], as_=arguments.as_) as log,
+    ):
         return [
             segstore.export_parquet(
                 log,

@@ -14,19 +14,26 @@ from segstore.errors import LogNotFoundError, NotALogError, UnknownTopicOrPartit
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from segstore.log.lone_segment import LoneSegment
-    from segstore.log.unified_log import Log
     from segstore.manager.log_manager import LogManager
     from segstore.types import TopicPartition
 
 
-def add_partition_arguments(parser: Any) -> None:
+def add_partition_arguments(parser: Any, *, takes_files: bool = False) -> None:
     """Add ``PATH``, ``-t`` and ``-p``, as every command takes them that reads one topic."""
-    parser.add_argument(
-        "path",
-        metavar="PATH",
-        help="directory of a partition (data/orders-0), or a log directory with -t",
-    )
+    if takes_files:
+        parser.add_argument(
+            "paths",
+            metavar="PATH",
+            nargs="+",
+            help="directory of a partition (data/orders-0), or a log directory with -t; or .log "
+            "files of one partition, a quoted pattern of them, or a tar archive",
+        )
+    else:
+        parser.add_argument(
+            "path",
+            metavar="PATH",
+            help="directory of a partition (data/orders-0), or a log directory with -t",
+        )
     parser.add_argument("-t", "--topic", help="topic, when PATH is a log directory")
     parser.add_argument(
         "-p", "--partition", type=partition_number, help="partition (default: all of the topic)"
@@ -50,20 +57,17 @@ def read_as(as_: str | None) -> TopicPartition | None:
     return None if as_ is None else parse_directory_name(as_)
 
 
-def readable_paths(path: str, topic: str | None, partition: int | None) -> list[str]:
-    """Do as `selected_partitions`; one file alone can be read too."""
-    if topic is None and partition is None and Path(path).is_file():
-        return [path]
-    return selected_partitions(path, topic, partition)
+def readable_paths(
+    paths: Sequence[str], topic: str | None, partition: int | None
+) -> Sequence[str | Sequence[str]]:
+    """Do as `selected_partitions`; files alone, which are one log together, can be read too."""
+    from segstore.log.lone_files import is_of_files
 
-
-def open_to_read(path: str, as_: str | None) -> Log | LoneSegment:
-    """Open a partition's directory, or one file alone, to read it."""
-    import segstore
-
-    if Path(path).is_file():
-        return segstore.open_segment(path, as_=as_)
-    return segstore.open(path, read_only=True, as_=as_)
+    if topic is None and partition is None and (len(paths) > 1 or is_of_files(paths[0])):
+        return [paths]
+    if len(paths) > 1:
+        raise UsageError("-t and -p go with one PATH, a log directory")
+    return selected_partitions(paths[0], topic, partition)
 
 
 def partition_number(text: str) -> int:

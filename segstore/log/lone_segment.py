@@ -1,51 +1,56 @@
-"""One ``.log`` file alone, under any name, such as a backup or an attachment."""
+"""Segments without a log around them: one ``.log`` file under any name, several, or an archive."""
 
 from __future__ import annotations
 
 import os
-import re
-from contextlib import ExitStack, closing, suppress
-from typing import TYPE_CHECKING, Any, Final, Literal, overload
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, overload
 
-from segstore._core import Directory, base_offset_of
-from segstore.arguments import flag, integer, isolation_of, path_text, refuse_pickle
-from segstore.errors import LogNotFoundError, NotALogError
+from segstore.arguments import flag, integer, isolation_of, refuse_pickle
 from segstore.log.files.partition_directory import parse_directory_name
-from segstore.log.files.partition_path import absolute_path
 from segstore.log.local.file_bytes import FileBytes
+from segstore.log.lone_files import (
+    Paths,
+    absolute_paths,
+    find_files,
+    in_order,
+    is_of_files,
+    partition_of,
+)
+from segstore.log.open_log import open as open_log
 from segstore.log.readable_chunks import ReadableChunks, settle_transactions
 from segstore.log.recovery.recovery_report import RecoveryReport
 from segstore.log.scan import LogScan, check_range, skips_damage, slice_bounds, timestamp_bounds
 from segstore.notebook import as_html, first_records
 from segstore.number_limits import MAX_LONG
 from segstore.records.compression import codec_table
-from segstore.types import CURRENT_MAGIC, Isolation, TopicPartition
+from segstore.types import Isolation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
     from typing import NoReturn, Self
 
     from segstore._core import Record
+    from segstore.log.readable_chunks import Settled
+    from segstore.log.unified_log import Log
     from segstore.records.record_batch import RecordBatch
     from segstore.types import IsolationName
 
-_OTHER_KINDS: Final = (".index", ".timeindex", ".txnindex", ".snapshot")
-_NO_TOPIC: Final = TopicPartition("", -1)
-_BASE_OFFSET = re.compile(r"[0-9]{20}(?=\.)", re.ASCII)
 
-
-def open_segment(path: str | os.PathLike[str], *, as_: str | None = None) -> LoneSegment:
-    """Open one ``.log`` file to read it, without a partition's directory around it.
+def open_segment(path: Paths, *, as_: str | None = None) -> LoneSegment:
+    """Open ``.log`` files to read them, without a partition's directory around them.
 
     Parameters
     ----------
-    path : path
-        A file of record batches of any magic and codec, under any name. No index is needed,
-        nothing is written and no lock is taken.
+    path : path, or sequence of paths
+        A file of record batches of any magic and codec, under any name. A pattern such as
+        ``"orders-0/*.log"``, with the wildcards of `glob`. A tar archive (``.tar``, ``.tar.gz``,
+        ``.tar.zst``), whose members ``….log`` are read. Or several of these. All are of one
+        partition. No index is needed, nothing is written beside them and no lock is taken.
     as_ : str or None
-        Name ``<topic>-<partition>`` for the records; None = the name of the file's directory, if
-        that is one.
+        Name ``<topic>-<partition>`` for the records; None = the name of the directory of the files,
+        if that is one, or that of the archive.
 
     Returns
     -------
@@ -55,85 +60,128 @@ def open_segment(path: str | os.PathLike[str], *, as_: str | None = None) -> Lon
     Raises
     ------
     LogNotFoundError
-        The file does not exist.
+        The file does not exist, or no file matches the pattern.
     NotALogError
         *path* is a directory, which `segstore.open` reads, or an index; or *as_* is not a
-        partition.
+        partition. Also an archive without a ``.log``, or that is none.
+    CorruptLogError
+        The archive was cut, or is damaged; or two files begin at the same offset.
+    IllegalArgumentError
+        The files are of several partitions.
     """
     return LoneSegment(path, as_=as_)
 
 
+def open_to_read(path: Paths, *, as_: str | None = None) -> Log | LoneSegment:
+    """Open what *path* is, to read it: the directory of a partition, or files alone.
+
+    Errors are those of `segstore.open` and `open_segment`.
+    """
+    paths = absolute_paths(path)
+    if len(paths) == 1 and not is_of_files(paths[0]):
+        return open_log(paths[0], read_only=True, as_=as_)
+    return LoneSegment(paths, as_=as_)
+
+
 class LoneSegment:
-    """The records of one ``.log`` file; `open_segment` returns one.
+    """The records of one ``.log`` file, or of several of one partition; from `open_segment`.
 
     Attributes
     ----------
     path : str
-        Absolute path of the file.
+        Absolute path of the file, pattern or archive; of several, of the folder above all.
+    files : tuple of str
+        Paths of the segments, in the order of their offsets.
     topic_partition : TopicPartition
         Topic and partition of the records; ``("", -1)`` when unknown.
     size_bytes : int
-        Size at the open; bytes written after that are not read.
+        Size of the segments at the open; bytes written after that are not read.
     report : RecoveryReport
-        Empty: only the file is read.
+        Empty: only the files are read.
     log_start_offset : int
         Base offset of the first batch. If that is damaged: the offset in the file name, or 0.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, as_: str | None = None) -> None:
-        self.path = absolute_path(path_text("path", path))
-        above, name = os.path.split(self.path)
-        if name.endswith(_OTHER_KINDS):
-            raise NotALogError(
-                "this file has no records; `segstore dump` prints it",
-                file=self.path,
-                found=name,
-                expected="a .log file",
-            )
-        self.topic_partition = _NO_TOPIC if as_ is None else parse_directory_name(as_)
-        if as_ is None:
-            with suppress(NotALogError):
-                self.topic_partition = parse_directory_name(above.rpartition("/")[2])
-        self._directory, self.size_bytes = _directory_and_size(self.path)
-        self._file = FileBytes(self._directory, name, self.size_bytes)
-        self._codecs = codec_table()
+    def __init__(self, path: Paths, *, as_: str | None = None) -> None:
+        paths = absolute_paths(path)
+        self.path = paths[0] if len(paths) == 1 else os.path.commonpath(paths)
         self.report = RecoveryReport()
-        self._log_end_offset: int | None = None
-        self.log_start_offset = self._first_offset(name)
+        self._codecs = codec_table()
+        self._ends: _Ends | None = None
+        with ExitStack() as stack:
+            found = find_files(paths, stack)
+            named = partition_of(found) if as_ is None else parse_directory_name(as_)
+            self._lone_files = in_order(found, self._codecs)
+            self._close = stack.pop_all().close
+        self.topic_partition = named
+        self.files = tuple(one.path for one in self._lone_files)
+        self.size_bytes = sum(one.size_bytes for one in self._lone_files)
+        self.log_start_offset = self._lone_files[0].first_offset
+        self._files = self._files_to_read(check_crcs=True)
 
-    def _first_offset(self, name: str) -> int:
-        headers = self._file.first_header()
-        if headers is None:
-            named = _BASE_OFFSET.match(name)
-            return 0 if named is None else int(named[0])
-        if headers["magic"][0] >= CURRENT_MAGIC:
-            return int(headers["base_offset"][0])
-        return base_offset_of(self._file.read(0, int(headers["size_bytes"][0])), self._codecs)
+    def _files_to_read(self, *, check_crcs: bool) -> list[FileBytes]:
+        ends = [*(one.base_offset for one in self._lone_files[1:]), MAX_LONG]
+        return [
+            FileBytes(one.source, one.name, one.size_bytes, None, end, check_crcs=check_crcs)
+            for one, end in zip(self._lone_files, ends, strict=True)
+        ]
 
     @property
     def last_stable_offset(self) -> int:
-        """Where committed reads end: at the first transaction without a marker in this file."""
-        everything = self._chunks(self._file, self.log_start_offset, MAX_LONG, raises=False)
-        return settle_transactions(everything, self._codecs, self.log_end_offset).end_offset
+        """Where committed reads end: at the first transaction without a marker in the files."""
+        everything = self._chunks(self._files, self.log_start_offset, MAX_LONG, raises=False)
+        return self._settled(everything, self.log_end_offset).end_offset
 
     @property
     def log_end_offset(self) -> int:
         """One more than the last readable offset; the log start when there is none.
 
-        The first use reads the whole file.
+        The first use reads the files whole.
         """
-        if self._log_end_offset is None:
-            end = self.log_start_offset
-            for chunk in self._chunks(self._file, end, MAX_LONG, raises=False).headers_only():
-                end = int(chunk.headers["last_offset"][-1]) + 1
-            self._log_end_offset = end
-        return self._log_end_offset
+        return self._read_ends().end
+
+    @property
+    def holes(self) -> tuple[tuple[int, int], ...]:
+        """Ranges ``[first, next)`` of offsets between two files, of which neither has a record.
+
+        A file may be missing, or compaction has removed these records: the files do not say which.
+        The first use reads the files whole.
+        """
+        return self._read_ends().holes
+
+    def _read_ends(self) -> _Ends:
+        if self._ends is None:
+            end, holes = self.log_start_offset, []
+            file: FileBytes | None = None
+            everything = self._chunks(self._files, end, MAX_LONG, raises=False)
+            for chunk in everything.headers_only():
+                next_file = cast("FileBytes", chunk.segment)
+                if file is not None and file is not next_file and file.next_base_offset > end:
+                    holes.append((end, file.next_base_offset))
+                file, end = next_file, int(chunk.headers["last_offset"][-1]) + 1
+            damaged = {lost.first_offset for lost in everything.skipped}
+            self._ends = _Ends(end, tuple(hole for hole in holes if hole[0] not in damaged))
+        return self._ends
+
+    def _settled(self, chunks: ReadableChunks, end_offset: int) -> Settled:
+        by_path = {one.path: one for one in self._lone_files}
+
+        def open_before(file: FileBytes) -> Mapping[int, int] | None:
+            return by_path[file.path].open_transactions()
+
+        return settle_transactions(chunks, self._codecs, end_offset, open_before)
 
     def _chunks(
-        self, file: FileBytes, start_offset: int, end_offset: int, *, raises: bool, **more: Any
+        self,
+        files: Sequence[FileBytes],
+        start_offset: int,
+        end_offset: int,
+        *,
+        raises: bool,
+        **more: Any,
     ) -> ReadableChunks:
         return ReadableChunks(
-            [file],
+            files,
             self._codecs,
             start_offset=start_offset,
             end_offset=end_offset,
@@ -154,10 +202,12 @@ class LoneSegment:
         check_crcs: bool = True,
         on_damage: Literal["raise", "skip"] = "raise",
     ) -> LogScan:
-        """Return a range of the file, to be read lazily; parameters as in `Log.scan`.
+        """Return a range of the files, to be read lazily; parameters as in `Log.scan`.
 
-        Offsets outside of the file are not an error: they have no records. ``read_committed`` uses
-        the markers in this file, and ends where the first transaction without a marker begins.
+        Offsets outside of the files are not an error: they have no records. ``read_committed`` uses
+        the markers in the files, and ends where the first transaction without a marker begins. If
+        a marker may be between two files, its transaction is left out, and `LogScan.skipped` lists
+        it. The producer snapshot beside the second file can show that it went on.
         """
         flag("check_crcs", check_crcs)
         start = (
@@ -167,16 +217,16 @@ class LoneSegment:
         check_range(start, end, "offset")
         low, high = timestamp_bounds(start_timestamp, end_timestamp)
         raises = not skips_damage(on_damage, check_crcs=check_crcs)
-        file, settled = self._file, None
+        files, settled = self._files, None
         if not check_crcs:
-            file = FileBytes(self._directory, file.name, file.size_bytes, check_crcs=False)
+            files = self._files_to_read(check_crcs=False)
         if isolation_of(isolation) is Isolation.READ_COMMITTED:
-            everything = self._chunks(file, start, MAX_LONG, raises=False)
-            settled = settle_transactions(everything, self._codecs, MAX_LONG)
+            everything = self._chunks(files, start, MAX_LONG, raises=False)
+            settled = self._settled(everything, MAX_LONG)
             end = min(end, settled.end_offset)
         undecided = settled.undecided if settled is not None else ()
         return LogScan(
-            self._chunks(file, start, end, raises=raises, undecided=undecided),
+            self._chunks(files, start, end, raises=raises, undecided=undecided),
             self._codecs,
             self.topic_partition,
             start_offset=start,
@@ -193,11 +243,11 @@ class LoneSegment:
         return iter(self.scan())
 
     def __len__(self) -> int:
-        """Return the number of records; the whole file is read."""
+        """Return the number of records; the files are read whole."""
         return len(self.scan())
 
     def __bool__(self) -> bool:
-        """Return True: a file without records is a segment too."""
+        """Return True: files without records are segments too."""
         return True
 
     @overload
@@ -230,8 +280,8 @@ class LoneSegment:
         return next((record.offset for record in scan), None)
 
     def close(self) -> None:
-        """Close the file; a second call does nothing."""
-        self._directory.close()
+        """Close the files; a second call does nothing."""
+        self._close()
 
     def __enter__(self) -> Self:
         return self
@@ -252,21 +302,8 @@ class LoneSegment:
         return f"<LoneSegment {self.path}, {self.size_bytes} bytes>"
 
 
-def _directory_and_size(path: str) -> tuple[Directory, int]:
-    """Open the directory that the file at *path* is in; returns the file's size too."""
-    above, name = os.path.split(path)
-    try:
-        with ExitStack() as stack:
-            directory = stack.enter_context(closing(Directory(above)))
-            info = directory.info(name)
-            if info.is_regular:
-                stack.pop_all()
-                return directory, info.size
-    except (LogNotFoundError, NotALogError) as error:
-        raise LogNotFoundError("there is no such file", file=path) from error
-    raise NotALogError(
-        "this is no file: segstore.open reads the directory of a partition",
-        file=path,
-        found="a directory" if info.is_directory else "no regular file",
-        expected="a .log file",
-    )
+class _Ends(NamedTuple):
+    """What a pass over the files has found."""
+
+    end: int
+    holes: tuple[tuple[int, int], ...]

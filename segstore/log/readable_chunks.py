@@ -29,7 +29,7 @@ from segstore.records.control_record import ControlRecordType, parse_control_key
 from segstore.types import CONTROL_FLAG, CURRENT_MAGIC, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from typing import Self
 
     from segstore._core import CodecTable
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _NEVER_FOUND: Final = "these offsets had been given out, and no file holds their records"
 _ELSEWHERE: Final = "{} has records there, but a later segment begins before them"
 _ENDS_WITHIN: Final = "the file ends inside a batch: it was cut, or a write was interrupted"
-_UNDECIDED: Final = "the end marker of their transaction may be in the damaged part"
+_UNDECIDED: Final = "the end marker of their transaction may be in what is damaged or missing"
 
 
 class ReadableChunks:
@@ -65,7 +65,8 @@ class ReadableChunks:
         Offsets below it had been given out, as a checkpoint says; where the batches end before it,
         the others are left out.
     stands_alone : bool
-        The one file may end inside a batch, and nothing else says whether it did: that is told too.
+        No log is around the files: that the last one ends inside a batch, and that one reaches
+        over the beginning of the next, is told too.
     undecided : sequence of LostRange
         For `skipped`: transactions that are left out by who decodes the chunks. Only what of them
         lies in the range is noted.
@@ -195,7 +196,7 @@ class ReadableChunks:
             rows = stretch.rows[stretch.rows["last_offset"] >= reached]
             if len(rows):
                 first = first_offset_of(file, rows[0], codecs)
-                self._leave_out(pending, reached, min(first, end), skipped, next_offset=first)
+                self._leave_out(file, pending, reached, min(first, end), skipped, next_offset=first)
                 if first >= end:
                     return end
                 reached = int(rows["last_offset"][-1]) + 1
@@ -207,7 +208,15 @@ class ReadableChunks:
         if following == MAX_LONG:
             self._end_in(file, pending, reached, skipped)
             return reached
-        self._leave_out(pending, reached, min(following, end), skipped)
+        unfit = pending is not None and pending.code is FindingCode.BATCH_OUT_OF_ORDER
+        if pending is not None and unfit and self._stands_alone and reached >= following:
+            overlap = pending._replace(
+                first_offset=following,
+                reason=_ELSEWHERE.format(file.name),
+                code=FindingCode.SEGMENTS_OVERLAP,
+            )
+            self._note(file, overlap, skipped, following)
+        self._leave_out(file, pending, reached, min(following, end), skipped, next_offset=following)
         return max(reached, following)
 
     def _end_in(
@@ -215,25 +224,26 @@ class ReadableChunks:
     ) -> None:
         """Note what ends the last file, but for a write that was not finished, and zeros."""
         if self._end_offset < MAX_LONG:
-            self._leave_out(pending, reached, self._end_offset, skipped)
+            self._leave_out(file, pending, reached, self._end_offset, skipped)
         elif reached < self._known_end:
             lost = pending or LostRange(
                 file.name, file.size_bytes, 0, 0, None, _NEVER_FOUND, FindingCode.RECORDS_MISSING
             )
-            self._leave_out(lost, reached, self._known_end, skipped)
+            self._leave_out(file, lost, reached, self._known_end, skipped)
         elif pending is not None and (
             pending.os_error is not None or not file.is_zero(pending.position, pending.size_bytes)
         ):
             lost = pending._replace(first_offset=reached)
             if pending.reason != NOT_WHOLE:
-                self._note(lost, skipped, None)
+                self._note(file, lost, skipped, None)
             elif self._stands_alone:
                 skipped.append(
                     lost._replace(reason=_ENDS_WITHIN, code=FindingCode.BATCH_INCOMPLETE)
                 )
 
-    def _leave_out(
+    def _leave_out(  # noqa: PLR0913 - a file, and a place in it
         self,
+        file: FileBytes,
         lost: LostRange | None,
         first: int,
         behind: int,
@@ -248,7 +258,7 @@ class ReadableChunks:
             ranges = [lost._replace(first_offset=first, next_offset=behind)]
         for found in ranges:
             if found.next_offset is None or found.first_offset < found.next_offset:
-                self._note(found, skipped, next_offset)
+                self._note(file, found, skipped, next_offset)
 
     def _proven(self, first: int, behind: int) -> list[LostRange]:
         """Return which offsets of a gap had records; compaction may have taken the others."""
@@ -277,11 +287,13 @@ class ReadableChunks:
             behind = min(behind, lost.next_offset)
         return lost._replace(first_offset=first, next_offset=behind) if first < behind else None
 
-    def _note(self, lost: LostRange, skipped: list[LostRange], next_offset: int | None) -> None:
+    def _note(
+        self, file: FileBytes, lost: LostRange, skipped: list[LostRange], next_offset: int | None
+    ) -> None:
         if self._raises:
             error: SegstoreError = CorruptRecordError(
                 lost.reason,
-                file=self._files[0].path,
+                file=file.path,
                 position=lost.position,
                 found="bytes that are no whole batch",
                 expected=f"a batch from offset {lost.first_offset} on",
@@ -289,11 +301,11 @@ class ReadableChunks:
             if lost.os_error is not None:
                 error = ReadIOError(
                     lost.reason,
-                    file=self._files[0].path,
+                    file=file.path,
                     position=lost.position,
                     os_error=lost.os_error,
                 )
-            raise readable_from(error, self._files[0].path, lost.first_offset, next_offset)
+            raise readable_from(error, file.path, lost.first_offset, next_offset)
         skipped.append(lost)
 
     def _decodable(self, chunk: Chunk, skipped: list[LostRange]) -> Iterator[Chunk]:
@@ -342,7 +354,12 @@ class Settled(NamedTuple):
     """The transactions whose end may be among what was left out."""
 
 
-def settle_transactions(chunks: ReadableChunks, codecs: CodecTable, end_offset: int) -> Settled:
+def settle_transactions(
+    chunks: ReadableChunks,
+    codecs: CodecTable,
+    end_offset: int,
+    open_before: Callable[[FileBytes], Mapping[int, int] | None] | None = None,
+) -> Settled:
     """Decide each transaction by the next marker of its producer, unless something is missing.
 
     Records are left out whose transaction was open where the log is damaged: their marker may be
@@ -354,24 +371,29 @@ def settle_transactions(chunks: ReadableChunks, codecs: CodecTable, end_offset: 
         All from the first offset of the reader to the end of the log.
     end_offset : int
         Where visible data ends in any case.
+    open_before : callable or None
+        For files between which offsets may be missing: {producer id: first offset} of the
+        transactions that were open where a file begins; None where nothing says so.
     """
     under_way: dict[int, tuple[int, int]] = {}
     left_out: list[tuple[int, int, int]] = []
     undecided: list[LostRange] = []
-    known_losses = 0
 
-    def give_up() -> None:
-        for producer_id, (first, last) in under_way.items():
+    def give_up(goes_on: Mapping[int, int]) -> None:
+        for producer_id, (first, last) in [*under_way.items()]:
+            if goes_on.get(producer_id, MAX_LONG) <= last:
+                continue
+            del under_way[producer_id]
             left_out.append((producer_id, first, last))
             undecided.append(
                 LostRange("", 0, 0, first, last + 1, _UNDECIDED, FindingCode.RECORDS_MAYBE_MISSING)
             )
-        under_way.clear()
 
-    for chunk in chunks:
-        if len(chunks.skipped) > known_losses:
-            known_losses = len(chunks.skipped)
-            give_up()
+    for chunk, goes_on in _with_losses(chunks, open_before):
+        if goes_on is not None:
+            give_up(goes_on)
+        if chunk is None:
+            break
         headers = chunk.headers
         is_of_one = (headers["attributes"] & TRANSACTIONAL_FLAG != 0) & (
             headers["magic"] >= CURRENT_MAGIC
@@ -387,10 +409,32 @@ def settle_transactions(chunks: ReadableChunks, codecs: CodecTable, end_offset: 
             begun = under_way.pop(producer_id, None)
             if kind is ControlRecordType.ABORT and begun is not None:
                 left_out.append((producer_id, begun[0], first))
-    if len(chunks.skipped) > known_losses:
-        give_up()
     stable = min([end_offset, *(first for first, _ in under_way.values())])
     return Settled(AbortedTransactions(left_out), stable, undecided)
+
+
+def _with_losses(
+    chunks: ReadableChunks, open_before: Callable[[FileBytes], Mapping[int, int] | None] | None
+) -> Iterator[tuple[Chunk | None, Mapping[int, int] | None]]:
+    """Yield chunks, each with what goes on for certain if markers may be missing before it.
+
+    The last one is None where they may be missing at the end.
+    """
+    known_losses = 0
+    before: FileBytes | None = None
+    reached = 0
+    for chunk in chunks:
+        file = cast("FileBytes", chunk.segment)
+        goes_on: Mapping[int, int] | None = None
+        if len(chunks.skipped) > known_losses:
+            known_losses = len(chunks.skipped)
+            goes_on = {}
+        elif open_before is not None and before is not None and before is not file:
+            goes_on = (open_before(file) or {}) if before.next_base_offset > reached else None
+        yield chunk, goes_on
+        before, reached = file, int(chunk.headers["last_offset"][-1]) + 1
+    if len(chunks.skipped) > known_losses:
+        yield None, {}
 
 
 def _kind_of_marker(batch: memoryview, codecs: CodecTable) -> ControlRecordType:

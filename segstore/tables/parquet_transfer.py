@@ -19,8 +19,7 @@ from segstore.errors import (
 )
 from segstore.log.files.partition_directory import directory_name, is_partition_directory_name
 from segstore.log.files.partition_metadata_file import topic_id_text
-from segstore.log.lone_segment import LoneSegment, open_segment
-from segstore.log.open_log import open as open_log
+from segstore.log.lone_segment import LoneSegment, open_to_read
 from segstore.log.unified_log import Log
 from segstore.tables.offset_ranges import OffsetRange
 from segstore.tables.parquet_files import (
@@ -92,8 +91,8 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
     Parameters
     ----------
     source : path, Log or LoneSegment
-        Directory of a partition, a single ``.log`` file, or what is open already. A path is opened
-        to read: another process may write the log.
+        Directory of a partition, a ``.log`` file, a pattern or an archive as for `open_segment`, or
+        what is open already. A path is opened to read: another process may write the log.
     target : path
         The file. It appears when it is whole and durable. In a folder, its name is
         ``<topic>-<partition>-<from>-<until>.parquet``.
@@ -279,9 +278,7 @@ def _missing(
 def _opened(source: PathLike | Log | LoneSegment) -> AbstractContextManager[Log | LoneSegment]:
     if isinstance(source, Log | LoneSegment):
         return nullcontext(source)
-    if Path(source).is_file():
-        return open_segment(source)
-    return open_log(source, read_only=True)
+    return open_to_read(source)
 
 
 def _topic_id(log: Log | LoneSegment) -> uuid.UUID | None:

@@ -16,7 +16,7 @@ from unittest import mock
 
 from segstore._core import Directory
 from segstore.errors import NotALogError
-from segstore.log import lone_segment
+from segstore.log import lone_files, lone_segment
 from segstore.log.check.partition_check import check_partition
 from segstore.log.files.parent_directory_sync import sync_parent_directories
 from segstore.log.files.partition_metadata_file import PartitionMetadataFile
@@ -143,7 +143,7 @@ CHECKED: Final[Mapping[str, Callable[[], SimulatedDisk]]] = {
 def read_alone(disk: SimulatedDisk) -> object:
     there = partial(Directory, environment=disk)
     with (
-        mock.patch.object(lone_segment, "Directory", there),
+        mock.patch.object(lone_files, "Directory", there),
         lone_segment.open_segment(f"{PATH}/{name_of(2)}") as segment,
     ):
         return [record.offset for record in segment], segment.log_end_offset

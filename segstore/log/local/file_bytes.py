@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from segstore._core import ScanResult, scan_batches
 from segstore.errors import LogTruncatedError, ReadIOError
@@ -11,10 +11,31 @@ from segstore.number_limits import MAX_LONG
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from segstore._core import BatchHeaders, Directory
+    from segstore._core import BatchHeaders
 
 _PIECE_BYTES: Final = 4 * 1024 * 1024
 _LENGTH_END: Final = 12
+
+
+class FileSource(Protocol):
+    """What files lie in: a `Directory`, or an archive."""
+
+    @property
+    def path(self) -> str:
+        """Path of the directory or archive, for messages."""
+        ...
+
+    def read_range(self, name: str, position: int, size: int) -> bytes:
+        """Return up to *size* bytes of a file from *position* on; fewer only at its end."""
+        ...
+
+    def read_file(self, name: str, max_bytes: int) -> bytes:
+        """Return a small file whole; LogNotFoundError when it is not there."""
+        ...
+
+    def close(self) -> None:
+        """Close it."""
+        ...
 
 
 class FileBytes:
@@ -22,7 +43,7 @@ class FileBytes:
 
     Parameters
     ----------
-    directory : Directory
+    directory : FileSource
         That the file is in.
     name : str
         Of the file.
@@ -48,7 +69,7 @@ class FileBytes:
 
     def __init__(  # noqa: PLR0913 - a file, and which offsets it may hold
         self,
-        directory: Directory,
+        directory: FileSource,
         name: str,
         size_bytes: int,
         base_offset: int | None = None,

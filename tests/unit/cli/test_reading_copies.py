@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,6 +55,37 @@ def lines(first: int, behind: int = COUNT) -> bytes:
 
 
 # ---- one file alone: case 35 -------------------------------------------------------------------
+
+
+def test_cat_reads_files_as_one_log(directory: LogDirectory, tmp_path: Path, run: Run):
+    """Case 22: files as a shell gives them, a quoted pattern, an archive; holes are told."""
+    files = sorted(directory.path.glob("*.log"))
+    archive = tmp_path / "orders-0.tar.gz"
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(directory.path, "orders-0")
+    for given in (files[::-1], [directory.path / "*.log"], [archive]):
+        assert run("cat", *given, "-f", "%o\\n", "-e") == (
+            0,
+            lines(0),
+            b"% Reached end of topic orders [0] at offset 60\n",
+        )
+    assert run("cat", archive, "-f", "%t %p %o\\n", "-o", "-1")[1] == b"orders 0 59\n"
+
+    first, following = directory.bases[1:3]
+    files.pop(1)
+    code, out, err = run("cat", *files, "-f", "%o\\n")
+    assert (code, out) == (0, lines(0, first) + lines(following))
+    assert f"no file has a record of offsets {first} to {following - 1}".encode() in err
+    assert run("cat", *files, "-f", "%o\\n", "-o", following) == (0, lines(following), b"")
+    assert run("cat", *files, "-f", "%o\\n", "-q")[2] == b""
+
+    archive.write_bytes(archive.read_bytes()[:-30])
+    code, out, err = run("cat", archive)
+    assert (code, out) == (1, b"")
+    assert b"the archive was cut or is damaged" in err
+    assert b"unpacks what is whole" in err
+    assert run("cat", directory.path, directory.path)[0] == 2
+    assert run("cat", directory.path, *files, "-t", "orders")[0] == 2
 
 
 def test_cat_reads_one_log_file(directory: LogDirectory, tmp_path: Path, run: Run):

@@ -1,0 +1,305 @@
+"""A tar archive of segments, read where its members lie: nothing is unpacked.
+
+So no name in the archive becomes a path. A compressed archive is decompressed first, piece by
+piece, into a temporary file that has no name and goes with the process.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import tarfile
+import tempfile
+from contextlib import ExitStack
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from segstore.errors import (
+    CorruptLogError,
+    DiskFullError,
+    LimitExceededError,
+    LogNotFoundError,
+    NotALogError,
+    ReadIOError,
+    SegstoreError,
+    WriteError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ARCHIVE_SUFFIXES: Final = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2")
+_BLOCK_BYTES: Final = 512
+_PIECE_BYTES: Final = 1024 * 1024
+_MAX_HEADER_BYTES: Final = 1024 * 1024
+_WAY_OUT: Final = "`tar -xf` unpacks what is whole, and `segstore cat` reads the directory"
+_FORMATS: Final = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ\x00": "xz",
+    b"BZh": "bzip2",
+}
+"""Compressions by their first bytes."""
+
+
+class Member(NamedTuple):
+    """Where the content of a member lies in the archive."""
+
+    position: int
+    size_bytes: int
+
+
+def is_archive(path: str) -> bool:
+    """Whether *path* has the name of a tar archive."""
+    return path.lower().endswith(ARCHIVE_SUFFIXES)
+
+
+class SegmentArchive:
+    """The regular files in a tar archive, by name; it answers as a `Directory` does.
+
+    Parameters
+    ----------
+    path : str
+        Absolute path of the archive: plain, or compressed by gzip or zstd, whatever its name says.
+
+    Attributes
+    ----------
+    path : str
+        For messages.
+    members : dict of str to Member
+        Of two of one name, the later one, as tar unpacks them.
+
+    Raises
+    ------
+    LogNotFoundError, ReadIOError
+        There is no such file, or it cannot be read.
+    NotALogError
+        It is no tar archive, or compressed in another way.
+    CorruptLogError
+        It was cut, or is damaged: the error names member and byte.
+    DiskFullError, WriteError
+        There is no room for what it decompresses to.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.members: dict[str, Member] = {}
+        try:
+            with ExitStack() as stack:
+                self._file: IO[bytes] = stack.enter_context(open(path, "rb", buffering=0))  # noqa: PTH123
+                problem = self._decompress_all(stack)
+                self._find_members(problem)
+                self._close = stack.pop_all().close
+        except SegstoreError:
+            raise
+        except FileNotFoundError as error:
+            raise LogNotFoundError("there is no such file", file=path) from error
+        except OSError as error:
+            raise ReadIOError(
+                "the archive cannot be read", file=path, os_error=error.errno or errno.EIO
+            ) from error
+
+    def _decompress_all(self, stack: ExitStack) -> Exception | None:
+        """Put the content of a compressed archive in the place of it; return what stopped it."""
+        start = os.pread(self._file.fileno(), _BLOCK_BYTES, 0)
+        kind = next((kind for magic, kind in _FORMATS.items() if start.startswith(magic)), None)
+        if kind is None:
+            return None
+        packed, damage = _decompressor(kind, self._file, self.path)
+        self._file = stack.enter_context(_temporary_file())
+        while True:
+            try:
+                piece = packed.read1(_PIECE_BYTES)  # all that comes before a damaged place
+            except damage as error:
+                return error
+            if not piece:
+                break
+            _write(self._file, piece)
+        if self._file.tell() == 0:  # a library may take a cut file for an empty one
+            return EOFError("nothing of it can be decompressed")
+        return None
+
+    def _find_members(self, problem: Exception | None) -> None:
+        size = os.fstat(self._file.fileno()).st_size
+        last: tarfile.TarInfo | None = None
+        try:
+            for one, reached in self._headers():
+                last = one
+                if one.isreg() and not one.issparse() and reached > size:
+                    break
+                self._note(one)
+            else:
+                if problem is None:
+                    return
+        except (tarfile.TarError, OverflowError, EOFError) as error:
+            if last is None and problem is None:
+                raise NotALogError(
+                    f"this is no tar archive: {error}",
+                    file=self.path,
+                    position=0,
+                    found=f"{size} bytes that are none",
+                    expected="a tar archive",
+                ) from error
+            problem = problem or error
+        raise self._cut(last, size, problem) from problem
+
+    def _headers(self) -> Iterator[tuple[tarfile.TarInfo, int]]:
+        """Yield the members, each with the byte where the next one begins.
+
+        Raises
+        ------
+        tarfile.TarError, OverflowError, EOFError
+            A header is damaged, or the archive does not end with its end mark.
+        """
+        reached = 0
+        try:
+            self._file.seek(0)
+            headers = cast("IO[bytes]", _Headers(self._file))
+            with tarfile.open(fileobj=headers, mode="r:") as archive:
+                for one in archive:
+                    if archive.offset <= reached or one.size < 0:
+                        raise tarfile.ReadError("a length leads backwards")
+                    reached = archive.offset
+                    yield one, reached
+        except ValueError as error:  # numbers in headers
+            raise tarfile.ReadError(str(error)) from error
+        end = os.pread(self._file.fileno(), _BLOCK_BYTES, reached)
+        if len(end) < _BLOCK_BYTES or end.strip(b"\0"):
+            raise tarfile.ReadError("neither a member nor the end mark of the archive follows")
+
+    def _note(self, one: tarfile.TarInfo) -> None:
+        name = one.name.removeprefix("./")
+        if one.islnk():  # a second name of a file that came before
+            target = self.members.get(one.linkname.removeprefix("./"))
+            if target is not None:
+                self.members[name] = target
+        elif one.isreg() and not one.issparse():
+            self.members[name] = Member(one.offset_data, one.size)
+        elif one.isreg() and name.endswith(".log"):
+            raise NotALogError(
+                f"the archive has the member {one.name} as a sparse file: {_WAY_OUT}",
+                file=self.path,
+                position=one.offset,
+                found="a sparse member",
+                expected="an archive that was made without --sparse",
+            )
+
+    def _cut(
+        self, last: tarfile.TarInfo | None, size: int, problem: Exception | None
+    ) -> CorruptLogError:
+        """Say in which member the archive ends, or after which it goes on no more."""
+        why = "" if problem is None else f" ({str(problem) or type(problem).__name__})"
+        where, end = "at its beginning", 0
+        if last is not None:
+            end = last.offset_data + last.size
+            where = f"after the member {last.name}"
+            if end > size:
+                where = f"inside the member {last.name}, at byte {size - last.offset_data}"
+        return CorruptLogError(
+            f"the archive was cut or is damaged {where}{why}; {_WAY_OUT}",
+            file=self.path,
+            position=min(end, size),
+            found=f"{size} bytes of members",
+            expected=f"at least {end} bytes, and the end mark of the archive",
+        )
+
+    # ---- as a directory --------------------------------------------------------------------------
+
+    def read_range(self, name: str, position: int, size: int) -> bytes:
+        """Return up to *size* bytes of the member *name* from *position* on."""
+        member = self.members[name]
+        wanted = max(0, min(size, member.size_bytes - position))
+        try:
+            return os.pread(self._file.fileno(), wanted, member.position + position)
+        except OSError as error:
+            raise ReadIOError(
+                "the archive cannot be read",
+                file=self.path,
+                position=member.position + position,
+                os_error=error.errno or errno.EIO,
+            ) from error
+
+    def read_file(self, name: str, max_bytes: int) -> bytes:
+        """Return a small member whole."""
+        if name not in self.members:
+            raise LogNotFoundError("the archive has no such member", file=f"{self.path}/{name}")
+        size = self.members[name].size_bytes
+        if size > max_bytes:
+            raise LimitExceededError(
+                "the member is too large",
+                file=f"{self.path}/{name}",
+                found=f"{size} bytes",
+                expected=f"at most {max_bytes} bytes",
+            )
+        return self.read_range(name, 0, size)
+
+    def close(self) -> None:
+        """Close the archive; what was decompressed is gone."""
+        self._close()
+
+
+class _Headers:
+    """What `tarfile` reads of the archive: headers, whose lengths may be wrong."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int) -> bytes:
+        if not 0 <= size <= _MAX_HEADER_BYTES:
+            raise tarfile.ReadError(f"a header of {size} bytes")
+        return self._file.read(size)
+
+
+def _decompressor(kind: str, file: IO[bytes], path: str) -> tuple[Any, tuple[type[Exception], ...]]:
+    """Return what reads the content of *file*, and what its damage is raised as."""
+    if kind == "gzip":
+        import gzip
+        import zlib
+
+        return gzip.GzipFile(fileobj=file), (EOFError, gzip.BadGzipFile, zlib.error)
+    if kind == "zstd":
+        return _zstd(file)
+    raise NotALogError(
+        f"the archive is compressed by {kind}: decompress it first, `{kind} -dk FILE` does",
+        file=path,
+        found=kind,
+        expected="gzip, zstd, or no compression",
+    )
+
+
+def _zstd(file: IO[bytes]) -> tuple[Any, tuple[type[Exception], ...]]:
+    try:  # Python 3.14
+        module: Any = importlib.import_module("compression.zstd")
+    except ImportError:
+        module = importlib.import_module("zstandard")
+        reader = module.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+        return reader, (module.ZstdError,)
+    return module.ZstdFile(file), (EOFError, module.ZstdError)
+
+
+def _temporary_file() -> IO[bytes]:
+    try:
+        return tempfile.TemporaryFile(buffering=0)
+    except OSError as error:
+        raise _no_room(error) from error
+
+
+def _write(file: IO[bytes], piece: bytes) -> None:
+    view = memoryview(piece)
+    try:
+        while view:
+            view = view[file.write(view) :]
+    except OSError as error:
+        raise _no_room(error) from error
+
+
+def _no_room(error: OSError) -> DiskFullError | WriteError:
+    """Name the folder, and what moves it."""
+    kind = DiskFullError if error.errno in {errno.ENOSPC, errno.EDQUOT} else WriteError
+    return kind(
+        "the archive cannot be decompressed here: the environment variable TMPDIR names another "
+        "folder for temporary files",
+        file=tempfile.gettempdir(),
+        os_error=error.errno,
+    )

@@ -1,0 +1,439 @@
+"""Several ``.log`` files, a pattern or an archive as one partition; case 22-tiered-segment-file."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+import zstandard
+
+import segstore
+from segstore.errors import (
+    CorruptLogError,
+    CorruptRecordError,
+    IllegalArgumentError,
+    LogNotFoundError,
+    NotALogError,
+    SegstoreError,
+)
+from segstore.log.files.partition_directory import is_partition_directory_name
+from segstore.log.lone_segment import open_to_read
+from segstore.log.producers.producer_snapshot import format_snapshot
+from segstore.log.producers.producer_state_entry import ProducerStateEntry
+from segstore.types import TopicPartition
+from tests.kits.log_kit import at, offsets
+from tests.unit.log.test_committed_view import data, marker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMMITTED = "read_committed"
+
+
+def files_in(folder: Path, **contents: bytes) -> Path:
+    """Write files, ``a="…"`` as ``a.log`` and ``_100=…`` as the segment of that base offset."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        full_name = f"{int(name[1:]):020}" if name[0] == "_" else name
+        (folder / f"{full_name}.log").write_bytes(content)
+    return folder
+
+
+def archive_of(path: Path, *folders: Path, **settings: object) -> Path:
+    """Pack folders, each under its own name."""
+    with tarfile.open(path, **{"mode": "w", **settings}) as archive:
+        for folder in folders:
+            archive.add(folder, folder.name)
+    return path
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Path:
+    """Three segments of 100 records, closed; a fourth one is empty."""
+    with segstore.open(tmp_path / "orders-0", durability="none") as log:
+        for _ in range(3):
+            log.append([(b"k", b"%d" % n) for n in range(100)])
+            log.roll()
+    return tmp_path / "orders-0"
+
+
+@pytest.mark.golden_kinds("plain", "compacted", "transactions", "message sets")
+def test_files_alone_are_read_as_their_partition_is(golden_data: Path, tmp_path: Path):
+    """Every golden partition: a pattern, an archive, and segments under names that say nothing."""
+    compared = 0
+    for partition in sorted(golden_data.iterdir()):
+        if not is_partition_directory_name(partition.name) or not [*partition.glob("*.log")]:
+            continue
+        with segstore.open(partition, read_only=True) as log:
+            start = log.log_start_offset
+            wanted = {
+                isolation: list(log.scan(isolation=isolation))
+                for isolation in ("read_uncommitted", COMMITTED)
+            }
+            topic_partition = str(log.topic_partition)
+        archive = archive_of(tmp_path / f"{partition.name}.tar.gz", partition, mode="w:gz")
+        renamed = tmp_path / f"of {partition.name}"
+        renamed.mkdir()
+        for number, path in enumerate(sorted(partition.glob("*.log"), reverse=True)):
+            shutil.copy(path, renamed / f"segment {number}.log")
+        for given in (partition / "*.log", archive, renamed / "*"):
+            with segstore.open_segment(given, as_=topic_partition) as segment:
+                assert list(segment.scan(start)) == wanted["read_uncommitted"]
+                if given.parent != renamed or not segment.holes:
+                    assert list(segment.scan(start, isolation=COMMITTED)) == wanted[COMMITTED]
+                compared += 1
+    assert compared > 0
+
+
+def test_files_are_put_in_order(orders: Path, tmp_path: Path):
+    """By what they begin with: as a shell gives them, and an object store names them."""
+    for number, name in ((0, "c"), (100, "a"), (200, "b")):
+        shutil.copy(orders / f"{number:020}.log", tmp_path / f"rsm-{name}")
+    with segstore.open_segment([tmp_path / "rsm-a", tmp_path / "rsm-b", tmp_path / "rsm-c"]) as log:
+        assert offsets(log) == list(range(300))
+        assert (log.log_start_offset, log.log_end_offset) == (0, 300)
+        assert [path[-5:] for path in log.files] == ["rsm-c", "rsm-a", "rsm-b"]
+        assert log.topic_partition == TopicPartition("", -1)
+        assert log.path == str(tmp_path)
+        assert log[150].value == b"50"
+        assert offsets(log[95:105]) == list(range(95, 105))
+        assert len(log) == 300
+        assert log.offset_for_timestamp(0) == 0
+        assert log.holes == ()
+    with open_to_read(orders) as whole, open_to_read(f"{orders}/*.log") as files:
+        assert isinstance(whole, segstore.Log)
+        assert offsets(whole) == offsets(files)
+
+
+def test_a_pattern(orders: Path, tmp_path: Path):
+    """A file whose name has such characters is that file."""
+    with segstore.open_segment(orders / "*[12]00.log") as log:
+        assert offsets(log) == list(range(100, 300))
+        assert log.topic_partition == TopicPartition("orders", 0)
+    shutil.copy(orders / f"{200:020}.log", tmp_path / "a[1].log")
+    with segstore.open_segment(tmp_path / "a[1].log") as log:
+        assert offsets(log) == list(range(200, 300))
+    with pytest.raises(LogNotFoundError, match="no file matches"):
+        segstore.open_segment(orders / "*.tar")
+    with pytest.raises(NotALogError, match="has no records"):
+        segstore.open_segment(orders / "*")
+    with pytest.raises(IllegalArgumentError, match="no path"):
+        segstore.open_segment([])
+
+
+def test_a_hole_is_told_and_is_no_error(orders: Path):
+    """Whether a file is missing, or compaction took the records, the files do not say."""
+    (orders / f"{100:020}.log").unlink()
+    with segstore.open_segment(orders / "*.log") as log:
+        assert offsets(log) == [*range(100), *range(200, 300)]
+        assert log.holes == ((100, 200),)
+        assert log.scan().skipped == ()
+    with segstore.open_segment(orders / f"{200:020}.log") as log:
+        assert log.holes == ()
+
+
+def test_the_name_of_a_segment_shows_that_no_file_is_missing(tmp_path: Path):
+    """Compaction has removed what it began with."""
+    files_in(tmp_path, _0=at(0, 3), _3=at(5, 2))
+    with segstore.open_segment(tmp_path / "*.log") as log:
+        assert log.holes == ()
+    (tmp_path / f"{3:020}.log").rename(tmp_path / "any")
+    with segstore.open_segment([tmp_path / f"{0:020}.log", tmp_path / "any"]) as log:
+        assert log.holes == ((3, 5),)
+
+
+def test_files_that_overlap(tmp_path: Path):
+    """The same segment twice, or one that reaches into the next: no record comes twice."""
+    files_in(tmp_path, a=at(0, 3) + at(3, 2), b=at(0, 3), c=at(3, 4))
+    with pytest.raises(CorruptLogError, match="two files begin at offset 0"):
+        segstore.open_segment([tmp_path / "a.log", tmp_path / "b.log"])
+    with segstore.open_segment([tmp_path / "a.log", tmp_path / "c.log"]) as log:
+        with pytest.raises(CorruptRecordError, match="a later segment begins") as caught:
+            list(log)
+        assert caught.value.file == str(tmp_path / "a.log")
+        scan = log.scan(on_damage="skip")
+        assert offsets(scan) == list(range(7))
+        assert [(one.file, one.first_offset) for one in scan.skipped] == [("a.log", 3)]
+
+
+def test_damage_names_the_file_that_has_it(tmp_path: Path):
+    """Of several; a file in the middle that ends inside a batch is damage."""
+    files_in(tmp_path, a=at(0, 3), b=(at(3, 2) + at(5, 2))[:-3], c=at(7, 4))
+    with segstore.open_segment(tmp_path / "*.log") as log:
+        with pytest.raises(CorruptRecordError) as caught:
+            list(log)
+        assert caught.value.file == str(tmp_path / "b.log")
+        assert caught.value.next_readable_offset == 7
+        assert offsets(log.scan(on_damage="skip")) == [0, 1, 2, 3, 4, 7, 8, 9, 10]
+        assert log.holes == ()  # `skipped` has it
+
+
+def test_files_of_several_partitions_are_no_log(tmp_path: Path):
+    files_in(tmp_path / "orders-0", _0=at(0, 3))
+    files_in(tmp_path / "orders-1", _3=at(3, 3))
+    with pytest.raises(IllegalArgumentError, match="orders-0, orders-1"):
+        segstore.open_segment(tmp_path / "*" / "*.log")
+    with segstore.open_segment(tmp_path / "*" / "*.log", as_="orders-7") as log:
+        assert {one.partition for one in log} == {7}
+
+
+# ---- committed data ------------------------------------------------------------------------------
+
+
+def snapshot_of(folder: Path, offset: int, first_offset: int | None) -> None:
+    """Say what producer 11 was doing where the segment *offset* begins."""
+    entry = ProducerStateEntry(11, 0, current_txn_first_offset=first_offset)
+    (folder / f"{offset:020}.snapshot").write_bytes(format_snapshot([entry]))
+
+
+def committed(folder: Path) -> tuple[list[int], list[tuple[int, int | None]]]:
+    with segstore.open_segment(folder / "*.log") as log:
+        scan = log.scan(isolation=COMMITTED)
+        return offsets(scan), [(one.first_offset, one.next_offset) for one in scan.skipped]
+
+
+def test_a_transaction_over_two_files_is_decided_by_its_marker(tmp_path: Path):
+    begin, end = data(11, 0, 3), data(11, 3, 2)
+    folder = files_in(tmp_path / "t-0", _0=begin, _3=end + marker(11, 5, "abort"))
+    assert committed(folder) == ([], [])
+    folder = files_in(folder, _3=end + marker(11, 5, "commit"))
+    assert committed(folder) == ([0, 1, 2, 3, 4], [])
+
+
+def test_a_marker_that_may_be_in_a_hole_decides_nothing(tmp_path: Path):
+    """The next marker of the producer may be that of its next transaction, unless a snapshot
+    shows that the first one was still open."""
+    later = data(11, 9, 1) + marker(11, 10, "commit")
+    folder = files_in(tmp_path / "t-0", _0=data(11, 0, 3), _9=later)
+    assert committed(folder) == ([9], [(0, 3)])
+
+    snapshot_of(folder, 9, 0)
+    assert committed(folder) == ([0, 1, 2, 9], [])
+    snapshot_of(folder, 9, 7)  # another transaction of it
+    assert committed(folder) == ([9], [(0, 3)])
+    snapshot_of(folder, 9, None)
+    assert committed(folder) == ([9], [(0, 3)])
+    (folder / f"{9:020}.snapshot").write_bytes(b"damaged")
+    assert committed(folder) == ([9], [(0, 3)])
+
+    snapshot_of(folder, 9, 0)
+    packed = archive_of(tmp_path / "t-0.tar", folder)
+    with segstore.open_segment(packed) as log:
+        assert offsets(log.scan(isolation=COMMITTED)) == [0, 1, 2, 9]
+
+
+def test_committed_data_ends_where_no_file_has_the_marker(tmp_path: Path):
+    folder = files_in(tmp_path / "t-0", _0=data(11, 0, 3), _3=data(0, 3, 1))
+    assert committed(folder) == ([], [])
+    with segstore.open_segment(folder / "*.log") as log:
+        assert (log.last_stable_offset, log.log_end_offset) == (0, 4)
+
+
+# ---- archives ------------------------------------------------------------------------------------
+
+
+def packed_in_every_way(folder: Path, target: Path) -> list[Path]:
+    plain = archive_of(target / "copy.tar", folder)
+    named = [target / "copy.tar.gz", target / "copy.tgz", target / "copy.tar.zst", target / "z.tar"]
+    content = plain.read_bytes()
+    for path in named[:2]:
+        path.write_bytes(gzip.compress(content))
+    for path in named[2:]:  # whatever its name says
+        path.write_bytes(zstandard.compress(content))
+    return [plain, *named]
+
+
+def test_an_archive_of_a_partition(orders: Path, tmp_path: Path):
+    (tmp_path / "packed").mkdir()
+    before = {one.name for one in (tmp_path / "packed").iterdir()}
+    for path in packed_in_every_way(orders, tmp_path / "packed"):
+        before.add(path.name)
+        with segstore.open_segment(path) as log:
+            assert offsets(log) == list(range(300))
+            assert log.topic_partition == TopicPartition("orders", 0)
+            assert log.files[0] == f"{path}/orders-0/{0:020}.log"
+            assert log.to_arrow(["offset"]).num_rows == 300
+    assert before == {one.name for one in (tmp_path / "packed").iterdir()}
+
+
+def test_an_archive_without_folders_has_the_name_of_the_partition(orders: Path, tmp_path: Path):
+    path = tmp_path / "orders-3.tar"
+    with tarfile.open(path, "w") as archive:
+        for one in orders.glob("*.log"):
+            archive.add(one, f"./{one.name}")
+    with segstore.open_segment(path) as log:
+        assert log.topic_partition == TopicPartition("orders", 3)
+        assert len(log) == 300
+
+
+def test_archives_and_files_together(orders: Path, tmp_path: Path):
+    """A day each, say."""
+    first = tmp_path / "first"
+    first.mkdir()
+    (orders / f"{0:020}.log").rename(first / "segment.log")
+    packed = archive_of(tmp_path / "first.tar", first)
+    with segstore.open_segment([orders / "*.log", packed]) as log:
+        assert offsets(log) == list(range(300))
+        assert log.topic_partition == TopicPartition("orders", 0)
+
+
+def test_an_archive_that_was_cut(orders: Path, tmp_path: Path):
+    """Anywhere, plain and compressed: the error names member and byte, none is silent."""
+    (tmp_path / "packed").mkdir()
+    for path in packed_in_every_way(orders, tmp_path / "packed"):
+        content = path.read_bytes()
+        if path.name == "copy.tar":  # behind the first block of the end mark nothing matters
+            with tarfile.open(path) as archive:
+                archive.getmembers()
+                content = content[: archive.offset + 512]
+        for size in range(1, len(content), 100 if path.name == "copy.tar" else 10):
+            path.write_bytes(content[:size])
+            with pytest.raises(SegstoreError) as caught:
+                segstore.open_segment(path).close()
+            assert isinstance(caught.value, CorruptLogError | NotALogError), size
+            assert caught.value.file == str(path)
+            if path.name == "copy.tar" and size > 4096:
+                assert "the member orders-0" in caught.value.message, size
+    cut = tmp_path / "cut.tar"
+    archive_of(cut, orders)
+    with tarfile.open(cut) as archive:
+        member = archive.getmember(f"orders-0/{100:020}.log")
+    os.truncate(cut, member.offset_data + 70)
+    with pytest.raises(CorruptLogError, match=rf"inside the member {member.name}, at byte 70"):
+        segstore.open_segment(cut)
+
+    target = tmp_path / "packed"
+    subprocess.run(["tar", "-xf", cut, "-C", target], check=False, capture_output=True)
+    command = [sys.executable, "-m", "segstore", "cat", target / "orders-0", "-f", "%o "]
+    way_out = subprocess.run(command, check=False, capture_output=True)
+    assert way_out.stdout.split()[-1] == b"99"
+
+
+def test_a_damaged_archive_is_an_error_of_ours(orders: Path, tmp_path: Path):
+    """Bits anywhere, lengths of any size: never a loop, a path, or another exception."""
+    shutil.copy(orders / f"{100:020}.log", orders / f"{'a' * 200}.txt")  # has a header of its own
+    (tmp_path / "packed").mkdir()
+    chosen = random.Random(7)
+    for path in packed_in_every_way(orders, tmp_path / "packed"):
+        content = path.read_bytes()
+        for _ in range(300):
+            damaged = bytearray(content)
+            where = chosen.randrange(len(content))
+            for at_byte in range(where, min(where + chosen.choice((1, 8, 600)), len(content))):
+                damaged[at_byte] = chosen.choice((0, 0x80, 0xFF, chosen.randrange(256)))
+            path.write_bytes(damaged)
+            try:
+                with segstore.open_segment(path) as log:
+                    list(log.scan(on_damage="skip"))
+                    assert all(name.startswith(f"{path}/") for name in log.files)
+            except SegstoreError:
+                pass
+
+
+def header(name: str, size: bytes, kind: bytes = b"0") -> bytes:
+    """A header whose checksum is right, whatever its size says."""
+    info = tarfile.TarInfo(name)
+    info.type = kind
+    block = bytearray(info.tobuf(tarfile.USTAR_FORMAT))
+    block[124:136] = size
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        header("a.log", b"\xff" * 12),  # -1
+        header("a.log", b"\xff" * 10 + b"\xfc\x00") * 3,  # -1024: back to itself
+        header("a.log", b"\x80" + b"\x7f" * 11),
+        header("x", b"77777777777\0", b"x") + bytes(2048),  # a header of 8 GiB
+        header("x", b"\xff" * 12, b"L") + bytes(2048),
+        header("x", b"00000000100\0", b"x") + b"99 size=-5\n" + bytes(1000),
+        bytes(511) + b"x",
+    ],
+)
+def test_lengths_that_cannot_be(tmp_path: Path, content: bytes):
+    path = tmp_path / "a.tar"
+    path.write_bytes(header("b.log", b"00000000000\0") + content)
+    with pytest.raises(CorruptLogError):
+        segstore.open_segment(path)
+    path.write_bytes(content)
+    with pytest.raises((CorruptLogError, NotALogError)):
+        segstore.open_segment(path)
+
+
+def test_no_member_becomes_a_path(tmp_path: Path):
+    """Names are for messages; links to elsewhere are not followed, a hard link inside is."""
+    (tmp_path / "secret.log").write_bytes(at(7))
+    path = tmp_path / "links.tar"
+    with tarfile.open(path, "w") as archive:
+        info = tarfile.TarInfo("../../orders-0/a.log")
+        info.size = len(at(0, 3))
+        archive.addfile(info, io.BytesIO(at(0, 3)))
+        for kind, name, target in (
+            (tarfile.SYMTYPE, "b.log", str(tmp_path / "secret.log")),
+            (tarfile.LNKTYPE, "c.log", str(tmp_path / "secret.log")),
+        ):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = kind, target
+            archive.addfile(link)
+    with segstore.open_segment(path) as log:
+        assert offsets(log) == [0, 1, 2]
+        assert log.files == (f"{path}/../../orders-0/a.log",)
+    linked = tmp_path / "hard.tar"
+    with tarfile.open(linked, "w") as archive:
+        archive.addfile(info := tarfile.TarInfo("x/first"), None)
+        info.size = len(at(4, 2))
+        archive.addfile(info, io.BytesIO(at(4, 2)))
+        link = tarfile.TarInfo("x/second.log")
+        link.type, link.linkname = tarfile.LNKTYPE, "x/first"
+        archive.addfile(link)
+    with segstore.open_segment(linked) as log:
+        assert offsets(log) == [4, 5]
+
+
+def test_what_is_no_archive_of_a_log(orders: Path, tmp_path: Path):
+    (tmp_path / "x.tar").write_bytes((orders / f"{0:020}.log").read_bytes())
+    with pytest.raises(NotALogError, match="no tar archive"):
+        segstore.open_segment(tmp_path / "x.tar")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotALogError, match=r"no \.log file"):
+        segstore.open_segment(archive_of(tmp_path / "y.tar", tmp_path / "empty"))
+    with pytest.raises(NotALogError, match="compressed by xz"):
+        segstore.open_segment(archive_of(tmp_path / "z.tar.xz", orders, mode="w:xz"))
+    with pytest.raises(LogNotFoundError):
+        segstore.open_segment(tmp_path / "none.tar.gz")
+    shutil.copytree(orders, tmp_path / "orders-1")
+    both = archive_of(tmp_path / "two.tar", orders, tmp_path / "orders-1")
+    with pytest.raises(IllegalArgumentError, match="orders-0, orders-1"):
+        segstore.open_segment(both)
+    (tmp_path / "folder.tar").mkdir()
+    with pytest.raises(NotALogError, match=r"segstore\.open"):
+        segstore.open_segment(tmp_path / "folder.tar")
+
+
+def test_no_room_for_what_is_decompressed(
+    orders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The error names the folder, and what moves it."""
+    path = archive_of(tmp_path / "a.tar.gz", orders, mode="w:gz")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    with pytest.raises(SegstoreError, match="TMPDIR") as caught:
+        segstore.open_segment(path)
+    assert caught.value.file == str(tmp_path / "none")
+
+
+def test_an_archive_is_exported(orders: Path, tmp_path: Path):
+    """As every door opens it."""
+    given = archive_of(tmp_path / "a.tar.gz", orders, mode="w:gz")
+    report = segstore.export_parquet(given, tmp_path / "a.parquet", verify=True)
+    assert (report.records, report.from_offset, report.until_offset) == (300, 0, 300)
