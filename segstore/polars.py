@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import segstore
 from segstore._core import ArrowStream, ColumnDecoder
 from segstore.arguments import partition_numbers, path_text
+from segstore.log.lone_files import Paths, absolute_paths
+from segstore.log.lone_segment import open_to_read
 from segstore.log.matching_parts import ArrowFilter, names_in
 from segstore.log.scan import LogQuery, checked_columns
 from segstore.records.columns import MAX_BATCH_ROWS
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["scan_log", "scan_topic"]
 
 
-def scan_log(path: str | os.PathLike[str], **query: Unpack[LogQueryOptions]) -> pl.LazyFrame:
+def scan_log(path: Paths, **query: Unpack[LogQueryOptions]) -> pl.LazyFrame:
     """Return the records of one partition as a lazy frame.
 
     A filter on ``offset`` or ``timestamp`` decides which part of the log is read; columns that the
@@ -52,8 +54,9 @@ def scan_log(path: str | os.PathLike[str], **query: Unpack[LogQueryOptions]) -> 
 
     Parameters
     ----------
-    path : path
-        The directory of a partition, ``<topic>-<number>``.
+    path : path, or sequence of paths
+        The directory of a partition, ``<topic>-<number>``; or ``.log`` files, a pattern or an
+        archive, as for `segstore.open_segment`.
     **query
         As for `Log.scan`: columns, bounds, isolation, check_crcs, on_damage.
 
@@ -72,13 +75,13 @@ def scan_log(path: str | os.PathLike[str], **query: Unpack[LogQueryOptions]) -> 
         From ``collect``: what `segstore.open` and `Log.scan` raise. Polars 1 gives its text in an
         error of its own.
     """
-    where = path_text("path", path)
+    paths = absolute_paths(path)
     query["columns"] = columns = checked_columns(query.get("columns"))
     LogQuery.of(**query)
 
     @contextmanager
     def opened() -> Iterator[RecordDataset]:
-        with segstore.open(where, read_only=True) as log:
+        with open_to_read(paths) as log:
             yield log.dataset(**query)
 
     return _lazy_frame(columns, opened)

@@ -20,7 +20,15 @@ from segstore.log.lone_files import (
 from segstore.log.open_log import open as open_log
 from segstore.log.readable_chunks import ReadableChunks, settle_transactions
 from segstore.log.recovery.recovery_report import RecoveryReport
-from segstore.log.scan import LogScan, check_range, skips_damage, slice_bounds, timestamp_bounds
+from segstore.log.scan import (
+    LogQuery,
+    LogScan,
+    check_range,
+    checked_columns,
+    skips_damage,
+    slice_bounds,
+    timestamp_bounds,
+)
 from segstore.notebook import as_html, first_records
 from segstore.number_limits import MAX_LONG
 from segstore.records.compression import codec_table
@@ -29,10 +37,12 @@ from segstore.types import Isolation
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
-    from typing import NoReturn, Self
+    from typing import NoReturn, Self, Unpack
 
     from segstore._core import Record
     from segstore.log.readable_chunks import Settled
+    from segstore.log.record_dataset import RecordDataset
+    from segstore.log.scan import LogQueryOptions
     from segstore.log.unified_log import Log
     from segstore.records.record_batch import RecordBatch
     from segstore.types import IsolationName
@@ -237,6 +247,15 @@ class LoneSegment:
             end_timestamp=high,
             check_crcs=False,
         )
+
+    def dataset(self, **query: Unpack[LogQueryOptions]) -> RecordDataset:
+        """Return the files as a dataset of pyarrow; parameters and errors as of `Log.dataset`."""
+        from segstore.log.record_dataset import RecordDataset, RecordSource
+
+        columns = checked_columns(query.get("columns"))
+        LogQuery.of(**query)
+        query["columns"] = columns
+        return RecordDataset(RecordSource(columns, lambda: [self.scan(**query)]))
 
     def __iter__(self) -> Iterator[Record]:
         """Yield all records, of aborted and open transactions too."""

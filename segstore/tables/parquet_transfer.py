@@ -140,9 +140,10 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
     with _opened(source) as log:
         scan = log.scan(start_offset, end_offset, columns=COLUMNS, isolation=level)
         _check_whole(log, start_offset, scan.end_offset)
-        offsets = OffsetRange(
-            *log.topic_partition, scan.start_offset, scan.end_offset, _topic_id(log)
-        )
+        until = scan.end_offset
+        if not isinstance(log, Log):  # a scan of files alone ends where their bytes end
+            until = min(until, log.log_end_offset)
+        offsets = OffsetRange(*log.topic_partition, scan.start_offset, until, _topic_id(log))
         if is_folder:
             file.mkdir(parents=True, exist_ok=True)
             file /= file_name_of(offsets)

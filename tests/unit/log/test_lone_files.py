@@ -432,8 +432,30 @@ def test_no_room_for_what_is_decompressed(
     assert caught.value.file == str(tmp_path / "none")
 
 
+# ---- doors ---------------------------------------------------------------------------------------
+
+
 def test_an_archive_is_exported(orders: Path, tmp_path: Path):
-    """As every door opens it."""
+    """Up to where its bytes end."""
     given = archive_of(tmp_path / "a.tar.gz", orders, mode="w:gz")
     report = segstore.export_parquet(given, tmp_path / "a.parquet", verify=True)
     assert (report.records, report.from_offset, report.until_offset) == (300, 0, 300)
+
+
+def test_files_alone_are_a_lazy_frame_and_a_dataset(orders: Path, tmp_path: Path):
+    """A filter on offsets, and another one, as over the partition."""
+    pl = pytest.importorskip("polars")
+    import segstore.polars
+
+    packed = archive_of(tmp_path / "a.tar", orders)
+    for given in (orders, packed, orders / "*.log", sorted(orders.glob("*.log"))):
+        frame = segstore.polars.scan_log(given)
+        found = frame.filter(pl.col("offset").is_between(95, 105), pl.col("value") < b"50")
+        assert found.select("offset").collect()["offset"].to_list() == [*range(100, 105), 105]
+        assert frame.head(3).collect()["offset"].to_list() == [0, 1, 2]
+        assert segstore.polars.scan_log(given, start_offset=290).collect().height == 10
+    with segstore.open_segment(packed) as log:
+        assert log.dataset(columns=["offset"]).to_table().num_rows == 300
+        assert log.dataset(start_offset=7, end_offset=9).count_rows() == 2
+        with pytest.raises(IllegalArgumentError):
+            log.dataset(columns=["nothing"])
