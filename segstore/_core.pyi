@@ -1622,11 +1622,18 @@ class AppendLane:
         False when more may have changed than records that the lane wrote.
         """
 
-    def append(self, records: object, timestamp: object) -> LogAppendInfo | EncodedBatches | None:
+    def append(
+        self,
+        records: object,
+        timestamp: object,
+        key: object = None,
+        value: object = None,
+        headers: object = None,
+    ) -> LogAppendInfo | EncodedBatches | None:
         """Append a list of records.
 
         *timestamp* is for those without one; None = now. What was built comes back when only the
-        layers can append it.
+        layers can append it. None comes back for all else, such as a frame whose columns are named.
         """
 
     def append_as_leader(self, data: object, leader_epoch: object) -> LogAppendInfo | None: ...

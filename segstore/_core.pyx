@@ -108,6 +108,7 @@ from segstore.record_rows import (
     check_row_type,
     counted_rows,
     counts_rows,
+    no_record,
     record_timestamp,
     refuse_counted_rows,
 )

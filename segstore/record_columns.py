@@ -157,7 +157,7 @@ def named_columns(
                 expected="different names",
             )
     parts: Any = (key, chosen, timestamp, headers, partition)
-    return RecordColumns(*parts)
+    return BY_THEIR_NAMES if parts == BY_THEIR_NAMES else RecordColumns(*parts)
 
 
 def _no_name(part: str, value: object, expected: str) -> ArgumentTypeError:

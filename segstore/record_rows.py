@@ -19,6 +19,12 @@ from segstore.errors import (
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND: Final = timedelta(milliseconds=1)
+RECORDS: Final = (
+    "(key, value) or (timestamp, key, value) tuples, Record objects, "
+    "or Arrow data (pyarrow, pandas, polars, duckdb)"
+)
+"""What an append takes, for errors."""
+_FRAME_OF_ROWS: Final = "pyarrow.Table.from_pylist() makes a frame of dictionaries"
 _TRIPLE: Final = ("timestamp", "key", "value")
 _TIMESTAMP: Final = "milliseconds since 1970 as an integer, or a datetime with a time zone"
 
@@ -146,6 +152,35 @@ def check_row_type(kind: type, index: int) -> None:
                 found=", ".join(fields),
                 expected=", ".join(expected),
             )
+
+
+def no_record(item: object, index: int) -> RecordTypeError:
+    """Return the error for an *item* of records that is none."""
+    kind = f"a tuple of {len(item)}" if isinstance(item, tuple) else type(item).__name__
+    hint = f": {_FRAME_OF_ROWS}" if isinstance(item, dict) else ""
+    return RecordTypeError(
+        f"record {index} is {kind}{hint}",
+        found=kind,
+        expected="a Record, (key, value) or (timestamp, key, value)",
+    )
+
+
+def refuse_no_rows(records: object) -> None:
+    """Refuse what cannot be iterated over for records: a text, or a single dictionary.
+
+    Raises
+    ------
+    RecordTypeError
+        Naming its type.
+    """
+    is_one = isinstance(records, str | bytes | bytearray | memoryview | dict)
+    if not is_one and hasattr(records, "__iter__"):
+        return
+    kind = type(records).__name__
+    hint = ": encode it to bytes first" if isinstance(records, str) else ""
+    if isinstance(records, dict):
+        hint = ": pyarrow.table() makes a frame of columns by name"
+    raise RecordTypeError(f"{kind} cannot be appended{hint}", found=kind, expected=RECORDS)
 
 
 def row_numbers(what: str, found: str) -> RecordTypeError:

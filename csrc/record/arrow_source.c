@@ -14,7 +14,8 @@ static sgs_status refuse(sgs_error *err, const char *name, const struct ArrowSch
 {
     char found[SGS_ARROW_TYPE_BYTES];
     sgs_arrow_type_name(schema, found);
-    (void)sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "column %s has the Arrow type %s, expected %s", name, found, accepted);
+    (void)sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "column %s has the Arrow type %s, expected %s: convert it first", name,
+                   found, accepted);
     (void)snprintf(err->found, sizeof err->found, "%s", found);
     (void)snprintf(err->expected, sizeof err->expected, "%s", accepted);
     return SGS_ILLEGAL_ARGUMENT;

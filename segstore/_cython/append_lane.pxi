@@ -225,14 +225,19 @@ cdef class AppendLane:
         return 0
 
     @cython.binding(False)  # a plain method, which bytecode calls by the shortest way
-    def append(self, records, timestamp):
-        """A list of records; what was built of it comes back when the layers have to append it."""
+    def append(self, records, timestamp, key=None, value=None, headers=None):
+        """A list of records; what was built of it comes back when the layers have to append it.
+
+        The names of columns belong to a frame: that is asked here, where it takes least.
+        """
         cdef _BatchWriter writer
         cdef LogSegment segment = self.segment
         cdef EncodedBatches batches
         cdef int64_t now_ms, default_timestamp
         cdef int overflow = 0
         if segment is None or type(records) is not list:
+            return None
+        if key is not None or value is not None or headers is not None:
             return None
         default_timestamp = now_ms = wall_clock_ms_of(segment)
         if timestamp is not None:

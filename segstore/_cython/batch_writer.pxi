@@ -256,7 +256,7 @@ cdef class _BatchWriter:
                 if borrowed_tuple_item(item, 0) != Py_None:
                     timestamp = timestamp_of(<object>borrowed_tuple_item(item, 0), timestamp, index)
             else:
-                raise not_a_record(item, index)
+                raise no_record(item, index)
             key_object = borrowed_tuple_item(item, first)
             value_object = borrowed_tuple_item(item, first + 1)
             if borrow_bytes(key_object, &key) and borrow_bytes(value_object, &value):
@@ -264,7 +264,7 @@ cdef class _BatchWriter:
             return self.add_buffers(timestamp, <object>key_object, <object>value_object, index)
         if type(item) is Record:
             return self.add_record(<Record>item, index)
-        raise not_a_record(item, index)
+        raise no_record(item, index)
 
     cdef int add_buffers(self, int64_t timestamp, object key_object, object value_object, Py_ssize_t index) except -1:
         """Key and value of other types than bytes."""
@@ -373,14 +373,3 @@ cdef inline int64_t timestamp_of(object value, int64_t default_timestamp, Py_ssi
         raise IllegalArgumentError(
             f"record {index}: the timestamp does not fit 64 bits", found=str(value)[:40], expected="an int64"
         ) from None
-
-
-cdef object not_a_record(object item, Py_ssize_t index):
-    kind = type(item).__name__
-    if is_tuple(item):
-        kind = f"a tuple of {tuple_size(item)}"
-    return RecordTypeError(
-        f"record {index} is {kind}",
-        found=kind,
-        expected="a Record, (key, value) or (timestamp, key, value)",
-    )

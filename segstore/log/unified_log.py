@@ -1257,17 +1257,13 @@ class UnifiedLog(Log):
             No space: nothing was appended, and the log stays writable. An append larger than a
             segment has several steps: those before the failed one stay, and the message says so.
         """
-        if key is value is headers is None and type(timestamp) is not str:
-            lane = self._lane_switch.lane
-            done = None if lane is None else lane.append(records, timestamp)  # [D11]
-            if isinstance(done, LogAppendInfo):
-                return done
-            self._access.require_writable()
-            default = None if timestamp is None else arguments.default_timestamp(timestamp)
-            return self._appender.append(records if done is None else done, default)
-        default, columns = arguments.columns_of_frame(timestamp, key, value, headers)
+        lane = self._lane_switch.lane
+        done = None if lane is None else lane.append(records, timestamp, key, value, headers)
+        if isinstance(done, LogAppendInfo):  # [D11]
+            return done
         self._access.require_writable()
-        return self._appender.append(records, default, columns)
+        default, columns = arguments.columns_of_frame(timestamp, key, value, headers)
+        return self._appender.append(records if done is None else done, default, columns)
 
     def _append_built(self, batches: EncodedBatches) -> LogAppendInfo:
         self._access.require_writable()

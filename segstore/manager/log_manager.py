@@ -1671,8 +1671,8 @@ class LogManager:
         for rows in [joined_rows(pieces)] if is_in_memory(frame) else pieces:
             logs = self._logs_to_write(topic, [*rows])
             appends = {}
-            for log, (number, part) in zip(logs, rows.items(), strict=True):
-                build = methodcaller("_build", part, default, names)
+            for log, number in zip(logs, [*rows], strict=True):
+                build = methodcaller("_build", rows.pop(number), default, names)
                 try:
                     built = self._call(log, topic, number, build)
                 except (IllegalArgumentError, InvalidRecordError) as error:

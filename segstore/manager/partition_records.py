@@ -13,7 +13,13 @@ from segstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from segstore.record_columns import BY_THEIR_NAMES
-from segstore.record_rows import check_row_type, counts_rows, record_timestamp
+from segstore.record_rows import (
+    check_row_type,
+    counts_rows,
+    no_record,
+    record_timestamp,
+    refuse_no_rows,
+)
 from segstore.records.partitioner import partition_for_key
 from segstore.types import LogAppendInfo
 
@@ -93,18 +99,12 @@ def chunks_of_records(records: object) -> Iterator[list[object]]:
         yield [records]
     elif isinstance(records, list):
         yield records
-    elif hasattr(records, "__iter__") and not isinstance(
-        records, str | bytes | bytearray | memoryview | dict
-    ):
-        iterator = iter(records)
+    else:
+        refuse_no_rows(records)
+        rows: Any = records
+        iterator = iter(rows)
         while chunk := list(islice(iterator, RECORDS_IN_A_CHUNK)):
             yield chunk
-    else:
-        raise RecordTypeError(
-            f"a {type(records).__name__} holds no records",
-            found=type(records).__name__,
-            expected="a list of (key, value), Record, or Arrow data",
-        )
 
 
 def split_records(
@@ -154,11 +154,7 @@ def _key_and_value(record: object, index: int) -> tuple[bytes | None, bytes | No
         return key, value
     if isinstance(record, Record):
         return record.key, record.value
-    raise RecordTypeError(
-        f"record {index} is a {type(record).__name__}, not a record",
-        found=type(record).__name__,
-        expected="(key, value), (timestamp, key, value) or Record",
-    )
+    raise no_record(record, index)
 
 
 def _as_bytes(part: object, name: str, index: int) -> bytes | None:

@@ -13,6 +13,7 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.record_columns import BY_THEIR_NAMES, RecordColumns
+from segstore.record_rows import RECORDS
 from segstore.records.compression import codec_table
 from segstore.records.json_rows import check_json_type, json_objects
 
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
-
-ACCEPTED: Final = (
-    "(key, value) or (timestamp, key, value) tuples, Record objects, "
-    "or Arrow data (pyarrow, pandas, polars, duckdb)"
-)
 
 _ROWS_OF: Final = {
     "polars.LazyFrame": "has no rows yet: append its collect()",
@@ -60,7 +56,7 @@ def frame_of(records: object) -> Any:
             raise RecordTypeError(
                 f"a {kind.partition('.')[0]} {name} {_ROWS_OF[kind]}",
                 found=name,
-                expected=ACCEPTED,
+                expected=RECORDS,
             )
     return None
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from segstore._core import BatchOptions, EncodedBatches, Record, encode_columns, encode_records
-from segstore.errors import RecordTypeError
 from segstore.record_columns import BY_THEIR_NAMES, RecordColumns
+from segstore.record_rows import refuse_no_rows
 from segstore.records.compression import codec_table, compression_level
 from segstore.records.frames import (
-    ACCEPTED,
     FrameReader,
     columns_to_append,
     frame_of,
@@ -113,11 +112,6 @@ def codec_of(config: LogConfig) -> Codec:
 def _rows_of(records: object) -> Iterable[object]:
     if isinstance(records, Record):
         return [records]
-    if isinstance(records, str | bytes | bytearray | memoryview | dict) or not hasattr(
-        records, "__iter__"
-    ):
-        kind = type(records).__name__
-        hint = ": encode it to bytes first" if isinstance(records, str) else ""
-        raise RecordTypeError(f"{kind} cannot be appended{hint}", found=kind, expected=ACCEPTED)
-    rows: Iterable[object] = records
+    refuse_no_rows(records)
+    rows: Iterable[Any] = records  # type: ignore[assignment]
     return rows

@@ -302,6 +302,21 @@ def test_what_has_no_rows_says_how_to_get_them(log, logs, frame, text):
             append(frame)
 
 
+@pytest.mark.parametrize(
+    ("records", "text"),
+    [
+        ([{"user": "ada"}], r"record 0 is dict: pyarrow\.Table\.from_pylist\(\)"),
+        ({"user": ["ada"]}, r"dict cannot be appended: pyarrow\.table\(\)"),
+        (pa.table({"key": [1], "value": ["a"]}), "int64, .*: convert it first"),
+    ],
+    ids=["rows", "columns", "integers"],
+)
+def test_what_is_nearly_a_frame_says_how_to_make_it_one(log, logs, records, text):
+    for append in (log.append, lambda data: logs.append("orders", data)):
+        with pytest.raises(segstore.SegstoreError, match=text):
+            append(records)
+
+
 def test_values_that_arrow_has_no_type_for_are_named(log, logs):
     """pandas keeps any objects in a column."""
     frame = pd.DataFrame({"key": ["a", 5], "value": ["1", "2"]})
