@@ -108,6 +108,22 @@ def _begins_with_a_whole_batch(data: memoryview) -> bool:
     return len(data) - PREFIX_BYTES >= int.from_bytes(data[LENGTH_AT:PREFIX_BYTES], signed=True)
 
 
+def require_pyarrow() -> Any:
+    """Return the module.
+
+    Raises
+    ------
+    ImportError
+        It is not installed, with what to do.
+    """
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        message = "this needs pyarrow: pip install 'segstore[arrow]'"
+        raise ImportError(message) from error
+    return pa
+
+
 def to_table(stream: ArrowStream) -> Any:
     """Read a stream into a ``pyarrow.Table``; an error of the log comes as itself, not as Arrow's.
 
@@ -116,11 +132,7 @@ def to_table(stream: ArrowStream) -> Any:
     ImportError
         When pyarrow is not installed.
     """
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        message = "this needs pyarrow: pip install 'segstore[arrow]'"
-        raise ImportError(message) from error
+    pa = require_pyarrow()
     try:
         return pa.RecordBatchReader.from_stream(stream).read_all()
     except (pa.ArrowException, OSError):

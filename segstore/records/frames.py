@@ -14,6 +14,7 @@ from segstore.errors import (
 )
 from segstore.record_columns import BY_THEIR_NAMES, RecordColumns
 from segstore.record_rows import RECORDS
+from segstore.records.columns import require_pyarrow
 from segstore.records.compression import codec_table
 from segstore.records.json_rows import check_json_type, json_objects
 
@@ -62,8 +63,7 @@ def frame_of(records: object) -> Any:
 
 
 def _table_of_pandas(frame: Any) -> pa.Table:
-    import pyarrow as pa
-
+    pa = require_pyarrow()
     try:
         return pa.Table.from_pandas(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -123,8 +123,7 @@ class FrameReader:
     """
 
     def __init__(self, frame: Any, columns: RecordColumns) -> None:
-        import pyarrow as pa
-
+        pa = require_pyarrow()
         self._frame = frame
         self._source = columns_to_append(frame, columns)
         with self._errors():
@@ -141,7 +140,7 @@ class FrameReader:
             name = _name_besides(schema.names)
             self.columns = columns._replace(value=name)
             fields.append(pa.field(name, pa.large_string()))
-        self.schema: pa.Schema = pa.schema(fields)
+        self.schema = pa.schema(fields)
         self._check_types()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:

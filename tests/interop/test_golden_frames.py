@@ -11,6 +11,7 @@ import pytest
 import segstore
 from segstore.errors import SegstoreError
 from tests.kits.core_inputs import pandas_of
+from tests.kits.golden import golden_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,3 +71,38 @@ def test_records_go_through_a_frame_and_back(
 
         assert found.equals(expected)
     golden_summary.add(f"records through {library}", expected.num_rows, expected.num_rows)
+
+
+def copyable_topics(root: Path) -> list[tuple[Path, str]]:
+    """Topics whose partitions all can be read to their ends, with records."""
+    found = []
+    for directory in sorted(root.glob("*/data*")):
+        with segstore.open_dir(directory, read_only=True) as logs:
+            for topic in logs.topics():
+                try:
+                    if logs.count(topic):
+                        found.append((directory, topic))
+                except SegstoreError:  # damaged, or a partition is missing
+                    continue
+    return found
+
+
+def test_topics_are_copied_with_their_partitions(
+    pytestconfig: pytest.Config, tmp_path: Path, golden_summary: GoldenSummary
+):
+    """As the guide copies a topic: by its scan, and by a frame of it."""
+    for number, (directory, topic) in enumerate(copyable_topics(golden_root(pytestconfig))):
+        with (
+            segstore.open_dir(directory, read_only=True) as logs,
+            segstore.open_dir(
+                tmp_path / str(number), durability="none", max_message_bytes=2**30
+            ) as copies,
+        ):
+            scan = logs.scan(topic)
+            for name, given in (("scan", scan), ("frame", pl.DataFrame(scan))):
+                copies.create_topic(name, max(scan.partitions) + 1)
+                copies.append(name, given, partition="partition")
+                found = copies.to_arrow(name, columns=("partition", *PARTS))
+
+                assert found.equals(logs.to_arrow(topic, columns=("partition", *PARTS)))
+        golden_summary.add("topics through frames", 1, 1)

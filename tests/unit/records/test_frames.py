@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+import subprocess
+import sys
 from itertools import chain
 
 import duckdb
@@ -406,6 +408,38 @@ def test_damage_of_a_source_comes_as_itself_through_names(log, logs, tmp_path):
             logs.append("orders", log, partition="partition")
         with pytest.raises(CorruptRecordError):
             copy.append(log.select("offset", "topic"), value=["offset"], key="topic")
+
+
+WITHOUT_PYARROW = """
+import sys
+sys.modules["pyarrow"] = None  # as if it were not installed
+import polars as pl, segstore
+frame = pl.DataFrame({"user": ["ada"], "page": ["/"]})
+with segstore.open("t-0") as log, segstore.open_dir("topics") as logs:
+    logs.create_topic("t")
+    print(log.append(frame, key="user", value="page").records_count)
+    for call in (lambda: log.append(frame, value="*"), lambda: logs.append("t", frame, value="*")):
+        try:
+            call()
+        except ImportError as error:
+            print(error)
+"""
+
+
+def test_named_columns_need_no_pyarrow(tmp_path):
+    """The rest says what to install."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PYARROW],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.splitlines() == [
+        "1",
+        *["this needs pyarrow: pip install 'segstore[arrow]'"] * 2,
+    ]
 
 
 def test_no_object_for_each_record(log, monkeypatch):
