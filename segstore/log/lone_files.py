@@ -113,6 +113,22 @@ def absolute_paths(paths: Paths) -> list[str]:
     return [absolute_path(path_text("path", one)) for one in several]
 
 
+def matching_files(path: str) -> list[str]:
+    """Return *path*, or the paths that match it where it is a pattern, sorted.
+
+    Raises
+    ------
+    LogNotFoundError
+        Nothing matches.
+    """
+    if os.path.lexists(path) or not glob.has_magic(path):
+        return [path]
+    matching = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - the user's pattern
+    if not matching:
+        raise LogNotFoundError("no file matches this pattern", file=path)
+    return matching
+
+
 def find_files(paths: Iterable[str], stack: ExitStack) -> list[LoneFile]:
     """Return the files at *paths*, which *stack* closes.
 
@@ -121,7 +137,9 @@ def find_files(paths: Iterable[str], stack: ExitStack) -> list[LoneFile]:
     LogNotFoundError, NotALogError, CorruptLogError
         See `segstore.open_segment`.
     """
-    return [one for each in paths for one in _found_at(each, stack)]
+    return [
+        one for each in paths for path in matching_files(each) for one in _found_at(path, stack)
+    ]
 
 
 def in_order(found: Sequence[LoneFile], codecs: CodecTable) -> list[LoneFile]:
@@ -171,12 +189,7 @@ def partition_of(files: Iterable[LoneFile]) -> TopicPartition:
 
 
 def _found_at(path: str, stack: ExitStack) -> list[LoneFile]:
-    """Return what is at *path*: a file, the members of an archive, or what a pattern matches."""
-    if not os.path.lexists(path) and glob.has_magic(path):
-        matching = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - the user's pattern
-        if not matching:
-            raise LogNotFoundError("no file matches this pattern", file=path)
-        return [one for each in matching for one in _found_at(each, stack)]
+    """Return what is at *path*: a file, or the members of an archive."""
     above, name = os.path.split(path)
     if is_archive(name) and os.path.isfile(path):  # noqa: PTH113 - as the user wrote it
         return _members(path, name, stack)

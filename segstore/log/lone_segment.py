@@ -159,6 +159,14 @@ class LoneSegment:
         """
         return self._read_ends().holes
 
+    @property
+    def damaged_end(self) -> str | None:
+        """Why the bytes after the last readable batch cannot be read; None = there are none.
+
+        The first use reads the files whole.
+        """
+        return self._read_ends().damage
+
     def _read_ends(self) -> _Ends:
         if self._ends is None:
             end, holes = self.log_start_offset, []
@@ -170,7 +178,12 @@ class LoneSegment:
                     holes.append((end, file.next_base_offset))
                 file, end = next_file, int(chunk.headers["last_offset"][-1]) + 1
             damaged = {lost.first_offset for lost in everything.skipped}
-            self._ends = _Ends(end, tuple(hole for hole in holes if hole[0] not in damaged))
+            behind = [str(lost) for lost in everything.skipped if lost.next_offset is None]
+            self._ends = _Ends(
+                end,
+                tuple(hole for hole in holes if hole[0] not in damaged),
+                behind[-1] if behind else None,
+            )
         return self._ends
 
     def _settled(self, chunks: ReadableChunks, end_offset: int) -> Settled:
@@ -326,3 +339,5 @@ class _Ends(NamedTuple):
 
     end: int
     holes: tuple[tuple[int, int], ...]
+    damage: str | None
+    """What is behind the end, and is no whole batch."""

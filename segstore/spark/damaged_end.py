@@ -32,9 +32,10 @@ def check_damaged_end(
     """
     if log.damage is None or until_offset < log.end_offset:
         return
+    path = options.shown_path
     error = CorruptLogError(
         log.damage,
-        file=f"{options.shown_path}/{directory_name(topic_partition)}",
+        file=path if options.files else f"{path}/{directory_name(topic_partition)}",
         found=f"an end at offset {log.end_offset}",
         expected="all that was synced; failOnDataLoss=false reads what is left",
     )

@@ -5,24 +5,29 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from segstore.errors import NotALogError
 from segstore.log.files.partition_directory import directory_name
 from segstore.log.files.partition_metadata_file import check_same_topic
+from segstore.log.lone_segment import open_segment
 from segstore.log.open_log import open as open_log
 from segstore.manager.partition_directories import partitions_with_logs
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
 from segstore.spark.damaged_end import check_damaged_end
 from segstore.spark.driver_warning import warn
+from segstore.spark.files_planned_log import FilesPlannedLog
 from segstore.spark.local_planned_log import leased_log, planned_log
 from segstore.spark.offsets import check_no_data_loss, is_data_lost, what_is_left_out
 from segstore.spark.remote_planned_log import RemotePlannedLog
 from segstore.spark.visible_log import VisibleLog
+from segstore.types import Isolation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
+    from segstore.log.lone_segment import LoneSegment
     from segstore.log.unified_log import Log
     from segstore.remote.remote_logs import RemoteBounds
     from segstore.spark.local_planned_log import LocalPlannedLog
@@ -154,6 +159,62 @@ class RemoteSource:
             yield VisibleLog(part.log, part.isolation), start, part.end_offset
 
 
+class FilesSource:
+    """Files alone, of one partition; each process opens them anew."""
+
+    def __init__(self, options: ConnectorOptions) -> None:
+        self._options = options
+
+    def _open(self) -> LoneSegment:
+        return open_segment(self._options.files)
+
+    def check(self) -> None:
+        """See `LogSource`."""
+        self.partitions()
+
+    def partitions(self) -> list[TopicPartition]:
+        """See `LogSource`: one."""
+        with self._open() as segment:
+            return [segment.topic_partition]
+
+    def open(self, partition: TopicPartition) -> FilesPlannedLog:  # noqa: ARG002 - there is one
+        """See `LogSource`; the files are read for it, and what they lack is told."""
+        with self._open() as segment:
+            for first, following in segment.holes:
+                warn(
+                    f"{self._options.absolute_path}: no file has a record of offsets {first} to "
+                    f"{following - 1}: a segment is missing, or compaction has removed them"
+                )
+            is_committed = self._options.isolation is Isolation.READ_COMMITTED
+            return FilesPlannedLog(
+                self._options.files,
+                segment.topic_partition,
+                self._options.isolation,
+                segment.log_start_offset,
+                segment.last_stable_offset if is_committed else segment.log_end_offset,
+                segment.damaged_end,
+            )
+
+    def open_whole(self, partition: TopicPartition) -> AbstractContextManager[tuple[Log, str]]:
+        """See `LogSource`; they are no whole log."""
+        raise NotALogError(
+            f"the metadata of {partition} is in its directory: give that, or the one above it; "
+            "`segstore dump` prints a file",
+            file=self._options.absolute_path,
+            found="files",
+            expected="a directory",
+        )
+
+    def parts(self, offsets: OffsetRange) -> Iterator[tuple[VisibleLog, int, int]]:
+        """See `LogSource`: one."""
+        with self._open() as segment:
+            yield (
+                VisibleLog(cast("Log", segment), self._options.isolation),  # a task only scans it
+                offsets.from_offset,
+                offsets.until_offset,
+            )
+
+
 def _check_whole(options: ConnectorOptions, offsets: OffsetRange, log: LogBounds) -> None:
     """Raise, or say, that *log* does not hold what was planned."""
     if options.fail_on_data_loss:
@@ -172,6 +233,8 @@ def source_of(options: ConnectorOptions) -> LogSource:
     ImportError, IllegalArgumentError, LogPermissionError
         A URL that cannot be read here, see `RemoteLogs`.
     """
+    if options.files:
+        return FilesSource(options)
     if not options.is_remote:
         return LocalSource(options)
     settings = options.remote

@@ -14,7 +14,7 @@ from segstore.spark.log_source import source_of
 from segstore.spark.metadata_schema import RECORDS, kind_of
 from segstore.spark.offsets import plan_ranges, tasks_of
 from segstore.spark.option_names import READ_OPTIONS, refuse_unknown_options
-from segstore.spark.options import parse_options
+from segstore.spark.options import files_at_path, parse_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,7 +52,8 @@ def options_of_call(path: str, options: Mapping[str, Any]) -> ConnectorOptions:
             found=kind,
             expected=RECORDS,
         )
-    if not {name.lower() for name in given} & _CHOICES:
+    is_chosen = {name.lower() for name in given} & _CHOICES
+    if not is_chosen and not files_at_path({"path": str(path)}):
         given["subscribePattern"] = ".*"
     parsed = parse_options({**given, "path": str(path)})
     for text in parsed.warnings:

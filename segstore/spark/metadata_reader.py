@@ -73,6 +73,13 @@ class MetadataReader(DataSourceReader):
         self._options: ConnectorOptions = parse_options(options)
         self._columns = metadata_columns(self._kind, schema)
         given = {name.lower() for name in options} & _OF_BATCHES
+        if self._options.files:
+            raise ConnectorOptionError(
+                f"kind={self._kind} is metadata of logs, and path names files alone: `segstore "
+                "dump` prints those of a file",
+                found=self._options.shown_path,
+                expected="a log directory",
+            )
         if self._kind == TOPICS and self._options.is_remote:
             raise ConnectorOptionError(
                 f"kind={TOPICS} needs a log directory on a local disk: it shows what a manager goes"

@@ -130,6 +130,8 @@ def choose_partitions(
     them. A connector reads none of them, and of what ``assign`` names what exists.
     """
     choice, path = options.choice, options.shown_path
+    if choice.everything:
+        return sorted(existing)
     is_compatible = options.connector_compatible
     by_topic: dict[str, list[TopicPartition]] = {}
     for partition in sorted(existing):

@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from segstore.log.lone_files import is_of_files, matching_files
 from segstore.remote.remote_logs import RemoteSettings
 from segstore.remote.urls import is_url, normal_url, shown_url
 from segstore.spark.conditions import (
@@ -88,16 +89,20 @@ class OffsetLimit:
 
 @dataclass(frozen=True, slots=True)
 class TopicChoice:
-    """What to read: ``topics`` by name, a ``pattern`` to search for, or ``assigned`` partitions."""
+    """What to read: ``topics`` by name, a ``pattern`` to search for, or ``assigned`` partitions.
+
+    ``everything``: what the path has, as of files alone.
+    """
 
     topics: tuple[str, ...] = ()
     pattern: re.Pattern[str] | None = None
     assigned: frozenset[TopicPartition] | None = None
+    everything: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorOptions:
-    """The options of one read, checked."""
+    """The options of one read, checked; ``files``: what is read if the path is no directory."""
 
     path: str = field(repr=False)  # a URL may hold secrets
     choice: TopicChoice
@@ -113,6 +118,7 @@ class ConnectorOptions:
     include_headers: bool = False
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     connector_compatible: bool = False
+    files: tuple[str, ...] = ()
     remote: RemoteSettings = field(default_factory=RemoteSettings)
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
@@ -174,7 +180,8 @@ def read_options(
             "error or latest",
             f"No value found for '{strategy}'",
         )
-    choice = _topic_choice(options)
+    files = files_at_path(options)
+    choice = _topic_choice(options, has_one=bool(files))
     min_partitions = positive(options, "minPartitions", "minPartitions", bits=32)
     max_records = positive(options, "maxRecordsPerPartition", "maxrecordsperpartition", bits=64)
     max_bytes = byte_size(options, "maxBytesPerPartition")
@@ -192,7 +199,8 @@ def read_options(
         fail_on_data_loss=boolean(options, "failOnDataLoss", default=True),
         skips_damage=_skips_damage(options),
         include_headers=boolean(options, "includeHeaders", default=False),
-        isolation=_isolation(options),
+        isolation=_isolation(options, of_files=bool(files)),
+        files=files,
         connector_compatible=is_connector_compatible(options),
         remote=remote_settings(options),
         warnings=(*_warnings(options), *warnings),
@@ -202,8 +210,18 @@ def read_options(
 # ---- topics --------------------------------------------------------------------------------------
 
 
-def _topic_choice(options: Mapping[str, str]) -> TopicChoice:
+def files_at_path(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the files that ``path`` names or matches; nothing where it names a log directory."""
+    if not options.get("path") or is_url(path := log_directory_path(options)):
+        return ()
+    path = os.path.abspath(path)  # noqa: PTH100 - links stay as they are
+    return tuple(matching_files(path)) if is_of_files(path) else ()
+
+
+def _topic_choice(options: Mapping[str, str], *, has_one: bool) -> TopicChoice:
     given = [name for name in _STRATEGIES if name in options]  # an empty value counts as given
+    if has_one and not given:
+        return TopicChoice(everything=True)
     if len(given) != 1:
         number = "Only one" if given else "One"
         verb = "can" if given else "must"
@@ -374,10 +392,16 @@ def _skips_damage(options: Mapping[str, str]) -> bool:
     return text.lower() == "skip"
 
 
-def _isolation(options: Mapping[str, str]) -> Isolation:
+def _isolation(options: Mapping[str, str], *, of_files: bool) -> Isolation:
     """Which records are shown; with ``kafka.`` before its name as well as without."""
     name = "isolation.level" if "isolation.level" in options else "kafka.isolation.level"
     text = options.get(name, Isolation.READ_UNCOMMITTED)
+    if of_files and text == Isolation.DURABLE:
+        raise ConnectorOptionError(
+            f"option {name} is durable: files without their directory do not say what was synced",
+            found=text,
+            expected="read_uncommitted or read_committed",
+        )
     if text not in _ISOLATIONS:
         raise option_error(
             name,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from segstore.spark.conditions import ConnectorOptionError
 from segstore.spark.directory_option import local_directory_path
 from segstore.spark.job_runner import JobItem, JobReport, run_job
 from segstore.spark.log_source import LocalSource
@@ -81,6 +82,13 @@ def export_parquet(
     """
     root = local_directory_path({"path": os.fspath(path)}, "an export needs")
     checked = options_of_call(root, options)
+    if checked.files:
+        raise ConnectorOptionError(
+            "an export on Spark is of a log directory, and path names files alone: "
+            "`segstore export` takes them",
+            found=root,
+            expected="a log directory",
+        )
     folder = os.path.abspath(target)  # noqa: PTH100 - links stay as they are
     Path(folder).mkdir(parents=True, exist_ok=True)
     plain = replace(

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from segstore.errors import IllegalArgumentError
-from segstore.spark.conditions import option_error
+from segstore.spark.conditions import ConnectorOptionError, option_error
 from segstore.spark.option_values import integer, milliseconds
 from segstore.spark.options import (
     ConnectorOptions,
     OffsetLimit,
+    files_at_path,
     offset_limit,
     parse_options,
     read_options,
@@ -73,6 +74,12 @@ def parse_stream_options(given: Mapping[str, str]) -> StreamOptions:
                 "no such option: a stream has no end",
                 f"ending {what} not valid in streaming queries",
             )
+    if files_at_path(options):
+        raise ConnectorOptionError(
+            "a stream follows a log directory, and path names files alone: use spark.read",
+            found=options["path"],
+            expected="a log directory",
+        )
     start = offset_limit(options, "starting", OffsetLimit(keyword=LATEST))
     ignored = ["endingTimestamp option ignored in streams"] if "endingtimestamp" in options else []
     limits = _trigger_limits(options)
