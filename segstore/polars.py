@@ -17,7 +17,7 @@ from segstore._core import ArrowStream, ColumnDecoder
 from segstore.arguments import partition_numbers, path_text
 from segstore.log.lone_files import Paths, absolute_paths
 from segstore.log.lone_segment import open_to_read
-from segstore.log.matching_parts import ArrowFilter, names_in
+from segstore.log.matching_parts import ArrowFilter
 from segstore.log.scan import LogQuery, checked_columns
 from segstore.records.columns import MAX_BATCH_ROWS
 from segstore.records.compression import codec_table
@@ -201,13 +201,17 @@ class _FilterOfPolars(dataset.InMemoryDataset):  # type: ignore[misc] # of a lib
 
 def _arrow_filter(schema: Any, predicate: pl.Expr) -> ArrowFilter | None:
     """Return a filter of Arrow that rows pass for which *predicate* is true, if there is one."""
-    found = [_expression(schema, part) for part in _conjuncts(predicate)]
-    expressions = [one for one in found if one is not None]
+    whole = _converted(schema, predicate)
+    if whole is not None:
+        return whole
+    # polars 1 makes nothing of what has one part of which Arrow knows nothing
+    parts = [_converted(schema, part) for part in _conjuncts(predicate)]
+    expressions = [part.expression for part in parts if part is not None]
     return ArrowFilter(schema, reduce(and_, expressions)) if expressions else None
 
 
 def _conjuncts(predicate: pl.Expr) -> list[pl.Expr]:
-    """Return what *predicate* joins by ``&``: of some of them Arrow may know nothing."""
+    """Return what *predicate* joins by ``&``."""
     parts = predicate.meta.pop()
     for first, second in (parts, parts[::-1]) if len(parts) == 2 else ():  # noqa: PLR2004 - of "and"
         if (first & second).meta.eq(predicate):
@@ -215,13 +219,11 @@ def _conjuncts(predicate: pl.Expr) -> list[pl.Expr]:
     return [predicate]
 
 
-def _expression(schema: Any, predicate: pl.Expr) -> Any:
+def _converted(schema: Any, predicate: pl.Expr) -> ArrowFilter | None:
     """Return what polars makes of *predicate* for Arrow, None where it does not."""
     asked = _FilterOfPolars(schema.empty_table())
     try:
         pl.scan_pyarrow_dataset(asked).filter(predicate).collect()
-        if asked.expression is not None:
-            names_in(schema, filter=asked.expression)
+        return None if asked.expression is None else ArrowFilter(schema, asked.expression)
     except (pa.ArrowException, pl.exceptions.PolarsError):  # Arrow has no such function
         return None
-    return asked.expression

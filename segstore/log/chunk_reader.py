@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     _ChunksOf: TypeAlias = Callable[[Segment, int, int | None], Iterator["Chunk"]]
 
 CHUNK_BYTES: Final = 1024 * 1024
+LEAST_CHUNK_BYTES: Final = 16 * 1024
+"""Of a range with few records; less is hardly cheaper to read."""
 _BASE_OFFSET_BYTES: Final = 8  # what a batch begins with
 _LENGTH_END: Final = 12
 

@@ -4,36 +4,34 @@ A filter that an engine pushes down is an expression, which has no public form. 
 pyarrow leaves out a fragment where the filter contradicts what is known of all its rows. So each
 range of offsets or timestamps becomes a fragment without a file, and pyarrow says which of them are
 left. A range for which it proves nothing is read.
+
+The ranges are cut at the constants of the filter, which its pickled form has as Arrow data. A
+constant that is not found costs time and no row.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import reduce
 from itertools import pairwise
 from operator import and_
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from segstore.log.chunk_reader import CHUNK_BYTES
+from segstore.log.chunk_reader import CHUNK_BYTES, LEAST_CHUNK_BYTES
 from segstore.number_limits import MAX_LONG, MIN_LONG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from segstore.log.scan import LogScan
 
 Range: TypeAlias = tuple[int, int]
 """From the first to below the second."""
 
-FIRST_PIECES: Final = 64
-MORE_PIECES: Final = 16
-"""A range is cut into so many pieces at first; then the ends of what is left, again and again."""
-MOST_RANGES: Final = 256
-"""With more of them, it costs more to begin each than to read what lies between two."""
-LEAST_CHUNK_BYTES: Final = 16 * 1024
+MOST_CONSTANTS: Final = 200
+"""Of more, such as of a long list, only some cut: each range costs some 30 µs."""
 BYTES_OF_RECORD: Final = 128
 """So large a record is taken to be; of larger ones, more is read."""
-YEARS_1_TO_9999: Final = (-62_135_596_800_000, 253_402_300_800_000)
-"""In ms since 1970. Timestamps outside of them are not told apart."""
 
 
 class ArrowFilter:
@@ -50,6 +48,8 @@ class ArrowFilter:
     ----------
     names : frozenset of str
         The columns that the filter looks at.
+    numbers, times : list of int
+        Its constants, ascending: numbers rounded down, and timestamps in ms.
 
     Raises
     ------
@@ -60,6 +60,7 @@ class ArrowFilter:
     def __init__(self, schema: Any, expression: Any) -> None:
         self.expression = expression
         self.names = frozenset(names_in(schema, filter=expression))
+        self.numbers, self.times = constants_in(expression)
         self._schema = schema
 
     def may_match(self, guarantees: Sequence[Any]) -> set[int]:
@@ -138,12 +139,10 @@ def matching_parts(scans: Iterable[LogScan], where: ArrowFilter) -> tuple[list[L
         return [], True
     offsets = [(min(one.offsets[0] for one in parts), max(one.offsets[1] for one in parts))]
     if "offset" in names:
-        offsets = _matching_ranges(where, "offset", _pieces(*offsets[0], FIRST_PIECES))
+        offsets = _matching_ranges(where, "offset", offsets[0], where.numbers)
     timestamps = [(MIN_LONG, MAX_LONG)]
     if "timestamp" in names:
-        first, last = YEARS_1_TO_9999
-        years = [(MIN_LONG, first), *_pieces(first, last, FIRST_PIECES), (last, MAX_LONG)]
-        timestamps = _matching_ranges(where, "timestamp", years)
+        timestamps = _matching_ranges(where, "timestamp", timestamps[0], where.times)
     if not timestamps:
         return [], True
     within = timestamps[0][0], timestamps[-1][1]
@@ -182,64 +181,61 @@ def _common(one: Range, other: Range) -> Range:
 # ---- ranges --------------------------------------------------------------------------------------
 
 
-def _matching_ranges(where: ArrowFilter, name: str, pieces: list[Range]) -> list[Range]:
-    """Return the ranges in which values of a column match, as exactly as pyarrow knows."""
+def _matching_ranges(
+    where: ArrowFilter, name: str, values: Range, constants: list[int]
+) -> list[Range]:
+    """Return the ranges in which values of a column can match; they do not touch."""
+    from pyarrow import compute
 
-    def kept(candidates: list[Range]) -> list[Range]:
-        guarantees = [reduce(and_, _within(name, one)) for one in candidates]
-        return [candidates[number] for number in sorted(where.may_match(guarantees))]
-
-    return exact_ranges(kept, pieces)
-
-
-def exact_ranges(kept: Callable[[list[Range]], list[Range]], pieces: list[Range]) -> list[Range]:
-    """Cut the pieces at the ends of what is left of a range until the ends are exact.
-
-    Parameters
-    ----------
-    kept : callable
-        Returns those of some ranges that are not empty for sure, in their order.
-    pieces : list of tuple of int
-        Ascending. One that begins with the smallest or ends with the largest integer is not cut.
-
-    Returns
-    -------
-    list of tuple of int
-        Disjoint, ascending. What lies between them is empty.
-    """
-    pieces = kept(pieces)
-    while ends := {
-        piece
-        for piece in _at_ends(pieces)
-        if piece[1] - piece[0] > 1 and piece[0] > MIN_LONG and piece[1] < MAX_LONG
-    }:
-        if len(ends) > MOST_RANGES:
-            break
-        smaller = [
-            part for piece in pieces if piece in ends for part in _pieces(*piece, MORE_PIECES)
-        ]
-        pieces = sorted([*kept(smaller), *(piece for piece in pieces if piece not in ends)])
+    start, end = values
+    cuts = {cut for constant in constants for cut in (constant, constant + 1) if start < cut < end}
+    pieces = [*pairwise([start, *sorted(cuts), end])]
+    kept = where.may_match(
+        [reduce(and_, _within(name, one), compute.scalar(True)) for one in pieces]
+    )
     joined: list[Range] = []
-    for piece in pieces:
-        if joined and joined[-1][1] == piece[0]:
-            joined[-1] = joined[-1][0], piece[1]
+    for number in sorted(kept):
+        first, behind = pieces[number]
+        if joined and joined[-1][1] == first:
+            joined[-1] = joined[-1][0], behind
         else:
-            joined.append(piece)
+            joined.append((first, behind))
     return joined
 
 
-def _at_ends(pieces: list[Range]) -> Iterator[Range]:
-    """Yield the pieces that have no neighbor on a side."""
-    for before, piece, behind in zip([None, *pieces], pieces, [*pieces[1:], None], strict=False):
-        if before is None or before[1] < piece[0] or behind is None or piece[1] < behind[0]:
-            yield piece
+def constants_in(expression: Any) -> tuple[list[int], list[int]]:
+    """Return constants of an expression: numbers rounded down, and timestamps in ms.
+
+    The pickled form is a file of Arrow with a column for each; what it has otherwise is ignored.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    numbers: set[int] = set()
+    times: set[int] = set()
+    with suppress(pa.ArrowException, TypeError, ValueError, LookupError, AttributeError):
+        _, (pickled, *_) = expression.__reduce__()
+        left = pa.ipc.open_file(pickled).get_batch(0).columns
+        while left:
+            values = left.pop()
+            if pa.types.is_struct(values.type):
+                left += values.flatten()
+            elif pa.types.is_list(values.type):
+                left.append(values.flatten())
+            elif pa.types.is_timestamp(values.type):
+                ms = values.cast(pa.timestamp("ms", values.type.tz), safe=False)
+                times.update(ms.cast(pa.int64()).drop_null().to_pylist())
+            elif pa.types.is_floating(values.type):
+                left.append(compute.floor(values).cast(pa.int64(), safe=False))
+            elif pa.types.is_integer(values.type):
+                numbers.update(values.cast(pa.int64(), safe=False).drop_null().to_pylist())
+    return _some(numbers), _some(times)
 
 
-def _pieces(start: int, end: int, count: int) -> list[Range]:
-    """Cut a range into *count* pieces of about the same size, none empty."""
-    size = end - start
-    cuts = sorted({start + size * number // count for number in range(count + 1)})
-    return [*pairwise(cuts)]
+def _some(constants: set[int]) -> list[int]:
+    """Return them in order; of many only some."""
+    every = sorted(constants)
+    return every[:: -(-len(every) // MOST_CONSTANTS)] if every else []
 
 
 def _within(name: str, values: Range) -> Iterator[Any]:

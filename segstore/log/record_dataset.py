@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from operator import and_
+from itertools import chain
+from operator import and_, methodcaller
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from segstore._core import ColumnDecoder
 from segstore.arguments import natural, positive, refuse_pickle
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
+from segstore.log.late_columns import LateColumns
 from segstore.log.matching_parts import ArrowFilter, matching_parts, names_in
 from segstore.records.columns import MAX_BATCH_ROWS
 from segstore.records.compression import codec_table
@@ -26,12 +28,14 @@ except ImportError as error:
     raise ImportError(message) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeAlias
 
     from segstore._core import ArrowBatch
     from segstore.log.scan import LogScan
 
+    BatchesOf: TypeAlias = Callable[[LogScan], Iterator[ArrowBatch]]
+    """What reads a scan, or a part of it."""
     Columns: TypeAlias = Sequence[str] | Mapping[str, Any] | None
     """Names, or expressions by name; None: all."""
 
@@ -40,10 +44,9 @@ _COUNTED: Final = ("offset",)
 _NO_SUCH_READ: Final = "a segstore dataset is read with scanner(), to_batches() or to_table() only"
 
 
-def one_by_one(scans: Sequence[LogScan], columns: Sequence[str], rows: int) -> Iterator[ArrowBatch]:
-    """Yield the rows of one scan after the other, in batches of about *rows* rows."""
-    for scan in scans:
-        yield from scan._arrow_batches(columns, rows)  # noqa: SLF001 - with a projection of its own
+def one_by_one(scans: Iterable[LogScan], batches_of: BatchesOf) -> Iterator[ArrowBatch]:
+    """Yield the rows of one scan after the other."""
+    return chain.from_iterable(map(batches_of, scans))
 
 
 class RecordSource:
@@ -56,14 +59,14 @@ class RecordSource:
     scans : callable
         Returns scans as of now.
     read : callable
-        As `one_by_one`.
+        As `one_by_one`, which is given what reads a scan, or a part of it.
     """
 
     def __init__(
         self,
         columns: Sequence[str],
         scans: Callable[[], Sequence[LogScan]],
-        read: Callable[[Sequence[LogScan], Sequence[str], int], Iterator[ArrowBatch]] = one_by_one,
+        read: Callable[[Iterable[LogScan], BatchesOf], Iterator[ArrowBatch]] = one_by_one,
     ) -> None:
         self.columns = tuple(columns)
         self._scans = scans
@@ -88,9 +91,12 @@ class RecordSource:
         all_match : bool
             False: the filter must still be applied to them.
         """
-        scans = self._scans()
-        parts, all_match = (scans, True) if where is None else matching_parts(scans, where)
-        return self._read(parts, columns, rows), all_match
+        scans, all_match = self._scans(), True
+        if where is not None:
+            scans, all_match = matching_parts(scans, where)
+        if where is None or all_match:
+            return self._read(scans, methodcaller("_arrow_batches", columns, rows)), True
+        return self._read(scans, LateColumns(columns, where, rows)), False
 
 
 class RecordDataset(dataset.UnionDataset):  # type: ignore[misc] # of a library without types

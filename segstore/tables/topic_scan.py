@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from functools import partial
 from heapq import merge
 from itertools import chain, islice
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import ColumnDecoder
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Literal, NoReturn, TypeAlias, TypedDict
 
     from segstore._core import ArrowBatch, Record
-    from segstore.log.record_dataset import RecordDataset
+    from segstore.log.record_dataset import BatchesOf, RecordDataset
     from segstore.log.scan import LogScan
     from segstore.log.unified_log import Log
     from segstore.records.record_batch import RecordBatch
@@ -188,8 +189,10 @@ class TopicScan(ArrowRows):
         microseconds: bool = False,
     ) -> Iterator[ArrowBatch]:
         """Yield the rows of one partition after the other, in whatever order was asked for."""
-        scans = self._scans.values()
-        return in_sequence(scans, columns, rows, max_bytes, microseconds=microseconds)
+        options = {"columns": columns, "rows": rows, "max_bytes": max_bytes}
+        batches_of = methodcaller("_arrow_batches", **options, microseconds=microseconds)
+        of_usual = max(1, max_bytes // MAX_BATCH_BYTES)
+        return in_sequence(self._scans.values(), batches_of, of_usual)
 
     def _merged_batches(
         self, columns: Sequence[str], rows: int, max_bytes: int, *, microseconds: bool
@@ -348,25 +351,23 @@ def dataset_of(columns: Sequence[str] | None, scan: Callable[[], TopicScan]) -> 
 
 
 def in_sequence(
-    scans: Iterable[LogScan],
-    columns: Sequence[str],
-    rows: int = MAX_BATCH_ROWS,
-    max_bytes: int = MAX_BATCH_BYTES,
-    *,
-    microseconds: bool = False,
+    scans: Iterable[LogScan], batches_of: BatchesOf, of_usual: int = 1
 ) -> Iterator[ArrowBatch]:
-    """Yield the rows of one scan after the other; threads read ahead where there are cores."""
+    """Yield the rows of one scan after the other; threads read ahead where there are cores.
+
+    Parameters
+    ----------
+    batches_of : callable
+        Reads a scan, or a part of it.
+    of_usual : int
+        A thread reads so many times `PART_BYTES` at once.
+    """
     threads = threads_count()
-    part_bytes = PART_BYTES * max(1, max_bytes // MAX_BATCH_BYTES)
     parts = chain.from_iterable(
-        scan._parts(part_bytes) if threads else (scan,)  # noqa: SLF001 - see below
+        scan._parts(PART_BYTES * of_usual) if threads else (scan,)  # noqa: SLF001 - see below
         for scan in scans
     )
-    read = (
-        part._arrow_batches(columns, rows, max_bytes, microseconds=microseconds)  # noqa: SLF001 - the same of each log
-        for part in parts
-    )
-    return in_order(read, threads)
+    return in_order(map(batches_of, parts), threads)
 
 
 def _timestamp_of(record: Record) -> int:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pyarrow import compute
 
-from segstore.log.matching_parts import ArrowFilter, exact_ranges, matching_parts, names_in
+from segstore.log.matching_parts import ArrowFilter, constants_in, matching_parts, names_in
 from segstore.number_limits import MAX_LONG, MIN_LONG
 
 SCHEMA = pa.schema(
@@ -54,41 +52,6 @@ def parts_of(expression, *scans):
 
 def ms(value, unit="ms"):
     return pa.scalar(value, pa.timestamp(unit, "UTC"))
-
-
-# ---- ranges --------------------------------------------------------------------------------------
-
-
-@given(
-    st.sets(st.integers(0, 5000), max_size=12),
-    st.integers(0, 200),
-    st.integers(200, 5001),
-    st.integers(1, 70),
-)
-def test_ranges_begin_and_end_with_what_matches(matching, start, end, count):
-    """A range that is kept may have a gap within; its ends are exact, and nothing is lost."""
-
-    def kept(ranges):
-        return [(a, b) for a, b in ranges if any(a <= value < b for value in matching)]
-
-    cuts = sorted({start + (end - start) * number // count for number in range(count + 1)})
-    found = exact_ranges(kept, [*pairwise(cuts)])
-
-    within = {value for value in matching if start <= value < end}
-    assert found == sorted(found)
-    assert all(before[1] < behind[0] for before, behind in pairwise(found))
-    assert all({first, behind - 1} <= within for first, behind in found)
-    assert within == {
-        value for value in within if any(first <= value < behind for first, behind in found)
-    }
-
-
-def test_a_range_without_a_bound_is_not_cut():
-    ranges = [(MIN_LONG, 0), (0, 100), (100, MAX_LONG)]
-    assert exact_ranges(lambda some: some, ranges) == [(MIN_LONG, MAX_LONG)]
-    assert exact_ranges(lambda some: [one for one in some if one[0] >= 100], ranges) == [
-        (100, MAX_LONG)
-    ]
 
 
 # ---- filters -------------------------------------------------------------------------------------
@@ -196,10 +159,45 @@ def test_an_empty_scan_has_no_part():
 
 
 def test_many_places_are_read_with_what_lies_between(monkeypatch):
-    monkeypatch.setattr("segstore.log.matching_parts.MOST_RANGES", 4)
-    places = [100 * number for number in range(50)]
+    monkeypatch.setattr("segstore.log.matching_parts.MOST_CONSTANTS", 4)
+    places = [100 * number for number in range(1, 50)]
     parts, all_match = parts_of(OFFSET.isin(places), Scan(0, 0, 5000))
     assert not all_match
     assert len(parts) < len(places)
     for place in places:
         assert any(start <= place < end for _, (start, end), _ in parts)
+
+
+@pytest.mark.parametrize("pickled", [b"no file of Arrow", None])
+def test_without_constants_nothing_is_cut_and_nothing_lost(monkeypatch, pickled):
+    """As in a pyarrow that pickles expressions in another way."""
+
+    class Other:
+        def __reduce__(self):
+            return int, (pickled,)
+
+    assert constants_in(Other()) == ([], [])
+    monkeypatch.setattr("segstore.log.matching_parts.constants_in", lambda _: ([], []))
+    for expression in ((OFFSET > 70) & (ms(500) < TIMESTAMP), PARTITION == 0):
+        parts, _ = parts_of(expression, Scan(0, 10, 100))
+        assert parts == [(0, (10, 100), UNBOUNDED)]
+    assert parts_of((OFFSET > 700) | (PARTITION == 1), Scan(0, 10, 100)) == ([], True)
+
+
+@pytest.mark.parametrize(
+    ("expression", "numbers", "times"),
+    [
+        ((OFFSET > 5) | (OFFSET == 2**62 + 1), [5, 2**62 + 1], []),
+        (OFFSET > -0.5, [-1], []),
+        (OFFSET.isin([3, None, 1]) & (ms(5_001, "us") > TIMESTAMP), [1, 3], [5]),
+        (TIMESTAMP.isin([datetime(2025, 1, 1, tzinfo=UTC)]), [], [1735689600000]),
+        (compute.scalar(None) > OFFSET, [], []),
+        (KEY.is_null(), [], []),
+    ],
+    ids=str,
+)
+def test_the_constants_of_a_filter_are_found(expression, numbers, times):
+    """Also numbers of an option are."""
+    found, found_times = constants_in(expression)
+    assert [number for number in found if number != 0] == numbers
+    assert found_times == times

@@ -248,6 +248,9 @@ def test_random_lazy_queries_give_what_a_full_scan_has(topics, pytestconfig, mon
     """Filters of five columns, with and, or, not; projections and limits."""
     monkeypatch.setattr("segstore.tables.topic_scan.threads_count", lambda: threads)
     monkeypatch.setattr("segstore.tables.topic_scan.PART_BYTES", 2000)
+    monkeypatch.setattr("segstore.log.late_columns.LEAST_RECORDS", 1)
+    for module in ("segstore.log.record_dataset", "segstore.polars"):
+        monkeypatch.setattr(f"{module}.MAX_BATCH_ROWS", 20)
     chance = random.Random(3300 + threads)
     with_rows = [topic for topic in topics if len(topic.rows["log_end"])]
     is_shipped = golden_root(pytestconfig) == packed_root(pytestconfig)
