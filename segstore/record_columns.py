@@ -38,8 +38,9 @@ class Places(NamedTuple):
 
 
 class RecordColumns(NamedTuple):
-    """Names of the columns that are the parts of a record; None: its own name, if there is one.
+    """Names of the columns that are the parts of a record.
 
+    None is the part's own name, if there is such a column, and it is named for no other part.
     ``value`` may be several names, or `ALL_OTHERS`: then the value is a JSON object of them.
     """
 
@@ -93,12 +94,11 @@ class RecordColumns(NamedTuple):
         return Places(of_json=of_json, **one)
 
     def _place_of(self, part: str, names: Sequence[str]) -> int:
-        given = getattr(self, part)
-        if given is None and part == "partition":
-            return -1
+        name = getattr(self, part)
         if part == "value" and self.has_json:
             return -1
-        name = part if given is None else given
+        if name is None and part in PARTS and part not in self:  # named, it is that part alone
+            name = part
         return names.index(name) if name in names else -1
 
     def _places_of_json(
@@ -146,10 +146,11 @@ def named_columns(
             raise _no_name(part, name, "the name of a column")
     chosen: Any = value
     if value is not None and not isinstance(value, str):
-        if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        is_sequence = hasattr(value, "__getitem__") and not isinstance(value, bytes | dict)
+        chosen = tuple(value) if is_sequence else ()  # type: ignore[arg-type]
+        if not is_sequence or not all(isinstance(name, str) for name in chosen):
             expected = "the name of a column, a list of names, or '*' for all others"
             raise _no_name("value", value, expected)
-        chosen = tuple(value)
         if not chosen or len({*chosen}) < len(chosen):
             raise IllegalArgumentError(
                 f"value={value!r} must name at least one column, and none twice",

@@ -119,6 +119,16 @@ def test_one_column_may_be_two_parts(log):
     assert rows(log)[0][:2] == (b"a", b"a")
 
 
+def test_a_column_that_is_named_is_no_other_part_by_its_own_name(log):
+    """``timestamp`` is a key here, and ``key`` a value."""
+    frame = pa.table({"timestamp": ["monday"], "key": ["k"]})
+    log.append(frame, key="timestamp", value="key")
+    log.append(frame, value="key", headers=None, timestamp=5, key="timestamp")
+
+    assert [(r.key, r.value) for r in log] == [(b"monday", b"k")] * 2
+    assert log[1].timestamp == 5
+
+
 # ---- values of several columns -------------------------------------------------------------------
 
 CLICKS = pl.DataFrame(
@@ -147,6 +157,14 @@ def test_a_list_of_columns_becomes_a_json_object(log, logs, library):
     logs.append("orders", frame, key="user", value=["page", "seconds"], timestamp="at")
     home = segstore.partition_for_key(b"ada", 3)
     assert {"page": '/a"b', "seconds": 1.5} in values(logs.log("orders", home))
+
+
+@pytest.mark.parametrize("columns", [("n", "x"), pd.DataFrame(columns=["n", "x"]).columns])
+def test_the_names_of_a_value_may_be_any_sequence(log, columns):
+    """Such as a part of a frame's own ``columns``."""
+    log.append(pa.table({"n": [1], "x": ["y"]}), value=columns)
+
+    assert values(log) == [{"n": 1, "x": "y"}]
 
 
 def test_a_star_takes_the_columns_that_are_left(log):
@@ -268,7 +286,14 @@ def test_columns_are_refused_by_their_names(log, logs, names, text, how):
 
 @pytest.mark.parametrize(
     "names",
-    [{"key": b"a"}, {"value": 5}, {"value": [1]}, {"headers": ["tags"]}, {"value": {"a": 1}}],
+    [
+        {"key": b"a"},
+        {"value": 5},
+        {"value": [1]},
+        {"headers": ["tags"]},
+        {"value": {"a": 1}},
+        {"value": {"n"}},
+    ],
     ids=str,
 )
 def test_what_is_no_name_is_refused(log, names):
