@@ -272,6 +272,35 @@ def test_an_error_of_a_log_comes_out_of_collect_as_itself(directory, logs, engin
     assert caught.value.file == str(damaged)
 
 
+@pytest.mark.parametrize("engine", [*ENGINES, "duckdb", "arrow"])
+def test_control_c_in_the_middle_leaves_nothing_open(directory, monkeypatch, engine):
+    """It comes out as itself, or as DuckDB's error; the log is closed, and can be read again."""
+    from segstore.log import chunk_reader
+
+    read, left = chunk_reader._read, iter(range(4))
+
+    def interrupted(*arguments):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return read(*arguments)
+
+    frame = segstore.polars.scan_topic(directory, "orders", columns=["offset", "value"])
+    whole = frame.collect()
+    with segstore.open_dir(directory, read_only=True) as logs:
+        orders = logs.dataset("orders", columns=["offset", "value"])
+        monkeypatch.setattr(chunk_reader, "_read", interrupted)
+        asks = {
+            "duckdb": lambda: duckdb.sql("select * from orders").fetchall(),
+            "arrow": orders.to_table,
+        }
+        ask = asks.get(engine, lambda: frame.collect(engine=engine))
+        with pytest.raises((KeyboardInterrupt, duckdb.Error, pl.exceptions.PolarsError)):
+            ask()
+        monkeypatch.undo()
+        assert orders.count_rows() == len(whole)
+    assert frame.collect().equals(whole)
+
+
 def test_without_polars_there_is_a_sentence():
     code = "import sys; sys.modules['polars'] = None\nimport segstore.polars"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
