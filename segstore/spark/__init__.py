@@ -17,13 +17,23 @@ if TYPE_CHECKING:
     from segstore.spark.mapped_read import read
     from segstore.spark.package_archive import pack
     from segstore.spark.record_count import count
+    from segstore.spark.stream_lag import progress_listener
 
-__all__ = ["SegstoreDataSource", "count", "decisions", "pack", "read", "session"]
+__all__ = [
+    "SegstoreDataSource",
+    "count",
+    "decisions",
+    "pack",
+    "progress_listener",
+    "read",
+    "session",
+]
 
 _MODULES: Final = {
     "SegstoreDataSource": "datasource",
     "count": "record_count",
     "pack": "package_archive",
+    "progress_listener": "stream_lag",
     "read": "mapped_read",
 }
 
