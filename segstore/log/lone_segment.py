@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, overload
 
 from segstore.arguments import flag, integer, isolation_of, refuse_pickle
+from segstore.errors import IllegalArgumentError
 from segstore.log.files.partition_directory import parse_directory_name
 from segstore.log.local.file_bytes import FileBytes
 from segstore.log.lone_files import (
@@ -243,7 +244,15 @@ class LoneSegment:
         files, settled = self._files, None
         if not check_crcs:
             files = self._files_to_read(check_crcs=False)
-        if isolation_of(isolation) is Isolation.READ_COMMITTED:
+        level = isolation_of(isolation)
+        if level is Isolation.DURABLE:
+            raise IllegalArgumentError(
+                "files without their directory do not say what was synced",
+                file=self.path,
+                found="isolation durable",
+                expected="log_end, read_uncommitted or read_committed",
+            )
+        if level is Isolation.READ_COMMITTED:
             everything = self._chunks(files, start, MAX_LONG, raises=False)
             settled = self._settled(everything, MAX_LONG)
             end = min(end, settled.end_offset)

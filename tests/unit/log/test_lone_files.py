@@ -230,6 +230,14 @@ def test_a_marker_that_may_be_in_a_hole_decides_nothing(tmp_path: Path):
         assert offsets(log.scan(isolation=COMMITTED)) == [0, 1, 2, 9]
 
 
+def test_files_do_not_say_what_was_synced(orders: Path):
+    with (
+        segstore.open_segment(orders / "*.log") as log,
+        pytest.raises(IllegalArgumentError, match="what was synced"),
+    ):
+        log.scan(isolation="durable")
+
+
 def test_committed_data_ends_where_no_file_has_the_marker(tmp_path: Path):
     folder = files_in(tmp_path / "t-0", _0=data(11, 0, 3), _3=data(0, 3, 1))
     assert committed(folder) == ([], [])
