@@ -167,7 +167,10 @@ class ObservedEnd:
         is_there = found == self._seen or (
             self._seen is not None and len(found) == self._size and self._is_damaged()
         )
-        return EndState.UNCHANGED if is_there else EndState.TRUNCATED
+        if is_there:
+            return EndState.UNCHANGED
+        # the name may have gone to another file between the two looks
+        return self._replaced() if is_any_replaced([self._segment]) else EndState.TRUNCATED
 
     def is_uncut(self) -> bool:
         """Whether the writer says that nothing was truncated since the reader looked."""

@@ -15,6 +15,7 @@ from segstore._core import Directory
 from segstore.errors import LogTruncatedError
 from segstore.log.files.checkpoints import LOG_STATE, LogState
 from segstore.log.files.log_state_file import uncut_generation
+from segstore.log.local.observed_end import ObservedEnd
 from segstore.log.local.segment_replacement import SegmentReplacement
 from tests.kits.overflow_kit import BASES, MAX_INT, SPLIT_BASE, write_overflowed_log
 
@@ -129,6 +130,26 @@ def test_a_tail_goes_on_across_compactions(path, writer):
             writer.compact()
 
     assert [record.offset for record in seen] == list(range(300))
+
+
+def test_a_compaction_between_two_looks_at_the_end_is_no_truncation(path, writer, monkeypatch):
+    """[DUR-77] The file of the end is the one that was read, and a moment later another."""
+    append(writer, 3)
+    with segstore.open(path, read_only=True) as reader:
+        read, compacted = ObservedEnd._read_now, []
+
+        def read_behind_a_compaction(end: ObservedEnd, name: str) -> bytes | None:
+            if not compacted:
+                append(writer, 40, 1)
+                compacted.append(writer.compact())
+            return read(end, name)
+
+        monkeypatch.setattr(ObservedEnd, "_read_now", read_behind_a_compaction)
+        reader.refresh()  # may see the log as it was between the two
+        reader.refresh()
+
+        assert compacted
+        assert rows(reader) == rows(writer)
 
 
 _FOLLOW = """
