@@ -107,6 +107,7 @@ def _open_log(local_log: LocalLog, offsets: LogOffsets, opened: RecoveryReport) 
         opened.copy(),
         log_start_offset=start,
         log_end_offset=end.message_offset,
+        created=False,
         set_aside=[],
         lost_state=None,
         doubtful_epochs=None,

@@ -1921,3 +1921,13 @@ def test_no_read_makes_the_index_of_an_empty_sealed_segment(packed: Path, tmp_pa
         assert not [*log.rebuild_transaction_indexes()]
 
     assert not {*path.glob(f"{242:020d}.*index")}
+
+
+def test_a_log_that_this_handle_created_ends_where_the_handle_says(tmp_path: Path):
+    """[DUR-50] Truncated to the middle of its first batch, it has an end that no file shows."""
+    with segstore.open(tmp_path / "topic-0") as log:
+        log.append([(b"k", b"0"), (b"k", b"1")])
+        log.truncate_to(1)
+        log.delete_records(1)
+
+        assert not log.verify().findings
