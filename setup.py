@@ -118,7 +118,6 @@ class BuildCore(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         """Translate _core.pyx into C below build/, then let setuptools compile and link."""
-        import numpy as np
         from Cython.Build import cythonize
 
         wrapper = Extension(ext.name, [name for name in ext.sources if name.endswith(".pyx")])
@@ -131,7 +130,7 @@ class BuildCore(build_ext):
         )
         core = [name for name in ext.sources if name.endswith(".c")]
         ext.sources = translated.sources + core
-        ext.include_dirs = ["csrc", np.get_include()]
+        ext.include_dirs = ["csrc"]
         super().build_extension(ext)
 
 
@@ -141,7 +140,6 @@ setup(
         Extension(
             "segstore._core",
             sources=["segstore/_core.pyx", *core_sources()],
-            define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
         )
     ],
 )

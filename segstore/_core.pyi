@@ -23,10 +23,43 @@ from segstore.types import (
     TimestampOffset,
 )
 
-BATCH_HEADER_DTYPE: np.dtype[np.void]
+BatchHeaders: TypeAlias = NDArray[np.void]
 """One row a batch: csrc/record/record_batch.h ``sgs_batch_header``, same names, 80 bytes."""
 
-BatchHeaders: TypeAlias = NDArray[np.void]
+def batch_header_dtype() -> np.dtype[np.void]:
+    """The dtype of `BatchHeaders`; imports NumPy, as all that makes such an array."""
+
+@final
+class BatchTable:
+    """Batch headers in the order of a file; a NumPy array of them is made when it is asked for.
+
+    Parameters
+    ----------
+    array : BatchHeaders
+        Borrowed: what becomes of it becomes of the table.
+    """
+
+    def __new__(cls, array: BatchHeaders) -> Self: ...
+    def __len__(self) -> int: ...
+    @property
+    def array(self) -> BatchHeaders:
+        """The rows; the same array each time."""
+
+    @property
+    def base_offset(self) -> int:
+        """That of the first batch; IndexError without one, as of the next two."""
+
+    @property
+    def first_last_offset(self) -> int:
+        """The last offset of the first batch."""
+
+    @property
+    def last_offset(self) -> int:
+        """That of the last batch."""
+
+    @property
+    def is_without_gap(self) -> bool:
+        """Whether each begins right behind the one before; False with a batch of magic 0 or 1."""
 
 _SegmentT = TypeVar("_SegmentT", bound=LogSegment)
 
@@ -489,6 +522,9 @@ class ScanResult(NamedTuple):
     why: SegstoreError | None
     """The error that a caller may raise, for ``corrupt`` and ``order``."""
 
+def scan_headers(data: Buffer) -> tuple[BatchTable, ScanResult]:
+    """The same as ``scan_batches(data, check_crc=False)``, without an array."""
+
 def scan_batches(
     data: Buffer,
     *,
@@ -568,7 +604,7 @@ def rebuild_batches(
         With ``__arrow_c_array__``; columns as for `encode_columns`.
     offsets : array of int64, shape (rows,)
         The offset of each row.
-    headers : array of BATCH_HEADER_DTYPE, shape (batches,)
+    headers : array of ``batch_header_dtype()``, shape (batches,)
         As they were; ``records_count`` is how many of the rows a batch takes, ``attributes`` has
         the codec. ``position``, ``size_bytes`` and ``crc`` are not read.
 

@@ -2,7 +2,6 @@
 """The C core (csrc/), wrapped: a contents page. Every part translates, none thinks (see _core.pyi)."""
 
 cimport cython
-cimport numpy as cnp
 from cpython cimport array
 from cpython.buffer cimport (
     PyBUF_FORMAT,
@@ -14,6 +13,7 @@ from cpython.buffer cimport (
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals, PyErr_Occurred, PyErr_SetObject
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
@@ -85,8 +85,6 @@ import os
 import weakref
 from typing import NamedTuple
 
-import numpy as np
-
 from segstore.errors import (
     ArgumentTypeError,
     ClosedError,
@@ -103,6 +101,7 @@ from segstore.errors import (
     RecordTypeError,
     SegstoreError,
 )
+from segstore.numpy_on_demand import np
 from segstore.record_columns import BY_THEIR_NAMES
 from segstore.record_rows import (
     check_row_type,
@@ -121,8 +120,6 @@ from segstore.types import (
     OffsetPosition,
     TimestampOffset,
 )
-
-cnp.import_array()
 
 cdef sgs_descriptor_pool descriptor_pool  # of all that this process opens
 sgs_descriptor_pool_init(&descriptor_pool, sgs_env_posix())

@@ -236,3 +236,14 @@ void sgs_batch_set_producer_state(uint8_t *batch, size_t size, int64_t producer_
     sgs_store_be_i32(batch + BASE_SEQUENCE_AT, base_sequence);
     sgs_batch_seal(batch, size);
 }
+
+bool sgs_batches_are_without_gap(const sgs_batch_header *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].magic < 2 || rows[i].last_offset < rows[i].base_offset)
+            return false;
+        if (i > 0 && (uint64_t)rows[i].base_offset - (uint64_t)rows[i - 1].last_offset != 1)
+            return false;
+    }
+    return true;
+}

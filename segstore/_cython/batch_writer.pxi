@@ -28,7 +28,7 @@ cdef class EncodedBatches:
 
     cdef sgs_buffer content
     cdef sgs_buffer row_bytes
-    cdef cnp.ndarray rows  # of row_bytes, made when somebody asks
+    cdef object rows  # an array of row_bytes, made when somebody asks
     cdef readonly int64_t records_count
 
     def __cinit__(self):

@@ -1,6 +1,6 @@
-# batches.pxi - the batch-header table as a NumPy array, and the scan that makes it (record_batch.h, batch_scan.h)
+# batches.pxi - the batch-header table, a NumPy array where asked for, and its scan (record_batch.h, batch_scan.h)
 
-BATCH_HEADER_DTYPE = np.dtype([
+cdef list HEADER_FIELDS = [
     ("position", "i8"),
     ("base_offset", "i8"),
     ("last_offset", "i8"),
@@ -16,16 +16,19 @@ BATCH_HEADER_DTYPE = np.dtype([
     ("producer_epoch", "i2"),
     ("magic", "i1"),
     ("padding", "u1", (7,)),
-])
-assert BATCH_HEADER_DTYPE.itemsize == sizeof(sgs_batch_header) == 80
+]
 
-cdef object header_dtype = BATCH_HEADER_DTYPE
+cdef object header_dtype = None  # made when somebody asks for an array
 
-cdef extern from "numpy/arrayobject.h":
-    ctypedef struct PyArray_Descr:
-        pass
-    # takes a reference to the dtype over
-    object new_array "PyArray_Empty"(int dimensions, cnp.npy_intp *lengths, PyArray_Descr *dtype, int fortran_order)
+
+def batch_header_dtype():
+    """The NumPy dtype of a row of a batch-header table."""
+    global header_dtype
+    if header_dtype is None:
+        header_dtype = np.dtype(HEADER_FIELDS)
+        assert header_dtype.itemsize == sizeof(sgs_batch_header) == 80
+    return header_dtype
+
 
 cdef tuple SCAN_STOPS = ("complete", "incomplete", "corrupt", "order", "limit")
 
@@ -41,35 +44,89 @@ class ScanResult(NamedTuple):
     why: object
 
 
-cdef cnp.ndarray array_of_rows(const void *rows, size_t count):
+@cython.final
+cdef class BatchTable:
+    """Batch headers in the order of a file; a NumPy array of them is made when it is asked for."""
+
+    cdef object owner  # of the rows: a bytearray, or an array
+    cdef object as_array
+    cdef const sgs_batch_header *rows
+    cdef size_t count
+
+    def __cinit__(self, array=None):
+        if array is not None:
+            self.rows = rows_of_array(array, False, &self.count)
+            self.owner = self.as_array = array
+
+    def __len__(self):
+        return self.count
+
+    @property
+    def array(self):
+        """The rows, of `batch_header_dtype`."""
+        if self.as_array is None:
+            self.as_array = np.ndarray((self.count,), batch_header_dtype(), self.owner)
+        return self.as_array
+
+    @property
+    def base_offset(self):
+        """That of the first batch."""
+        return self.row(0).base_offset
+
+    @property
+    def first_last_offset(self):
+        """The last offset of the first batch."""
+        return self.row(0).last_offset
+
+    @property
+    def last_offset(self):
+        """That of the last batch."""
+        return self.row(self.count - 1).last_offset
+
+    @property
+    def is_without_gap(self):
+        """Whether each batch begins right behind the one before, in a format that has both offsets."""
+        return sgs_batches_are_without_gap(self.rows, self.count)
+
+    cdef const sgs_batch_header *row(self, size_t number) except NULL:
+        if number >= self.count:
+            raise IndexError(f"no row {number} of {self.count}")
+        return &self.rows[number]
+
+
+cdef BatchTable table_of_rows(const void *rows, size_t count):
+    """A new table with a copy of *rows*."""
+    cdef BatchTable table = BatchTable.__new__(BatchTable)
+    cdef bytearray owner = PyByteArray_FromStringAndSize(<const char *>rows, count * sizeof(sgs_batch_header))
+    table.owner = owner
+    table.rows = <const sgs_batch_header *><void *>PyByteArray_AS_STRING(owner)
+    table.count = count
+    return table
+
+
+cdef object array_of_rows(const void *rows, size_t count):
     """A new array with a copy of *rows*."""
-    cdef cnp.npy_intp length = <cnp.npy_intp>count
-    cdef cnp.ndarray array
-    Py_INCREF(<PyObject *>header_dtype)  # the array takes it over
-    array = new_array(1, &length, <PyArray_Descr *><PyObject *>header_dtype, 0)
-    if count > 0:
-        memcpy(cnp.PyArray_DATA(array), rows, count * sizeof(sgs_batch_header))
-    return array
+    return table_of_rows(rows, count).array
 
 
 cdef sgs_batch_header *rows_of_array(object headers, bint writable, size_t *count) except? NULL:
     """Borrow the rows of an array, which the caller keeps."""
-    cdef cnp.ndarray array
-    if (
-        not isinstance(headers, cnp.ndarray)
-        or (headers.dtype is not header_dtype and headers.dtype != header_dtype)
-        or headers.ndim != 1
-        or not cnp.PyArray_ISCARRAY_RO(headers)
-        or (writable and not cnp.PyArray_ISWRITEABLE(headers))
-    ):
-        raise IllegalArgumentError(
-            "headers must be a contiguous array of batch headers",
-            found=f"{type(headers).__name__} of {getattr(headers, 'dtype', 'no dtype')}"[:200],
-            expected="one dimension of BATCH_HEADER_DTYPE" + (", writable" if writable else ""),
-        )
-    array = headers
-    count[0] = <size_t>cnp.PyArray_DIM(array, 0)
-    return <sgs_batch_header *>cnp.PyArray_DATA(array)
+    cdef Py_buffer view
+    if isinstance(headers, np.ndarray) and headers.ndim == 1 and headers.dtype == batch_header_dtype():
+        try:
+            PyObject_GetBuffer(headers, &view, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
+        except ValueError:  # with holes between the rows, or read-only
+            pass
+        else:
+            PyBuffer_Release(&view)
+            if <size_t>view.buf % sizeof(int64_t) == 0:
+                count[0] = <size_t>view.len // sizeof(sgs_batch_header)
+                return <sgs_batch_header *>view.buf
+    raise IllegalArgumentError(
+        "headers must be a contiguous array of batch headers",
+        found=f"{type(headers).__name__} of {getattr(headers, 'dtype', 'no dtype')}"[:200],
+        expected="one dimension of batch_header_dtype()" + (", writable" if writable else ""),
+    )
 
 
 cdef object scan_result_of(sgs_scan_result *result, str directory):
@@ -91,12 +148,7 @@ cdef object scan_result_of(sgs_scan_result *result, str directory):
 def scan_batches(data, *, str rules="memory", bint check_crc=True, int32_t max_batch_bytes=INT32_MAX,
                  uint32_t max_batches=0xFFFFFFFF, bint kafka_limits=False):
     """Check a whole buffer of batches in one pass."""
-    cdef Py_buffer view
     cdef sgs_scan_options options
-    cdef sgs_scan_result result
-    cdef sgs_batch_table table
-    cdef sgs_error err
-    cdef sgs_status status
     if rules not in ("memory", "file"):
         raise IllegalArgumentError(f"no scan rules {rules!r}", found=repr(rules), expected="'memory' or 'file'")
     sgs_scan_options_default(&options, SGS_SCAN_MEMORY if rules == "memory" else SGS_SCAN_FILE)
@@ -104,18 +156,36 @@ def scan_batches(data, *, str rules="memory", bint check_crc=True, int32_t max_b
     options.max_batch_bytes = max_batch_bytes
     options.max_batches = max_batches
     options.kafka_limits = kafka_limits
+    table, result = scan_buffer(data, &options)
+    return table.array, result
+
+
+def scan_headers(data):
+    """The headers of a buffer of batches as a table; checksums are not compared."""
+    cdef sgs_scan_options options
+    sgs_scan_options_default(&options, SGS_SCAN_MEMORY)
+    options.check_crc = False
+    return scan_buffer(data, &options)
+
+
+cdef tuple scan_buffer(object data, const sgs_scan_options *options):
+    cdef Py_buffer view
+    cdef sgs_scan_result result
+    cdef sgs_batch_table table
+    cdef sgs_error err
+    cdef sgs_status status
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     sgs_batch_table_init(&table, memory)
     try:
         if view.len < 4096:
-            status = sgs_batch_scan_buffer(<const uint8_t *>view.buf, <size_t>view.len, &options, &table, &result, &err)
+            status = sgs_batch_scan_buffer(<const uint8_t *>view.buf, <size_t>view.len, options, &table, &result, &err)
         else:
             with nogil:
                 status = sgs_batch_scan_buffer(
-                    <const uint8_t *>view.buf, <size_t>view.len, &options, &table, &result, &err
+                    <const uint8_t *>view.buf, <size_t>view.len, options, &table, &result, &err
                 )
         check(status, &err)
-        rows = array_of_rows(sgs_batch_table_rows(&table), sgs_batch_table_count(&table))
+        rows = table_of_rows(sgs_batch_table_rows(&table), sgs_batch_table_count(&table))
     finally:
         sgs_batch_table_deinit(&table)
         PyBuffer_Release(&view)

@@ -93,19 +93,19 @@ cdef sgs_record_places places_of(const ArrowSchema *schema, columns) except *:
 def partitions_for_keys(keys, int32_t partitions_count):
     """Partition of each key of an Arrow column, -1 for null."""
     cdef _ArrowChunks chunks = _ArrowChunks(keys)
-    cdef cnp.ndarray numbers
+    cdef array.array numbers = array.array("i")
+    cdef Py_ssize_t count = 0
     cdef sgs_error err
     cdef sgs_status status
     cdef int32_t *out
-    parts = [np.empty(0, np.int32)]
     while chunks.advance():
-        numbers = np.empty(max(0, chunks.array.length), np.int32)
-        out = <int32_t *>cnp.PyArray_DATA(numbers)
+        array.resize_smart(numbers, count + max(0, chunks.array.length))
+        out = <int32_t *>numbers.data.as_voidptr + count
+        count = len(numbers)
         with nogil:
             status = sgs_key_partitions(&chunks.schema, &chunks.array, partitions_count, out, &err)
         check(status, &err)
-        parts.append(numbers)
-    return np.concatenate(parts)
+    return np.frombuffer(numbers, np.int32)
 
 
 def encode_end_transaction_marker(int64_t offset, int64_t timestamp, int32_t leader_epoch, int64_t producer_id,
@@ -132,7 +132,7 @@ def encode_empty_batch(header):
     cdef sgs_buffer out
     cdef sgs_error err
     cdef bytes content
-    if not isinstance(header, np.void) or header.dtype != header_dtype:
+    if not isinstance(header, np.void) or header.dtype != batch_header_dtype():
         raise IllegalArgumentError("no row of a batch-header table", found=type(header).__name__, expected="a row")
     content = header.tobytes()
     memcpy(&row, PyBytes_AS_STRING(content), sizeof(row))

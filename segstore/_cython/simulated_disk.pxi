@@ -107,12 +107,12 @@ cdef class SimulatedDisk(Environment):
         cdef sgs_sim_disk *made = NULL
         cdef sgs_sim_crash crash
         cdef sgs_error err
-        cdef const int64_t[::1] numbers = np.array(ignored, dtype=np.int64)
+        cdef array.array numbers = array.array("q", ignored)
         crash.effects = -1 if effects is None else effects
         crash.fate = disk_fate(fate)
         crash.seed = seed
-        crash.ignored_count = numbers.shape[0]
-        crash.ignored = &numbers[0] if numbers.shape[0] > 0 else NULL
+        crash.ignored_count = len(numbers)
+        crash.ignored = <const int64_t *>numbers.data.as_voidptr if len(numbers) > 0 else NULL
         check(sgs_sim_crash_image(self.disk, &crash, next(device_numbers), &made, &err), &err)
         image = SimulatedDisk.__new__(SimulatedDisk)
         sgs_sim_close(image.disk)

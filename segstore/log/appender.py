@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 import segstore._core as _core
 from segstore.errors import InvalidOffsetError, InvalidRecordError, RecordBatchTooLargeError
 from segstore.log.codec_limits import codecs_of
@@ -24,6 +22,7 @@ from segstore.log.producers.producer_input import (
     end_of_last_gap,
 )
 from segstore.number_limits import MAX_INT, MAX_LONG
+from segstore.numpy_on_demand import np
 from segstore.record_columns import BY_THEIR_NAMES
 from segstore.records.compression import compression_level
 from segstore.records.record_builder import build_batches, codec_of

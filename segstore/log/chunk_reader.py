@@ -6,9 +6,7 @@ import contextlib
 from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-import numpy as np
-
-from segstore._core import base_offset_of, scan_batches
+from segstore._core import BatchTable, base_offset_of, scan_batches, scan_headers
 from segstore.errors import (
     ClosedError,
     CorruptLogError,
@@ -21,6 +19,7 @@ from segstore.log.files.recovery_advice import salvage_hint
 from segstore.log.local.local_log import out_of_range
 from segstore.log.split_offsets import Span, split_offsets
 from segstore.number_limits import MIN_LONG
+from segstore.numpy_on_demand import np
 from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
@@ -49,10 +48,25 @@ class Chunk(NamedTuple):
     """Whole batches of one segment, one behind the other."""
 
     data: memoryview
-    headers: BatchHeaders
+    table: BatchTable
     segment: Segment
     position: int
     """Byte of the first batch in the segment."""
+
+    @property
+    def headers(self) -> BatchHeaders:
+        """The headers of the batches."""
+        return self.table.array
+
+    @property
+    def last_offset(self) -> int:
+        """The last offset of the last batch."""
+        return self.table.last_offset
+
+    def before(self, row: int) -> Chunk:
+        """Return the batches before one."""
+        headers, end = self.headers, int(self.headers["position"][row])
+        return self._replace(data=self.data[:end], table=BatchTable(headers[:row]))
 
     def row_at(self, position: int | None) -> int:
         """Return which of the batches a byte of the data is in."""
@@ -71,7 +85,7 @@ class Chunk(NamedTuple):
             headers = rows.copy()
             headers["position"] -= position
             data = self.data[position:end]
-            parts.append(Chunk(data, headers, self.segment, self.position + position))
+            parts.append(Chunk(data, BatchTable(headers), self.segment, self.position + position))
             position = end
         return parts[0], parts[1], parts[2]
 
@@ -219,7 +233,7 @@ class ChunkReader:
                 raise
             read_up_to = self._end_offset
             if chunk is not None:
-                read_up_to = min(read_up_to, int(chunk.headers["last_offset"][-1]) + 1)
+                read_up_to = min(read_up_to, chunk.last_offset + 1)
             self._local_log.check_not_truncated(self._truncations_done, read_up_to)
             if chunk is not None:
                 yield chunk
@@ -267,7 +281,7 @@ class ChunkReader:
             if begin is not None:
                 for chunk in self._in_segment(segment, begin, chunks_of):
                     yield chunk
-                    offset = int(chunk.headers["last_offset"][-1]) + 1
+                    offset = chunk.last_offset + 1
             following = segments.higher_segment(segment.base_offset)
             if following is not None:
                 if begin is not None and self._end_offset > offset != following.base_offset:
@@ -287,7 +301,7 @@ class ChunkReader:
             try:
                 for chunk in self._in_order(offset, chunks_of(segment, offset, position)):
                     yield chunk
-                    offset = int(chunk.headers["last_offset"][-1]) + 1
+                    offset = chunk.last_offset + 1
             except DAMAGE as error:
                 if offset > self._first_offset and not isinstance(error, ReadIOError):
                     raise
@@ -305,7 +319,7 @@ class ChunkReader:
         for chunk in chunks:
             for part in self._as_written(chunk, expected_offset):
                 yield from self._within_segment(part, expected_offset)
-            expected_offset = int(chunk.headers["last_offset"][-1]) + 1
+            expected_offset = chunk.last_offset + 1
 
     def _found(self, segment: Segment, place: BatchPlace, *, headers_only: bool) -> Iterator[Chunk]:
         """Yield the batches at *place*, up to where they can be read; no byte behind is read."""
@@ -321,9 +335,10 @@ class ChunkReader:
                 raise _bad_end(segment, position, end)
             if headers_only:
                 headers["position"] += position
-                yield Chunk(memoryview(b""), headers, segment, 0)
+                yield Chunk(memoryview(b""), BatchTable(headers), segment, 0)
             else:
-                yield Chunk(memoryview(data)[: result.valid_bytes], headers, segment, position)
+                whole = memoryview(data)[: result.valid_bytes]
+                yield Chunk(whole, BatchTable(headers), segment, position)
             position += result.valid_bytes
 
     def _segments(self) -> Segments:
@@ -406,7 +421,8 @@ class ChunkReader:
         ):
             headers = window[int((window["last_offset"] < offset).sum()) :]
             if len(headers):
-                yield from self._up_to_end(Chunk(memoryview(b""), headers, segment, 0), offset)
+                found = Chunk(memoryview(b""), BatchTable(headers), segment, 0)
+                yield from self._up_to_end(found, offset)
                 offset = int(headers["last_offset"][-1]) + 1
             if result.valid_bytes < stop_at and result.stop != "limit":
                 if result.stop == "order" and result.why is not None:
@@ -428,10 +444,10 @@ class ChunkReader:
                 raise _bad_end(segment, position, end_position)
             first = segment.base_offset if position is None else offset
             chunk, disorder = self._whole_batches(segment, fetched, first, offset, end_position)
-            if len(chunk.headers):
+            if len(chunk.table):
                 position = chunk.position + chunk.data.nbytes
                 yield from self._up_to_end(chunk, offset)
-                offset = int(chunk.headers["last_offset"][-1]) + 1
+                offset = chunk.last_offset + 1
             if disorder is not None and offset < self._end_offset:
                 raise disorder
 
@@ -448,46 +464,58 @@ class ChunkReader:
         Returns those that are in order, and what is wrong behind them [DUR-50]. Of two that are not
         nobody knows which one is: neither is handed out, wherever the chunk ends.
         """
-        headers, result = scan_batches(fetched, check_crc=False)
+        table, result = scan_headers(fetched)
         if result.why is not None and result.batches_count == 0:
             raise result.why.locate(segment.path, fetched.position)
         if result.batches_count == 0:
             raise _bad_end(segment, fetched.position, fetched.position + fetched.size_bytes)
-        last = headers["last_offset"]
-        base = headers["base_offset"]
-        data = memoryview(fetched)[: result.valid_bytes]
-        if base[0] < first_offset or last[0] < offset:
-            row, found = 0, f"offsets {base[0]} to {last[0]}"
-            expected = f"offsets from {first_offset} on, to {offset} at least"
-        else:
-            is_wrong = last < base  # it ends before it begins, or the next one begins in it
-            is_wrong[:-1] |= base[1:] <= last[:-1]
-            then: int | None
-            if is_wrong.any():
-                row = int(np.argmax(is_wrong))
-                then = int(base[row] if last[row] < base[row] else base[row + 1])
-            else:
-                row, end = len(last) - 1, int(last[-1])
-                then = _lower_offset_behind(segment, fetched, data.nbytes, end, end_position)
+        chunk = Chunk(memoryview(fetched)[: result.valid_bytes], table, segment, fetched.position)
+        disorder = self._disorder(chunk, fetched, first_offset, offset, end_position)
+        if disorder is None:
+            return chunk, None
+        row, found, expected = disorder
+        place = int(chunk.headers["position"][row])
+        error = _not_ascending(segment, fetched.position + place, found, expected)
+        return chunk.before(row), error
+
+    def _disorder(
+        self,
+        chunk: Chunk,
+        fetched: FetchedBytes,
+        first_offset: int,
+        offset: int,
+        end_position: int,
+    ) -> tuple[int, str, str] | None:
+        """Return the row before which the order is wrong, what was found and what was expected."""
+        table = chunk.table
+        if table.base_offset < first_offset or table.first_last_offset < offset:
+            found = f"offsets {table.base_offset} to {table.first_last_offset}"
+            return 0, found, f"offsets from {first_offset} on, to {offset} at least"
+        wrong = None if table.is_without_gap else _not_in_order(chunk.headers)
+        if wrong is None:
+            then = _lower_offset_behind(
+                chunk.segment, fetched, chunk.data.nbytes, table.last_offset, end_position
+            )
             if then is None:
-                return Chunk(data, headers, segment, fetched.position), None
-            found = f"offsets {base[row]} to {last[row]}, and then {then}"
-            expected = "offsets that ascend"
-        place = int(headers["position"][row])
-        chunk = Chunk(data[:place], headers[:row], segment, fetched.position)
-        return chunk, _not_ascending(segment, fetched.position + place, found, expected)
+                return None
+            wrong = len(table) - 1, then
+        row, then = wrong
+        base, last = (chunk.headers[name][row] for name in ("base_offset", "last_offset"))
+        return row, f"offsets {base} to {last}, and then {then}", "offsets that ascend"
 
     def _as_written(self, chunk: Chunk, expected_offset: int) -> Iterator[Chunk]:
         """Hand out the batches before one that leaves out offsets, then raise [DUR-50, DUR-79]."""
-        written_order, headers = self._local_log.written_order, chunk.headers
-        gap = written_order.first_gap(headers, expected_offset)
+        written_order, table = self._local_log.written_order, chunk.table
+        gap = None
+        if not table.is_without_gap or table.base_offset > expected_offset:
+            gap = written_order.first_gap(chunk.headers, expected_offset)
         if gap is None:
             yield chunk
             return
         row, missing = gap
-        position, found = int(headers["position"][row]), int(headers["base_offset"][row])
+        position, found = (int(chunk.headers[name][row]) for name in ("position", "base_offset"))
         if row:
-            yield chunk._replace(data=chunk.data[:position], headers=headers[:row])
+            yield chunk.before(row)
         raise written_order.other_than_written(
             chunk.segment.path, chunk.position + position, found, missing
         )
@@ -499,15 +527,19 @@ class ChunkReader:
         where files of another replica were copied over. The last batch of the range may be all
         there is: of others the following one is asked.
         """
-        local_log, last_offsets = self._local_log, chunk.headers["last_offset"]
+        local_log = self._local_log
         end = local_log.end_of_segment(chunk.segment.base_offset)
+        if chunk.table.is_without_gap and chunk.last_offset < end:
+            yield chunk
+            return
+        last_offsets = chunk.headers["last_offset"]
         within = int((last_offsets < end).sum())
         if within == len(last_offsets):
             yield chunk
             return
         position = int(chunk.headers["position"][within])
         if within:
-            yield chunk._replace(data=chunk.data[:position], headers=chunk.headers[:within])
+            yield chunk.before(within)
             reached = int(last_offsets[within - 1]) + 1
         if reached < end:
             place = chunk.position + position
@@ -538,6 +570,8 @@ class ChunkReader:
 
     def _rows_within(self, chunk: Chunk) -> int:
         """Return how many of the batches begin before the end of the range."""
+        if chunk.table.is_without_gap and chunk.last_offset < self._end_offset:
+            return len(chunk.table)
         headers = chunk.headers
         count = int((headers["base_offset"] < self._end_offset).sum())
         if count < len(headers):
@@ -549,14 +583,9 @@ class ChunkReader:
 
     def _within_range(self, chunk: Chunk) -> Iterator[Chunk]:
         """Leave out the batches behind the end of the range."""
-        headers = chunk.headers
         within = self._rows_within(chunk)
-        if within == 0:
-            return
-        if within < len(headers):
-            end = int(headers["position"][within])
-            chunk = chunk._replace(data=chunk.data[:end], headers=headers[:within])
-        yield chunk
+        if within:
+            yield chunk if within == len(chunk.table) else chunk.before(within)
 
     def _up_to_end(self, chunk: Chunk, reached: int) -> Iterator[Chunk]:
         """Do the same with batches that a look-up has found; *reached* is what it looked for.
@@ -567,10 +596,13 @@ class ChunkReader:
         made.
         """
         yield from self._within_range(chunk)
-        local_log, headers = self._local_log, chunk.headers
+        local_log = self._local_log
         within = self._rows_within(chunk)
+        if within == len(chunk.table):
+            return
+        headers = chunk.headers
         reached = int(headers["last_offset"][within - 1]) + 1 if within else reached
-        if within == len(headers) or reached >= self._end_offset or local_log.is_kafkas:
+        if reached >= self._end_offset or local_log.is_kafkas:
             return
         found, segment = int(headers["base_offset"][within]), chunk.segment
         log_end = local_log.log_end if segment.is_cleaned else self._bound
@@ -597,6 +629,20 @@ def _read(
     return segment.read(
         offset, size, end_position, min_one_message=size > 0, start_position=position
     )
+
+
+def _not_in_order(headers: BatchHeaders) -> tuple[int, int] | None:
+    """Return the first batch that ends before it begins, or in which the next one begins.
+
+    And the offset that shows it; None where the offsets ascend.
+    """
+    base, last = headers["base_offset"], headers["last_offset"]
+    is_wrong = last < base
+    is_wrong[:-1] |= base[1:] <= last[:-1]
+    if not is_wrong.any():
+        return None
+    row = int(np.argmax(is_wrong))
+    return row, int(base[row] if last[row] < base[row] else base[row + 1])
 
 
 def _lower_offset_behind(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from segstore._core import scan_batches
 from segstore.errors import (
     CodecError,
@@ -23,6 +21,7 @@ from segstore.log.files.recovery_advice import way_on
 from segstore.log.local.file_bytes import FileBytes
 from segstore.log.recovery.readable_batches import batch_of, next_readable_offset, stretches_of
 from segstore.number_limits import MAX_LONG
+from segstore.numpy_on_demand import np
 
 if TYPE_CHECKING:
     from segstore._core import CodecTable

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from segstore._core import iterate_records
+from segstore.numpy_on_demand import np
 from segstore.records.records_count import LEAST_RECORD_BYTES
 from segstore.types import BATCH_HEADER_BYTES, CODEC_MASK, CONTROL_FLAG, CURRENT_MAGIC
 

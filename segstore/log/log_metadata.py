@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from segstore.errors import FsyncFailedError, IllegalArgumentError, InvalidEpochError
 from segstore.log.files.profile import Profile
+from segstore.numpy_on_demand import np
 from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:

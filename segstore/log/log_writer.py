@@ -11,12 +11,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from segstore.errors import DiskFullError, FsyncFailedError, SegstoreError
 from segstore.log.files.profile import Profile
 from segstore.log.producers.producer_analysis import analyze_producers
 from segstore.log.producers.producer_state_rebuild import rebuild_producer_state
+from segstore.numpy_on_demand import np
 
 _log = logging.getLogger(__name__)
 

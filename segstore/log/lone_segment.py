@@ -177,7 +177,7 @@ class LoneSegment:
                 next_file = cast("FileBytes", chunk.segment)
                 if file is not None and file is not next_file and file.next_base_offset > end:
                     holes.append((end, file.next_base_offset))
-                file, end = next_file, int(chunk.headers["last_offset"][-1]) + 1
+                file, end = next_file, chunk.last_offset + 1
             damaged = {lost.first_offset for lost in everything.skipped}
             behind = [str(lost) for lost in everything.skipped if lost.next_offset is None]
             self._ends = _Ends(

@@ -9,9 +9,13 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-import numpy as np
-
-from segstore._core import AbortedTransactions, ColumnDecoder, iterate_raw_records, scan_batches
+from segstore._core import (
+    AbortedTransactions,
+    BatchTable,
+    ColumnDecoder,
+    iterate_raw_records,
+    scan_headers,
+)
 from segstore.errors import CorruptRecordError, ReadIOError, SegstoreError
 from segstore.log.chunk_reader import CHUNK_BYTES, Chunk
 from segstore.log.damage_errors import DAMAGE, readable_from
@@ -24,6 +28,7 @@ from segstore.log.recovery.readable_batches import (
 )
 from segstore.log.recovery.salvage_report import LostRange
 from segstore.number_limits import MAX_LONG
+from segstore.numpy_on_demand import np
 from segstore.records.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, decode_to_batches
 from segstore.records.control_record import ControlRecordType, parse_control_key
 from segstore.types import CONTROL_FLAG, CURRENT_MAGIC, TRANSACTIONAL_FLAG
@@ -119,12 +124,12 @@ class ReadableChunks:
                 behind = max(behind, first + 1)
                 position, size = int(rows["position"][first]), int(ends[behind - 1]) - before
                 data = memoryview(file.read(position, size))
-                headers, _ = scan_batches(data, check_crc=False)
+                table, _ = scan_headers(data)
                 if self._require_as_it_was is not None:
                     reached = int(rows["last_offset"][behind - 1]) + 1
                     self._require_as_it_was(min(reached, self._end_offset))
                 segment = cast("Any", file)
-                yield from self._decodable(Chunk(data, headers, segment, position), skipped)
+                yield from self._decodable(Chunk(data, table, segment, position), skipped)
                 first = behind
 
     def headers_only(self) -> Iterator[Chunk]:
@@ -132,7 +137,7 @@ class ReadableChunks:
         for chunk in self:
             headers = chunk.headers.copy()
             headers["position"] += chunk.position
-            yield Chunk(memoryview(b""), headers, chunk.segment, 0)
+            yield Chunk(memoryview(b""), BatchTable(headers), chunk.segment, 0)
 
     def cuts(self, max_bytes: int) -> Iterator[int]:
         """Yield base offsets that split the range into parts of *max_bytes* bytes."""
@@ -310,7 +315,7 @@ class ReadableChunks:
 
     def _decodable(self, chunk: Chunk, skipped: list[LostRange]) -> Iterator[Chunk]:
         """Hand out the batches that can be decoded: a right checksum says nothing of that."""
-        while len(chunk.headers):
+        while len(chunk.table):
             decoder = ColumnDecoder(self._codecs, ("offset",), check_crc=False)
             try:
                 for _ in decode_to_batches([chunk.data], decoder, MAX_BATCH_ROWS, MAX_BATCH_BYTES):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
 from segstore._core import iterate_records
 from segstore.errors import CodecError, CorruptRecordError, InvalidRecordError, SegstoreError
+from segstore.numpy_on_demand import np
 from segstore.types import BATCH_HEADER_BYTES, CURRENT_MAGIC
 
 if TYPE_CHECKING:

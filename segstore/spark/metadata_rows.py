@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from segstore._core import Directory
 from segstore.log.files.partition_directory import file_name
 from segstore.log.producers.producer_history import ProducerHistory
+from segstore.numpy_on_demand import np
 from segstore.records.compression import codec_table
 from segstore.types import (
     CODEC_MASK,

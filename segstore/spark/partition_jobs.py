@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition_to_write
 from segstore.log.open_log import open as open_log
 from segstore.log.open_options import open_options
+from segstore.numpy_on_demand import np
 from segstore.types import CODEC_MASK, CONTROL_FLAG, CURRENT_MAGIC, Codec
 
 if TYPE_CHECKING:

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
-from segstore._core import BATCH_HEADER_DTYPE, encode_empty_batch
+from segstore._core import batch_header_dtype, encode_empty_batch
 from segstore.errors import InternalError
 from segstore.number_limits import MAX_INT
+from segstore.numpy_on_demand import np
 from segstore.types import CODEC_MASK, CURRENT_MAGIC, TRANSACTIONAL_FLAG, Codec
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class NotedBatches(NamedTuple):
 
     Attributes
     ----------
-    headers : array of BATCH_HEADER_DTYPE, shape (batches,)
+    headers : array of ``batch_header_dtype()``, shape (batches,)
         ``records_count`` is how many rows of the file are of the batch; ``crc`` is 0 for a batch of
         which the file has a part.
     raw : list of bytes or None
@@ -74,7 +73,7 @@ class NotedBatches(NamedTuple):
     @classmethod
     def of_arrow(cls, table: pa.Table) -> NotedBatches:
         """Return the batches of a table."""
-        headers = np.zeros(table.num_rows, BATCH_HEADER_DTYPE)
+        headers = np.zeros(table.num_rows, batch_header_dtype())
         for name, field in FIELDS.items():
             headers[field] = table.column(name).to_numpy()
         return cls(headers, table.column(RAW).to_pylist())
@@ -117,7 +116,7 @@ class BatchNotes:
 
     def take(self) -> NotedBatches:
         """Return what was noted since the last call."""
-        headers = [one.headers for one in self._noted] or [np.zeros(0, BATCH_HEADER_DTYPE)]
+        headers = [one.headers for one in self._noted] or [np.zeros(0, batch_header_dtype())]
         taken = NotedBatches(
             np.concatenate(headers), [raw for one in self._noted for raw in one.raw]
         )

@@ -11,8 +11,6 @@ import json
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from segstore.errors import (
     CorruptLogError,
     IllegalArgumentError,
@@ -20,6 +18,7 @@ from segstore.errors import (
     SegstoreError,
     UnsupportedFormatError,
 )
+from segstore.numpy_on_demand import np
 from segstore.tables.batch_table import NotedBatches
 from segstore.tables.offset_ranges import OffsetRange
 from segstore.tables.parquet_files import COLUMNS, METADATA_KEY

@@ -6,8 +6,6 @@ from collections import deque
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
 from segstore._core import rebuild_batches
 from segstore.errors import (
     AlreadyExistsError,
@@ -17,6 +15,7 @@ from segstore.errors import (
 )
 from segstore.log.open_log import open as open_log
 from segstore.number_limits import MAX_INT, MAX_LONG
+from segstore.numpy_on_demand import np
 from segstore.records.columns import RECORD_COLUMNS
 from segstore.records.compression import codec_table
 from segstore.tables.batch_table import FIELDS

@@ -9,9 +9,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from segstore._core import BatchOptions, RecordsBuilder, encode_columns, set_max_timestamp
+from segstore.numpy_on_demand import np
 from segstore.records.columns import RECORD_COLUMNS
 from segstore.records.compression import codec_table
 from segstore.types import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, Codec, TimestampType

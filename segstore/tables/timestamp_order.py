@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import numpy as np
+from segstore.numpy_on_demand import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

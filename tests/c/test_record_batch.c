@@ -194,4 +194,30 @@ TEST(setting_the_producer_rewrites_its_fields_and_the_crc)
     EXPECT_OK(sgs_batch_check(batch.data, batch.size, 0, &err), &err);
 }
 
+/* [DUR-79] */
+TEST(batches_are_without_gap_where_each_begins_behind_the_one_before)
+{
+    sgs_batch_header rows[3] = {
+        { .base_offset = 5, .last_offset = 7, .magic = 2 },
+        { .base_offset = 8, .last_offset = 8, .magic = 2 },
+        { .base_offset = 9, .last_offset = 20, .magic = 2 },
+    };
+    EXPECT_TRUE(sgs_batches_are_without_gap(rows, 3));
+    EXPECT_TRUE(sgs_batches_are_without_gap(rows, 0));
+
+    rows[2].base_offset = 10; /* a gap */
+    EXPECT_TRUE(!sgs_batches_are_without_gap(rows, 3));
+    EXPECT_TRUE(sgs_batches_are_without_gap(rows, 2));
+    rows[2].base_offset = 8; /* an overlap */
+    EXPECT_TRUE(!sgs_batches_are_without_gap(rows, 3));
+    rows[2].base_offset = INT64_MIN;
+    EXPECT_TRUE(!sgs_batches_are_without_gap(rows, 3));
+    rows[2].base_offset = 9;
+    rows[2].last_offset = 8; /* it ends before it begins */
+    EXPECT_TRUE(!sgs_batches_are_without_gap(rows, 3));
+    rows[2].last_offset = 20;
+    rows[1].magic = 1; /* a wrapper has only its last offset */
+    EXPECT_TRUE(!sgs_batches_are_without_gap(rows, 3));
+}
+
 TEST_MAIN()

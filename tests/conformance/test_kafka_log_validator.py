@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from segstore._core import (
-    BATCH_HEADER_DTYPE,
     ValidatorMetrics,
+    batch_header_dtype,
     encode_empty_batch,
     set_last_offset,
 )
@@ -69,7 +69,7 @@ def test_offsets_inside_that_do_not_count_up(magic: int):
 @pytest.mark.parametrize("target", Codec)
 def test_a_batch_without_records_is_refused(source: Codec, target: Codec):
     """[format.md 12.3] LogValidatorTest.testBatchWithoutRecordsNotAllowed."""
-    row = np.zeros(1, BATCH_HEADER_DTYPE)[0]
+    row = np.zeros(1, batch_header_dtype())[0]
     row["last_offset"], row["producer_id"], row["producer_epoch"] = 5, 1324, 10
     row["base_sequence"], row["attributes"], row["magic"] = 984, 0x10, 2
     data = bytearray(encode_empty_batch(row))

@@ -15,6 +15,7 @@ FLOORS = [
         "status_errors",
         "types",
         "number_limits",
+        "numpy_on_demand",
         "record_rows",
         "record_columns",
         "notebook",

@@ -5,11 +5,15 @@ from __future__ import annotations
 import builtins
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 import segstore
 from segstore import errors
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_a_star_brings_the_public_names():
@@ -44,3 +48,26 @@ def test_the_engine_is_loaded_when_it_is_asked_for():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
 
     assert done.stdout.split() == [b"[]", b"True"]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "with segstore.open('{path}/orders-0', read_only=True) as log: first = next(iter(log))",
+        "with segstore.open('{path}/orders-0') as log: first = next(iter(log.read(0, 1000)))",
+        "with segstore.open_dir('{path}') as logs: first = next(iter(logs.scan('orders')))",
+    ],
+)
+def test_a_first_record_needs_no_numpy(tmp_path: Path, program: str):
+    """Its import would take longer than all the rest."""
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("orders")
+        logs.append("orders", [(b"k%d" % n, b"v") for n in range(100)])
+    script = (
+        f"import sys, segstore\n{program.format(path=tmp_path)}\n"
+        "print(first.key, 'numpy' in sys.modules)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+
+    assert done.stdout.split() == [b"b'k0'", b"False"]

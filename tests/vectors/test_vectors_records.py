@@ -9,8 +9,8 @@ from uuid import UUID
 import numpy as np
 
 from segstore._core import (
-    BATCH_HEADER_DTYPE,
     RecordsBuilder,
+    batch_header_dtype,
     encode_empty_batch,
     encode_end_transaction_marker,
     set_last_offset,
@@ -141,7 +141,7 @@ KRAFT_VALUES: dict[str, Callable[[dict[str, Any]], KRaftValue]] = {
 
 
 def empty_batch(arguments: dict[str, Any]) -> bytes:
-    header = np.zeros(1, BATCH_HEADER_DTYPE)
+    header = np.zeros(1, batch_header_dtype())
     attributes = 0x08 if arguments["timestamp_type"] == "LogAppendTime" else 0
     attributes |= 0x10 if arguments["transactional"] else 0
     attributes |= 0x20 if arguments["control"] else 0

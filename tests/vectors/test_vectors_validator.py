@@ -9,10 +9,10 @@ import pytest
 
 from segstore import errors
 from segstore._core import (
-    BATCH_HEADER_DTYPE,
     EncodedBatches,
     Validation,
     ValidatorMetrics,
+    batch_header_dtype,
     scan_batches,
     validate_and_assign_offsets,
 )
@@ -41,7 +41,7 @@ def validated(case: Case, metrics: ValidatorMetrics) -> tuple[bytes, Validation]
     headers, scan = scan_batches(data, check_crc=False, kafka_limits=True)
     if scan.why is not None:
         raise scan.why
-    assert headers.dtype == BATCH_HEADER_DTYPE
+    assert headers.dtype == batch_header_dtype()
     result = validate_and_assign_offsets(
         data,
         headers,

@@ -9,8 +9,6 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from segstore.errors import (
     CorruptCheckpointError,
     LimitExceededError,
@@ -25,6 +23,7 @@ from segstore.log.files.checksum_sidecar import (
 )
 from segstore.log.files.partition_directory import file_name
 from segstore.log.local.checksum_sidecars import checksums_of
+from segstore.numpy_on_demand import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from segstore.errors import ReadIOError
 from segstore.log.local.batch_chain import choose_batches
 from segstore.log.local.batch_search import ROW, BatchSearch
 from segstore.log.local.segment import Segment
 from segstore.number_limits import MAX_LONG
+from segstore.numpy_on_demand import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,17 +10,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, unreadable_file
 from segstore.log.files.partition_directory import MAX_INDEX_BYTES, file_name
 from segstore.log.findings.finding import Action, Finding, FindingCode, Records
 from segstore.log.local.missing_records import (
     INDEX_ENTRIES,
+    index_entries,
     is_all_zero,
     named_behind,
     used_entries,
 )
+from segstore.numpy_on_demand import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ def index_findings(  # noqa: C901, PLR0913 - all that the verdict depends on
         size = directory.info(file_name(base_offset, "log")).size
         last = named_behind(directory, base_offset, end, size)
         behind = None if last is None else (end, last)
-    for kind, layout in INDEX_ENTRIES.items():
+    for kind in INDEX_ENTRIES:
         name = file_name(base_offset, kind)
         if not directory.exists(name):
             if len(rows):  # without a batch there is nothing to list, and no open makes the file
@@ -90,7 +90,7 @@ def index_findings(  # noqa: C901, PLR0913 - all that the verdict depends on
         if size > MAX_INDEX_BYTES:
             yield _finding(name, 0, f"{size} bytes", f"{MAX_INDEX_BYTES} at most")
             continue
-        entries = np.frombuffer(data, layout, len(data) // layout.itemsize)
+        entries = index_entries(kind, data)
         used = used_entries(entries)
         if is_all_zero(used) and not (kind == "timeindex" and scan.max_timestamp == 0):
             used = used[:0]
@@ -101,9 +101,9 @@ def index_findings(  # noqa: C901, PLR0913 - all that the verdict depends on
             what = f"names offset {behind[1]}, the segment ends at {behind[0] - 1}"
             problem = len(used) - 1, what, behind[1]
         if problem is not None:
-            yield _wrong_entry(name, layout.itemsize, problem, behind)
+            yield _wrong_entry(name, entries.itemsize, problem, behind)
         elif is_trimmed and len(used) < len(entries):
-            position = len(used) * layout.itemsize
+            position = len(used) * entries.itemsize
             yield Finding(
                 code=FindingCode.INDEX_PADDED,
                 file=name,
@@ -113,9 +113,9 @@ def index_findings(  # noqa: C901, PLR0913 - all that the verdict depends on
                 action=Action.RECOVER,
                 repaired=True,
             )
-        elif len(data) % layout.itemsize:
-            whole = len(entries) * layout.itemsize
-            yield _finding(name, whole, f"{len(data)} bytes", f"a multiple of {layout.itemsize}")
+        elif len(data) % entries.itemsize:
+            whole = len(entries) * entries.itemsize
+            yield _finding(name, whole, f"{len(data)} bytes", f"a multiple of {entries.itemsize}")
 
 
 def _judge(  # noqa: PLR0913 - an index, and what it is compared with

@@ -9,8 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from segstore.errors import InvalidOffsetError, ReadIOError, SegstoreError
 from segstore.log.check.damaged_ranges import damaged_ranges
 from segstore.log.check.unreadable_file import UNREADABLE_ERRORS, first_unreadable
@@ -18,6 +16,7 @@ from segstore.log.check.verify_report import SegmentCheck
 from segstore.log.files.partition_directory import file_name
 from segstore.log.findings.finding import Action, Finding, FindingCode, Records, facts_of
 from segstore.log.local.segment import Segment
+from segstore.numpy_on_demand import np
 from segstore.records.compression import codec_table
 from segstore.records.records_count import count_records
 from segstore.types import CURRENT_MAGIC

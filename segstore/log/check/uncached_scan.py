@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
+from segstore.numpy_on_demand import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable

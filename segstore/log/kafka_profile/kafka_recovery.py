@@ -9,11 +9,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from segstore.errors import CorruptRecordError, InvalidRecordError
 from segstore.log.producers.producer_state_rebuild import recover_producer_state
 from segstore.log.recovery.epoch_changes import epoch_changes, latest_epoch
+from segstore.numpy_on_demand import np
 from segstore.types import CONTROL_FLAG, CURRENT_MAGIC, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:

@@ -8,23 +8,23 @@ choices keep as many, the one whose batches continue each other is taken.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.log.local.batch_search import ROW
 from segstore.number_limits import MAX_INT, MAX_LONG
+from segstore.numpy_on_demand import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any, TypeAlias
+
+    Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 _BLOCK_ROWS: Final = 16_384
 _LOOK_AHEAD_ROWS: Final = 1024
 """The batches after a wrong one show that it is wrong: so many of them are looked at."""
 _ONE_MORE: Final = 3 * _BLOCK_ROWS
 """A batch counts more than all continuations of a block."""
-
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class ChosenBatches(NamedTuple):

@@ -9,10 +9,9 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from segstore.errors import CorruptRecordError, LogNotFoundError, ReadIOError, SegstoreError
 from segstore.number_limits import MAX_INT
+from segstore.numpy_on_demand import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,23 +19,20 @@ if TYPE_CHECKING:
     from segstore._core import BatchHeaders, Directory
     from segstore.log.local.segment import Segment
 
-ROW: Final = np.dtype(
-    [
-        ("segment", "i4"),
-        ("position", "i8"),
-        ("size", "i8"),
-        ("base_offset", "i8"),
-        ("last_offset", "i8"),
-        ("epoch", "i4"),
-        ("whole", "?"),
-    ],
-    align=True,
-)
-"""A whole batch, or a range of bytes that is none."""
+ROW: Final = [
+    ("position", "i8"),
+    ("size", "i8"),
+    ("base_offset", "i8"),
+    ("last_offset", "i8"),
+    ("segment", "i4"),
+    ("epoch", "i4"),
+    ("whole", "?"),
+]
+"""The dtype of a row: a whole batch, or a range of bytes that is none."""
 
 _PREFIX_BYTES: Final = 17
 _LOG_OVERHEAD: Final = 12
-_LEAST_LENGTHS: Final = np.array([14, 14, 49])
+_LEAST_LENGTHS: Final = (14, 14, 49)
 _WINDOW_BYTES: Final = 256 * 1024
 _BLOCK_BYTES: Final = 4096
 _SCAN_BATCHES: Final = 8192
@@ -239,7 +235,7 @@ class BatchSearch:
             return np.empty(0, np.int64)
         at: np.ndarray = np.flatnonzero(data[16:] <= 2)  # noqa: PLR2004 - magic 0, 1, 2
         lengths = _big_endian(data, at + 8, 4)
-        least = _LEAST_LENGTHS[data[at + 16]]
+        least = np.array(_LEAST_LENGTHS)[data[at + 16]]
         at = at[(lengths >= least) & (lengths <= end - position - at - _LOG_OVERHEAD)]
         high = _big_endian(data, at, 4)
         at = at[high <= MAX_INT]  # not negative

@@ -17,8 +17,6 @@ from contextlib import suppress
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from segstore._core import SegmentContext
 from segstore.errors import (
     LimitExceededError,
@@ -39,6 +37,7 @@ from segstore.log.files.partition_directory import (
 )
 from segstore.log.files.recovery_advice import missing_records, unread_records
 from segstore.log.local.segment import Segment
+from segstore.numpy_on_demand import np
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
@@ -49,9 +48,11 @@ if TYPE_CHECKING:
     from segstore._core import Directory, ScanResult, SegmentListing
 
 
-OFFSET_ENTRY: Final = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
-TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
-INDEX_ENTRIES: Final = {"index": OFFSET_ENTRY, "timeindex": TIME_ENTRY}
+INDEX_ENTRIES: Final = {
+    "index": [("relative_offset", ">i4"), ("position", ">i4")],
+    "timeindex": [("timestamp", ">i8"), ("relative_offset", ">i4")],
+}
+_OFFSET_ENTRY_BYTES: Final = 8
 
 
 class MissingRecords(NamedTuple):
@@ -310,6 +311,12 @@ def note(directory: Directory, found: Sequence[MissingRecords]) -> None:
     note_ranges(directory, ranges)
 
 
+def index_entries(kind: str, data: bytes) -> NDArray[np.void]:
+    """Return the whole entries of an ``index`` or a ``timeindex``."""
+    layout = np.dtype(INDEX_ENTRIES[kind])
+    return np.frombuffer(data, layout, len(data) // layout.itemsize)
+
+
 def used_entries(entries: NDArray[np.void]) -> NDArray[np.void]:
     """Return *entries* without the zeros of a file that is, or was, preallocated [DUR-80].
 
@@ -345,7 +352,7 @@ def _last_epoch(directory: Directory, base_offset: int) -> tuple[int, ...]:
 
 def _scan_by_index(directory: Directory, segment: Segment) -> ScanResult | None:
     """Scan a segment from its last index entry on; None where that is of no use."""
-    name, entry_bytes = file_name(segment.base_offset, "index"), OFFSET_ENTRY.itemsize
+    name, entry_bytes = file_name(segment.base_offset, "index"), _OFFSET_ENTRY_BYTES
     try:
         size = directory.info(name).size
         entry = directory.read_range(name, size - entry_bytes, entry_bytes) if size else b""
@@ -362,7 +369,6 @@ def _scan_by_index(directory: Directory, segment: Segment) -> ScanResult | None:
 
 def _last_entry(directory: Directory, name: str, *, must_read: bool) -> np.void | None:
     """Return the last entry of an index, kept or not; None where it is missing or no index."""
-    layout = INDEX_ENTRIES[name.split(".")[1]]
     try:
         data = directory.read_file(name, MAX_INDEX_BYTES)
     except (LogNotFoundError, NotALogError, LimitExceededError):
@@ -373,7 +379,7 @@ def _last_entry(directory: Directory, name: str, *, must_read: bool) -> np.void 
         if must_read:
             raise
         return None
-    entries = used_entries(np.frombuffer(data, layout, len(data) // layout.itemsize))
+    entries = used_entries(index_entries(name.split(".")[1], data))
     relative = entries["relative_offset"][-2:].tolist()
     if is_all_zero(entries) or relative != sorted(set(relative)):
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import LogSegment, SegmentContext
@@ -171,7 +170,11 @@ def roll_jitter_ms(config: LogConfig) -> int:
     Source: [SEG-15].
     """
     bound = min(config.segment_jitter_ms, config.roll_ms)
-    return random.randrange(bound) if bound > 0 else 0  # noqa: S311 - spreads load, no secret
+    if bound <= 0:
+        return 0
+    from random import randrange
+
+    return randrange(bound)  # noqa: S311 - spreads load, no secret
 
 
 def segment_context(  # noqa: PLR0913 - what the segments of a log share

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from segstore._core import scan_batches
+from segstore._core import scan_headers
 from segstore.errors import CorruptLogError
 from segstore.log.files.checkpoints import LogState
 from segstore.log.files.recovery_advice import salvage_hint
+from segstore.numpy_on_demand import np
 from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
@@ -100,11 +99,8 @@ class WrittenOrder:
         offset is known of the second, where the first follows a third one or is the one that was
         asked for; else none of them is shown.
         """
-        if self._looks_away:
-            return None
-        # what ends the scan is told when the reader comes there
-        headers, _ = scan_batches(fetched.records, check_crc=False)
-        if len(headers) == 0 or int(headers["magic"].min()) < CURRENT_MAGIC:
+        headers = None if self._looks_away else _headers_with_a_gap(fetched)
+        if headers is None:
             return None
         begins, expected = headers["base_offset"][1:], headers["last_offset"][:-1] + 1
         differing = np.flatnonzero(begins != expected)
@@ -137,3 +133,11 @@ class WrittenOrder:
             found=f"base offset {found}",
             expected=f"base offset {expected}",
         )
+
+
+def _headers_with_a_gap(fetched: FetchDataInfo) -> BatchHeaders | None:
+    """Return the headers of a fetch; None where each batch begins right behind the one before."""
+    table, _ = scan_headers(fetched.records)  # what ends it is told when the reader comes there
+    if table.is_without_gap or int(table.array["magic"].min()) < CURRENT_MAGIC:
+        return None
+    return table.array

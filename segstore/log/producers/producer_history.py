@@ -12,12 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from segstore._core import increment_sequence
 from segstore.errors import IllegalArgumentError
 from segstore.log.producers.producer_batch import ProducerBatch
 from segstore.log.producers.producer_state_rebuild import control_records
+from segstore.numpy_on_demand import np
 from segstore.records.control_record import ControlRecordType, parse_end_transaction_marker
 from segstore.types import CONTROL_FLAG, CURRENT_MAGIC, NO_SEQUENCE, TRANSACTIONAL_FLAG
 

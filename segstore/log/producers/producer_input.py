@@ -9,8 +9,6 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 import segstore._core as _core
 from segstore._core import EncodedBatches, LogValidator, ValidatorMetrics
 from segstore.errors import (
@@ -26,6 +24,7 @@ from segstore.errors import (
 )
 from segstore.log.files.profile import Profile
 from segstore.number_limits import MAX_INT
+from segstore.numpy_on_demand import np
 from segstore.records.compression import compression_level
 from segstore.records.memory_records import MemoryRecords
 from segstore.records.record_builder import codec_of

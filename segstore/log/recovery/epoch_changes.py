@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from segstore._core import size_of_segments
+from segstore.numpy_on_demand import np
 from segstore.types import CURRENT_MAGIC, EpochEntry
 
 if TYPE_CHECKING:

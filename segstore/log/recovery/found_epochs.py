@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from segstore.errors import NotALogError, ReadIOError, SegstoreError
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, require_unreadable
 from segstore.log.files.leader_epoch_file_cache import UNREADABLE_EPOCHS, LeaderEpochFileCache
@@ -15,6 +13,7 @@ from segstore.log.local.segments import next_base_offset
 from segstore.log.recovery.contradicted_epochs import contradiction_of_epochs
 from segstore.log.recovery.epoch_changes import epoch_changes, latest_epoch, note_epochs
 from segstore.log.recovery.refusals import NO_DAMAGE
+from segstore.numpy_on_demand import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from segstore.errors import (
     IllegalArgumentError,
     IllegalStateError,
@@ -24,6 +22,7 @@ from segstore.log.local.segment_replacement import (
     new_cleaned_segment,
 )
 from segstore.number_limits import MAX_INT, MAX_LONG
+from segstore.numpy_on_demand import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,12 +10,11 @@ import re
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
 from segstore.log.files.recovery_advice import WAY_BACK
 from segstore.log.local.batch_search import BatchSearch, NoBatch
 from segstore.log.local.file_bytes import FileBytes
 from segstore.log.local.segment import Segment
+from segstore.numpy_on_demand import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

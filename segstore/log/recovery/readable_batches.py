@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-import numpy as np
-
 from segstore._core import base_offset_of
 from segstore.errors import SegstoreError
 from segstore.log.findings.finding import FindingCode
@@ -18,6 +16,7 @@ from segstore.log.local.batch_chain import choose_batches
 from segstore.log.local.batch_search import BatchSearch, NoBatch
 from segstore.log.recovery.salvage_report import LostRange
 from segstore.number_limits import MAX_LONG
+from segstore.numpy_on_demand import np
 from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:

@@ -12,8 +12,6 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from segstore._core import SegmentContext, SegmentListing, open_segments
 from segstore.errors import (
     LogNotFoundError,
@@ -60,6 +58,7 @@ from segstore.log.recovery.quarantine import Quarantine
 from segstore.log.recovery.readable_batches import jumped_batch, unreadable_parts
 from segstore.log.recovery.restart_marker import RestartMarker
 from segstore.number_limits import MAX_LONG
+from segstore.numpy_on_demand import np
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:

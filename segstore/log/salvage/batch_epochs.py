@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from segstore.numpy_on_demand import np
 from segstore.types import NO_PARTITION_LEADER_EPOCH
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from segstore.log.recovery.quarantined_file import batch_keys, keys_within
+from segstore.numpy_on_demand import np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

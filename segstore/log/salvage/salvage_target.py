@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 import segstore._core as _core
 from segstore.errors import CorruptLogError, ReadIOError
 from segstore.log.files.partition_directory import file_name
@@ -17,6 +15,7 @@ from segstore.log.recovery.salvage_report import MAX_RANGES, LostRange
 from segstore.log.salvage.duplicates import other_batches
 from segstore.log.salvage.uncertain_transactions import uncertain_transactions, with_aborts
 from segstore.number_limits import MAX_INT
+from segstore.numpy_on_demand import np
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:

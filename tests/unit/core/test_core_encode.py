@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segstore._core import (
-    BATCH_HEADER_DTYPE,
     BatchOptions,
     CodecTable,
     Record,
+    batch_header_dtype,
     decode_tuples,
     encode_empty_batch,
     encode_end_transaction_marker,
@@ -67,7 +67,7 @@ def test_the_table_is_what_a_scan_of_the_bytes_finds(records, codec: int):
     headers, result = scan_batches(batches)
 
     assert result.stop == "complete"
-    assert headers.dtype == BATCH_HEADER_DTYPE
+    assert headers.dtype == batch_header_dtype()
     np.testing.assert_array_equal(headers, batches.headers)
     assert batches.size_bytes == len(bytes(batches)) == result.valid_bytes
 
