@@ -117,7 +117,8 @@ def resolved(planned_ranges, options):
 
 
 def offsets_of(partition):
-    return partition.offsets
+    (offsets,) = partition.ranges  # one, as the connector has
+    return offsets
 
 
 def compare_error(entry, options) -> str | None:
