@@ -116,36 +116,38 @@ class BatchNotes:
 
     def take(self) -> NotedBatches:
         """Return what was noted since the last call."""
-        headers = [one.headers for one in self._noted] or [np.zeros(0, batch_header_dtype())]
-        taken = NotedBatches(
-            np.concatenate(headers), [raw for one in self._noted for raw in one.raw]
-        )
+        raw = [each for one in self._noted for each in one.raw]
+        taken = NotedBatches(_joined([one.headers for one in self._noted]), raw)
         self._noted.clear()
         return taken
 
     def _assign(self, offsets: NDArray[np.int64], last_offset: int | None) -> int:
-        row = 0
-        while self._chunks:
+        """Note the batches up to the one with *last_offset*; return how many rows they have."""
+        parts: list[tuple[Chunk, slice]] = []
+        is_reached = False
+        while self._chunks and not is_reached:
             chunk = self._chunks[0]
             ends = chunk.headers["last_offset"]
             behind = len(ends)
             if last_offset is not None:
                 behind = min(int(np.searchsorted(ends, last_offset)) + 1, behind)
-            if behind > self._done:
-                until = np.searchsorted(offsets, ends[self._done : behind], "right")
-                counts = np.diff(until, prepend=row)
-                row = int(until[-1])
-                self._note(chunk, slice(self._done, behind), counts)
-                self._done = behind
-            if self._done < len(ends):
-                break
-            self._chunks.popleft()
-            self._done = 0
-        return row
+                is_reached = bool(ends[behind - 1] >= last_offset)
+            parts.append((chunk, slice(self._done, behind)))
+            self._done = behind
+            if behind == len(ends):
+                self._chunks.popleft()
+                self._done = 0
+        headers = _joined([chunk.headers[part] for chunk, part in parts])
+        until = np.searchsorted(offsets, headers["last_offset"], "right")
+        self._note(headers, np.diff(until, prepend=0), parts)
+        return int(until[-1]) if len(until) else 0
 
-    def _note(self, chunk: Chunk, part: slice, counts: NDArray[np.int64]) -> None:
-        headers: BatchHeaders = chunk.headers[part].copy()
-        places = headers["position"].copy(), headers["size_bytes"].copy()
+    def _note(
+        self, headers: BatchHeaders, counts: NDArray[np.int64], parts: list[tuple[Chunk, slice]]
+    ) -> None:
+        """Note *headers*, which are those of *parts*, and how many rows each batch has."""
+        if not len(headers):
+            return
         is_cut = (headers["base_offset"] < self._start_offset) | (
             headers["last_offset"] >= self._end_offset
         )
@@ -153,22 +155,21 @@ class BatchNotes:
             is_cut[0] |= headers["records_count"][0] < 0
         is_built = is_built_from_rows(headers) & (is_cut | (headers["records_count"] == counts))
         is_built &= counts > 0
-        headers["records_count"] = counts
-        self._cut(headers, is_cut)
         raw: list[bytes | None] = [None] * len(headers)
-        for index in np.flatnonzero(~is_built).tolist():
-            if is_cut[index]:
+        if not is_built.all():
+            stored = [(chunk, row) for chunk, part in parts for row in _range_of(part)]
+            for index in np.flatnonzero(~is_built & ~is_cut).tolist():
+                raw[index] = _stored_bytes(*stored[index])
+        headers["records_count"] = counts
+        if is_cut.any():
+            self._cut(headers, is_cut)
+            for index in np.flatnonzero(~is_built & is_cut).tolist():
                 raw[index] = _raw_of_a_part(headers[index])
-            else:
-                position = int(places[0][index])
-                raw[index] = bytes(chunk.data[position : position + int(places[1][index])])
         self.count += len(headers)
         self._noted.append(NotedBatches(headers, raw))
 
     def _cut(self, headers: BatchHeaders, is_cut: NDArray[np.bool_]) -> None:
         """Make of batches across a bound what they are within it."""
-        if not is_cut.any():
-            return
         headers["crc"][is_cut] = 0
         ahead = np.maximum(self._start_offset - headers["base_offset"], 0)
         has_sequence = headers["base_sequence"] >= 0
@@ -191,6 +192,24 @@ def is_built_from_rows(headers: BatchHeaders) -> NDArray[np.bool_]:
         & (has_producer | (attributes & TRANSACTIONAL_FLAG == 0))
     )
     return is_built
+
+
+def _joined(parts: list[BatchHeaders]) -> BatchHeaders:
+    """Return a new array of the headers; as plain bytes, since NumPy looks at each field else."""
+    dtype = batch_header_dtype()
+    plain = f"V{dtype.itemsize}"
+    rows = [np.zeros(0, plain), *(part.view(plain) for part in parts)]
+    return np.concatenate(rows).view(dtype)
+
+
+def _range_of(part: slice) -> range:
+    return range(part.start, part.stop)
+
+
+def _stored_bytes(chunk: Chunk, row: int) -> bytes:
+    header = chunk.headers[row]
+    position = int(header["position"])
+    return bytes(chunk.data[position : position + int(header["size_bytes"])])
 
 
 def _raw_of_a_part(header: Any) -> bytes | None:

@@ -13,24 +13,29 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore.errors import IllegalArgumentError
+from segstore.records.columns import MAX_BATCH_ROWS
 from segstore.tables.batch_table import BatchNotes
 from segstore.tables.parquet_files import COLUMNS, origin_metadata
-from segstore.tables.read_ahead import ahead, reading_threads, threads_count
+from segstore.tables.read_ahead import reading_threads, threads_count, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future, ThreadPoolExecutor
     from pathlib import Path
 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from segstore.log.scan import LogScan
+    from segstore.tables.batch_table import NotedBatches
     from segstore.tables.offset_ranges import OffsetRange
 
 FORMAT: Final = 1
 """Of the tables of batches, in the metadata of a file."""
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
 ROW_GROUP_ROWS: Final = 1_048_576
+ROWS_AT_ONCE: Final = MAX_BATCH_ROWS
+"""Of a read; with five times as many, memory comes from the system again, and costs more."""
 COMPRESSIONS: Final = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
 DICTIONARIES: Final = (
     "topic",
@@ -97,7 +102,7 @@ def write_parquet(  # noqa: PLR0913 - what, where, how, who is told
     compression : str
         One of `COMPRESSIONS`.
     progress : callable or None
-        Gets the offset behind the last record that was written.
+        Gets the offset behind the last record that was read.
 
     Raises
     ------
@@ -118,13 +123,11 @@ def write_parquet(  # noqa: PLR0913 - what, where, how, who is told
         pq.ParquetWriter(
             file,
             schema,
-            compression=checked_compression(compression),
-            use_dictionary=[*DICTIONARIES],
-            column_encoding={**ENCODINGS},
-            write_page_checksum=True,
+            **file_options(checked_compression(compression)),
         ) as writer,
+        reading_threads(1) if threads_count() else nullcontext() as pool,
     ):
-        groups = _RowGroups(writer, file, notes)
+        groups = _RowGroups(writer, file, notes, pool)
         for rows in _rows_of(scan, notes):
             groups.add(rows)
             if progress is not None:
@@ -142,6 +145,16 @@ def write_parquet(  # noqa: PLR0913 - what, where, how, who is told
     return WrittenFile(groups.records, 0 if notes is None else notes.count)
 
 
+def file_options(compression: str = "zstd") -> dict[str, Any]:
+    """Return the options of pyarrow with which files are written."""
+    return {
+        "compression": compression,
+        "use_dictionary": [*DICTIONARIES],
+        "column_encoding": {**ENCODINGS},
+        "write_page_checksum": True,
+    }
+
+
 def rows_schema() -> pa.Schema:
     """Return the schema of the rows of a file."""
     import pyarrow as pa
@@ -154,14 +167,23 @@ def rows_schema() -> pa.Schema:
 
 
 class _RowGroups:
-    """Gathers rows, and writes a row group and the table of its batches when enough are there."""
+    """Gathers rows, and writes a row group and the table of its batches when enough are there.
+
+    With a pool one of its threads writes, while the next rows are read.
+    """
 
     def __init__(
-        self, writer: pq.ParquetWriter, file: pa.NativeFile, notes: BatchNotes | None
+        self,
+        writer: pq.ParquetWriter,
+        file: pa.NativeFile,
+        notes: BatchNotes | None,
+        pool: ThreadPoolExecutor | None,
     ) -> None:
         self._writer = writer
         self._file = file
         self._notes = notes
+        self._pool = pool
+        self._writing: Future[None] | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
         self.records = 0
@@ -176,7 +198,7 @@ class _RowGroups:
         if self._waiting and (
             self._rows + rows.num_rows > ROW_GROUP_ROWS or self._bytes + size > ROW_GROUP_BYTES
         ):
-            self._write()
+            self._begin_to_write()
         self._waiting.append(rows)
         self._rows += rows.num_rows
         self._bytes += size
@@ -185,37 +207,45 @@ class _RowGroups:
         """Write what is left."""
         if self._notes is not None:
             self._notes.assign_rest()
-        self._write()
+        self._begin_to_write()
+        self._end_writing()
 
-    def _write(self) -> None:
+    def _begin_to_write(self) -> None:
+        rows, self._waiting = self._waiting, []
+        self.records += self._rows
+        self._rows = self._bytes = 0
+        batches = None if self._notes is None else self._notes.take()
+        self._end_writing()
+        if self._pool is None:
+            self._write(rows, batches)
+        else:
+            self._writing = self._pool.submit(self._write, rows, batches)
+
+    def _end_writing(self) -> None:
+        if self._writing is not None:
+            wait_for(self._writing)
+            self._writing = None
+
+    def _write(self, rows: list[pa.RecordBatch], batches: NotedBatches | None) -> None:
         import pyarrow as pa
-
-        if self._waiting:
-            table = pa.Table.from_batches(self._waiting)
-            self._waiting.clear()
-            self._writer.write_table(table, row_group_size=table.num_rows)
-            self.records += table.num_rows
-            self._rows = self._bytes = 0
-        if self._notes is not None:
-            self._write_batches(self._notes.take().to_arrow())
-
-    def _write_batches(self, batches: pa.Table) -> None:
         import pyarrow.parquet as pq
 
-        if not batches.num_rows:
-            return
-        content = io.BytesIO()
-        pq.write_table(batches, content, compression="zstd", write_page_checksum=True)
-        self.places.append((self._file.tell(), content.tell()))
-        self._file.write(content.getbuffer())
+        if rows:
+            table = pa.Table.from_batches(rows)
+            self._writer.write_table(table, row_group_size=table.num_rows)
+        if batches is not None and len(batches.headers):
+            content = io.BytesIO()
+            options = {"compression": "zstd", "write_page_checksum": True}
+            pq.write_table(batches.to_arrow(), content, **options)
+            self.places.append((self._file.tell(), content.tell()))
+            self._file.write(content.getbuffer())
 
 
 def _rows_of(scan: LogScan, notes: BatchNotes | None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of *scan*; on several cores a thread decodes while the caller writes."""
     import pyarrow as pa
 
     see = None if notes is None else notes.see
-    batches = scan._arrow_batches(COLUMNS, on_chunk=see)  # noqa: SLF001 - what a scan reads, noted too
-    with reading_threads(1) if threads_count() else nullcontext() as pool:
-        for batch in batches if pool is None else ahead(batches, pool):
-            yield pa.record_batch(batch)
+    batches = scan._arrow_batches(  # noqa: SLF001 - what a scan reads, noted too
+        COLUMNS, ROWS_AT_ONCE, on_chunk=see
+    )
+    return (pa.record_batch(batch) for batch in batches)

@@ -88,7 +88,7 @@ def _ahead(
     items: Iterator[_T], pool: ThreadPoolExecutor, coming: Future[_Read[_T]]
 ) -> Iterator[_T]:
     while True:
-        read = _wait_for(coming)
+        read = wait_for(coming)
         if read.items:
             coming = pool.submit(_read, items, 1)
             yield from read.items
@@ -109,13 +109,14 @@ def _read(items: Iterator[_T], most: int | None = None) -> _Read[_T]:
 
 
 def _results(coming: Future[_Read[_T]]) -> Iterator[_T]:
-    read = _wait_for(coming)
+    read = wait_for(coming)
     yield from read.items
     if read.error is not None:
         raise read.error
 
 
-def _wait_for(coming: Future[_T]) -> _T:
+def wait_for(coming: Future[_T]) -> _T:
+    """Return the result of what a thread does, or raise its error; Ctrl-C ends the wait."""
     while True:
         try:
             return coming.result(_LONGEST_WAIT_SECONDS)

@@ -27,6 +27,7 @@ from segstore.errors import (
     LogNotFoundError,
     UnsupportedFormatError,
 )
+from segstore.log import chunk_reader
 from segstore.records.compression import codec_table
 from segstore.tables import parquet_writer, partition_import
 from segstore.tables.parquet_files import COLUMNS, METADATA_KEY, origin_of
@@ -143,14 +144,19 @@ def test_a_row_is_a_record_for_other_programs(tmp_path: Path):
     assert pq.ParquetFile(file).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-def test_several_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("chunk_bytes", [1, 300, 1024 * 1024])
+@pytest.mark.parametrize("threads", [0, 2])
+def test_several_row_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int, threads: int
+):
     """The batches of each lie behind it; nothing of them is in the way of a reader."""
+    monkeypatch.setattr(chunk_reader, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(parquet_writer, "threads_count", lambda: threads)
     monkeypatch.setattr(parquet_writer, "ROW_GROUP_BYTES", 1)
-    monkeypatch.setattr("segstore.records.columns.MAX_BATCH_ROWS", 10)
+    monkeypatch.setattr(parquet_writer, "ROWS_AT_ONCE", 10)
     monkeypatch.setattr(partition_import, "ROWS_OF_AN_APPEND", 25)
     source = in_transactions(tmp_path / "orders-0", 40)
     file = tmp_path / "out.parquet"
-    monkeypatch.setattr("segstore.log.scan.LogScan._arrow_batches", _small_batches())
     segstore.export_parquet(source, file, verify=True)
 
     assert pq.read_metadata(file).num_row_groups > 3
@@ -161,15 +167,6 @@ def test_several_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         restored(file, tmp_path / "back-0", verify=True) as back,
     ):
         check_same_logs(log, back)
-
-
-def _small_batches() -> Callable[..., Any]:
-    original = segstore.LogScan._arrow_batches
-
-    def small(self: Any, columns: Any, rows: int = 10, *arguments: Any, **options: Any) -> Any:
-        return original(self, columns, min(rows, 10), *arguments, **options)
-
-    return small
 
 
 @pytest.mark.parametrize("codec", ["zstd", "none"])
