@@ -25,6 +25,7 @@ from segstore.tables.parquet_files import exported_files, file_name_of, what_is_
 from segstore.tables.partition_import import PartitionImport, import_partition
 from segstore.types import Codec
 from tests.kits.log_kit import TIME
+from tests.kits.same_logs import check_same_logs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -222,6 +223,21 @@ def test_an_export_knows_what_is_there():
     ]
     assert what_is_missing(wanted, []) == [wanted]
     assert what_is_missing(wanted, [OffsetRange("t", 0, 0, 100)]) == []
+
+
+def test_the_files_are_those_of_the_export_without_spark(packed, tmp_path):
+    """Either imports what the other has exported: batches, markers and producers too."""
+    data = packed / "transactions-tv2" / "data"
+    exported(data, tmp_path / "by-spark", assign='{"payments":[0]}')
+    segstore.import_parquet(tmp_path / "by-spark", tmp_path / "a", verify=True)
+    with segstore.open_dir(data, read_only=True) as logs:
+        logs.export_parquet("payments", tmp_path / "without", partitions=[0])
+    imported(tmp_path / "without", tmp_path / "b")
+
+    with segstore.open(data / "payments-0", read_only=True) as log:
+        for root in ("a", "b"):
+            with segstore.open(tmp_path / root / "payments-0", read_only=True) as back:
+                check_same_logs(log, back)
 
 
 def test_files_that_do_not_fit_together_are_refused(packed, tmp_path):
