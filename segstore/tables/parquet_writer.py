@@ -9,7 +9,7 @@ Bloom filters.
 from __future__ import annotations
 
 import io
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore.errors import IllegalArgumentError
@@ -120,10 +120,8 @@ def write_parquet(  # noqa: PLR0913 - what, where, how, who is told
     schema = rows_schema()
     with (
         pa.OSFile(str(path), "wb") as file,
-        pq.ParquetWriter(
-            file,
-            schema,
-            **file_options(checked_compression(compression)),
+        _closing(
+            pq.ParquetWriter(file, schema, **file_options(checked_compression(compression)))
         ) as writer,
         reading_threads(1) if threads_count() else nullcontext() as pool,
     ):
@@ -143,6 +141,20 @@ def write_parquet(  # noqa: PLR0913 - what, where, how, who is told
             }
         writer.add_key_value_metadata(origin_metadata(offsets, isolation, **more))
     return WrittenFile(groups.records, 0 if notes is None else notes.count)
+
+
+@contextmanager
+def _closing(writer: pq.ParquetWriter) -> Iterator[pq.ParquetWriter]:
+    """Close *writer*; after an error the file is given up, and what a close says of it too."""
+    import pyarrow as pa
+
+    try:
+        yield writer
+    except BaseException:
+        with suppress(pa.ArrowException, OSError):
+            writer.close()
+        raise
+    writer.close()
 
 
 def file_options(compression: str = "zstd") -> dict[str, Any]:

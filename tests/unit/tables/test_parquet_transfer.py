@@ -393,6 +393,27 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert [one.name for one in tmp_path.iterdir()] == ["orders-0"]
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left")])
+def test_an_error_within_a_row_group_is_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+):
+    """What a close says of a half row group does not take its place."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    def close(*_: object) -> None:
+        raise OSError("Column 8 had 238480 while previous column had 186782")
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", fail)
+    monkeypatch.setattr(pq.ParquetWriter, "close", close)
+    with pytest.raises(
+        KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else DiskFullError
+    ):
+        segstore.export_parquet(filled(tmp_path / "orders-0"), tmp_path / "out.parquet")
+    assert [one.name for one in tmp_path.iterdir()] == ["orders-0"]
+
+
 def test_a_topic_is_completed(tmp_path: Path):
     """A second export writes partitions that are missing, and records that came since."""
     with segstore.open_dir(tmp_path / "data") as logs:
