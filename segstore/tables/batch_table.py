@@ -65,7 +65,7 @@ class NotedBatches(NamedTuple):
         import pyarrow as pa
 
         columns: dict[str, Any] = {
-            name: pa.array(np.ascontiguousarray(self.headers[field]))
+            name: _arrow_array(np.ascontiguousarray(self.headers[field]))
             for name, field in FIELDS.items()
         }
         return pa.table({**columns, RAW: pa.array(self.raw, pa.binary())})
@@ -192,6 +192,14 @@ def is_built_from_rows(headers: BatchHeaders) -> NDArray[np.bool_]:
         & (has_producer | (attributes & TRANSACTIONAL_FLAG == 0))
     )
     return is_built
+
+
+def _arrow_array(values: NDArray[Any]) -> pa.Array:
+    """Return *values*; ``pyarrow.array`` would import pandas to look at them, in two threads."""
+    import pyarrow as pa
+
+    buffers = [None, pa.py_buffer(values)]
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), buffers)
 
 
 def _joined(parts: list[BatchHeaders]) -> BatchHeaders:
