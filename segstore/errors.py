@@ -20,7 +20,7 @@ __all__ = [
     "AlreadyExistsError", "ArgumentTypeError", "CloseError", "ClosedError",
     "CodecError", "CodecMissingError", "CorruptCheckpointError", "CorruptIndexError",
     "CorruptLogError", "CorruptRecordError", "CorruptSnapshotError", "DirectoryReplacedError",
-    "DiskFullError",
+    "DiskFullError", "EncryptionKeyError",
     "ForkedHandleError", "FsyncFailedError", "IllegalArgumentError", "IllegalStateError",
     "InconsistentTopicIdError", "IndexOffsetOverflowError", "InternalError",
     "InvalidConfigurationError", "InvalidEpochError",
@@ -231,6 +231,10 @@ class RecordLimitExceededError(LimitExceededError, InvalidRecordError):
         """Copy the text, place and values of *error*; returns this error, to be raised."""
         self.__dict__.update(error.__dict__)
         return self
+
+
+class EncryptionKeyError(SegstoreError, ValueError):
+    """The private key that a segment of a tiered bucket needs is missing, or is another one."""
 
 
 class CodecError(SegstoreError, ValueError):

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 import tests.kits.forkable  # noqa: F401 - each fork begins with what it does
 from tests.kits.golden import golden_root, packed_root
+from tests.kits.golden import packed_buckets as unpacked_buckets
 from tests.kits.golden_kinds import cases_of, partitions_of
 from tests.kits.short_java import DRIVERS
 from tests.kits.temporary_files import keep_temporary_files_in_memory
@@ -41,6 +42,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("segstore")
     group.addoption(
         "--golden", metavar="DIR", help="golden directories (default: the packed choice)"
+    )
+    group.addoption(
+        "--golden-buckets",
+        metavar="DIR",
+        help="golden buckets of tiered storage (default: the packed choice)",
     )
     group.addoption(
         "--vectors",
@@ -178,6 +184,12 @@ def golden(pytestconfig: pytest.Config) -> Path:
 def packed(pytestconfig: pytest.Config) -> Path:
     """The packed choice of golden cases, whatever ``--golden`` says: its names are ours."""
     return packed_root(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def packed_buckets(pytestconfig: pytest.Config) -> Path:
+    """The packed choice of golden buckets, whatever ``--golden-buckets`` says."""
+    return unpacked_buckets(pytestconfig)
 
 
 @pytest.fixture

@@ -84,9 +84,22 @@ class FileSystem:
 
     def read(self, file: RemoteFile, write: Callable[[bytes], object]) -> None:
         """Hand the first bytes of *file*, as many as were listed, to *write*."""
-        left = file.size_bytes
+        self._read(file, 0, file.size_bytes, write)
+
+    def read_range(self, file: RemoteFile, start: int, end: int) -> bytes:
+        """Return bytes ``[start, end)`` of *file*."""
+        parts: list[bytes] = []
+        self._read(file, start, end, parts.append)
+        return b"".join(parts)
+
+    def _read(
+        self, file: RemoteFile, start: int, end: int, write: Callable[[bytes], object]
+    ) -> None:
+        left = end - start
         try:
             with self._system.open(f"{self._root}/{file.path}", "rb", cache_type="none") as stream:
+                if start:
+                    stream.seek(start)
                 while left:
                     data = stream.read(min(left, READ_BYTES))
                     if not data:
@@ -107,8 +120,8 @@ class FileSystem:
             raise ReadIOError(
                 "the file ended early",
                 file=f"{self.url}/{file.path}",
-                position=file.size_bytes - left,
-                found=f"{file.size_bytes - left} bytes",
+                position=end - left,
+                found=f"{end - left} bytes",
                 expected=f"{file.size_bytes} bytes",
             )
 

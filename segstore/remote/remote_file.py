@@ -83,6 +83,16 @@ class RemoteStore(Protocol):
         """
         ...
 
+    def read_range(self, file: RemoteFile, start: int, end: int) -> bytes:
+        """Return bytes ``[start, end)`` of *file*, which lie within the size that was listed.
+
+        Raises
+        ------
+        LogTruncatedError, LogNotFoundError, LogPermissionError, ReadIOError
+            As `read`.
+        """
+        ...
+
 
 def changed_error(url: str, file: RemoteFile, found: str) -> LogTruncatedError:
     """Return what is raised when *file* is not what was listed any more."""

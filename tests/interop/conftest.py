@@ -17,7 +17,8 @@ from tests.interop.golden_case import (
     served_partitions,
     whole_partitions,
 )
-from tests.kits.golden import golden_root
+from tests.kits.golden import bucket_root, golden_root
+from tests.kits.golden_bucket import bucket_cases
 
 EQUAL = "golden equal"
 OTHER = "golden other"
@@ -52,6 +53,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "golden_partition" in metafunc.fixturenames:
         partitions = whole_partitions(golden_root(metafunc.config))
         metafunc.parametrize("golden_partition", partitions, ids=str)
+    if "bucket_case" in metafunc.fixturenames:
+        cases = bucket_cases(bucket_root(metafunc.config))
+        metafunc.parametrize("bucket_case", cases, ids=str)
     if "loaded_partition" in metafunc.fixturenames:
         partitions = loaded_partitions(golden_root(metafunc.config))
         metafunc.parametrize("loaded_partition", partitions, ids=str)

@@ -1,6 +1,7 @@
 """Pack the project's choice of golden directories, and the sample that the package ships.
 
-``python -m tests.interop.pack_golden GOLDEN_FOLDER``
+``python -m tests.interop.pack_golden GOLDEN_FOLDER``, or with ``--buckets GOLDEN_BUCKETS_FOLDER``
+the choice of tiered buckets.
 
 The choice holds every point of the interop tests at least once in at most 5 MiB. Packing the same
 folder twice gives the same bytes: names are sorted, times and owners are zero.
@@ -50,6 +51,14 @@ CHOICE = {
 }
 
 
+BUCKET_PACK = Path(__file__).with_name("golden_buckets.tar.xz")
+BUCKET_PACK_LIMIT_BYTES = 512 * 1024
+BUCKET_CHOICE = {
+    "compressed-encrypted": "zstd and AES-GCM, a prefix with a space, a raised log start",
+    "leftovers": "copies and deletions that were cut short, segments of an older topic id",
+}
+
+
 def tar_entry(path: Path, name: str) -> tarfile.TarInfo:
     """Describe *path* by what belongs to the case: its name, kind and size."""
     entry = tarfile.TarInfo(name)
@@ -85,7 +94,13 @@ def pack(folders: list[Path], base: Path, target: Path, limit_bytes: int) -> Non
 
 
 def main() -> None:
-    """Pack both."""
+    """Pack the directories and the sample, or the buckets."""
+    if sys.argv[1] == "--buckets":
+        buckets = Path(sys.argv[2])
+        pack(
+            [buckets / one for one in BUCKET_CHOICE], buckets, BUCKET_PACK, BUCKET_PACK_LIMIT_BYTES
+        )
+        return
     golden = Path(sys.argv[1])
     pack([golden / case for case in CHOICE], golden, PACK, PACK_LIMIT_BYTES)
     case = golden / SAMPLE_CASE

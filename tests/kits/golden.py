@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 PACK = Path(__file__).parents[1] / "interop" / "golden.tar.xz"
+BUCKET_PACK = PACK.with_name("golden_buckets.tar.xz")
 _UNPACKED = pytest.StashKey[Path]()
+_UNPACKED_BUCKETS = pytest.StashKey[Path]()
 
 
 def golden_root(config: pytest.Config) -> Path:
@@ -28,8 +30,21 @@ def golden_root(config: pytest.Config) -> Path:
 def packed_root(config: pytest.Config) -> Path:
     """Return the packed choice, whatever ``--golden`` says; unpacked once a session."""
     if _UNPACKED not in config.stash:
-        config.stash[_UNPACKED] = _unpack(config)
+        config.stash[_UNPACKED] = _unpack(config, PACK, "golden")
     return config.stash[_UNPACKED]
+
+
+def bucket_root(config: pytest.Config) -> Path:
+    """Return the folder of golden buckets: ``--golden-buckets``, else the packed choice."""
+    given = config.getoption("--golden-buckets")
+    return packed_buckets(config) if given is None else _existing_folder(given, "--golden-buckets")
+
+
+def packed_buckets(config: pytest.Config) -> Path:
+    """Return the packed buckets, whatever ``--golden-buckets`` says; unpacked once a session."""
+    if _UNPACKED_BUCKETS not in config.stash:
+        config.stash[_UNPACKED_BUCKETS] = _unpack(config, BUCKET_PACK, "golden_buckets")
+    return config.stash[_UNPACKED_BUCKETS]
 
 
 def _existing_folder(given: str, option: str) -> Path:
@@ -40,12 +55,12 @@ def _existing_folder(given: str, option: str) -> Path:
     return folder
 
 
-def _unpack(config: pytest.Config) -> Path:
+def _unpack(config: pytest.Config, pack: Path, name: str) -> Path:
     """Unpack into the session's own temporary folder, which pytest removes after some sessions."""
     # pytest has no public way to the base of tmp_path_factory while tests are being collected.
     base: Path = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
-    target = base / "golden"
-    with tarfile.open(PACK) as archive:
+    target = base / name
+    with tarfile.open(pack) as archive:
         # Python 3.11.2 has no filters; the pack is the project's own.
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
         archive.extractall(target)

@@ -144,3 +144,15 @@ def test_settings_that_a_file_system_does_not_take_are_told(monkeypatch):
     with pytest.raises(IllegalArgumentError, match=r"memory://x: .*cannot be opened") as caught:
         FileSystem("memory://x", {"password": SECRET})
     assert SECRET not in str(caught.value)
+
+
+def test_a_range_of_a_file_is_read(system):
+    """Of the file that was listed, and of no other."""
+    pipe(system, "n", b"0123456789")
+    file = system.list_folder("").files["n"]
+
+    assert system.read_range(file, 3, 7) == b"3456"
+    assert system.read_range(file, 8, 10) == b"89"
+    pipe(system, "n", b"0123456789+")
+    with pytest.raises(LogTruncatedError):
+        system.read_range(file, 3, 7)

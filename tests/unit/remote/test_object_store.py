@@ -108,6 +108,9 @@ def test_a_large_file_comes_in_parts(s3, monkeypatch):
 
     assert [len(part) for part in parts] == [1000, 1000, 560]
     assert b"".join(parts) == s3.objects["logs/large"]
+    assert store.read_range(store.list_folder("").files["large"], 500, 2100) == bytes(
+        s3.objects["logs/large"][500:2100]
+    )
 
 
 def test_the_partition_itself_or_nothing_is_no_log_directory(s3, directory, tmp_path):

@@ -1,0 +1,160 @@
+"""Segments as the plug-in stores them, of any bytes and settings [CHK-1, ENC-3, IXO-1, MAN-2]."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import struct
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import zstandard
+from Crypto.Cipher import AES, PKCS1_OAEP
+from Crypto.Hash import SHA3_512
+from Crypto.PublicKey import RSA
+
+from segstore.remote.tiered.segment_manifest import INDEX_NAMES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOPIC_ID, SEGMENT_ID = "MNLa-lFfSKy8CJMN7PSmCg", "ywNGp7RQSYSZHOkzcztCrQ"
+MAIN_KEY = f"archive/orders-{TOPIC_ID}/0/00000000000000000100-{SEGMENT_ID}"
+LINEAGE = b"0\n2\n0 0\n10 120\n"
+INDEXES: dict[str, bytes | None] = {
+    "offset": b"",
+    "timestamp": bytes(12),
+    "producerSnapshot": bytes(10),
+    "leaderEpoch": LINEAGE,
+    "transaction": None,
+}
+
+
+@cache
+def rsa_key() -> RSA.RsaKey:
+    """A key for these tests alone."""
+    return RSA.generate(2048)
+
+
+def write_key(folder: Path, key_id: str = "k1") -> None:
+    """Write the private key as the plug-in has it [ENC-6]."""
+    folder.mkdir(exist_ok=True)
+    (folder / f"{key_id}.private.pem").write_bytes(rsa_key().export_key(pkcs=8))
+
+
+class Sealer:
+    """Encrypts as the plug-in does; without a key id it leaves bytes as they are."""
+
+    def __init__(self, key_id: str | None) -> None:
+        self.key_id, self.key, self.aad = key_id, os.urandom(32), os.urandom(32)
+
+    def seal(self, plain: bytes) -> bytes:
+        """Return IV, ciphertext and tag."""
+        if self.key_id is None:
+            return plain
+        iv = os.urandom(12)
+        cipher = AES.new(self.key, AES.MODE_GCM, nonce=iv, mac_len=16)
+        cipher.update(self.aad)
+        return iv + b"".join(cipher.encrypt_and_digest(plain))
+
+    def fields(self) -> dict[str, str]:
+        """Return the field ``encryption`` of the manifest."""
+        wrapped = PKCS1_OAEP.new(rsa_key().public_key(), hashAlgo=SHA3_512).encrypt(self.key)
+        return {
+            "dataKey": f"{self.key_id}:{base64.b64encode(wrapped).decode()}",
+            "aad": base64.b64encode(self.aad).decode(),
+        }
+
+
+def chunk_sizes_block(sizes: list[int], width: int = 0) -> bytes:
+    """Return the block of [MAN-4], not compressed yet."""
+    if not sizes:
+        return struct.pack(">i", 0)
+    *first, last = sizes
+    if not first:
+        return struct.pack(">ii", 1, last)
+    base = min(first)
+    width = width or max((max(first) - base).bit_length() + 7, 8) // 8
+    head = b"".join((size - base).to_bytes(width) for size in first)
+    return struct.pack(">iiB", len(sizes), base, width) + head + struct.pack(">i", last)
+
+
+def write_segment(  # noqa: PLR0913 - the settings of the plug-in
+    bucket: Path,
+    plain: bytes,
+    chunk_size: int,
+    *,
+    compression: bool = False,
+    key_id: str | None = None,
+    indexes: dict[str, bytes | None] = INDEXES,
+) -> dict[str, Any]:
+    """Write the three objects of `MAIN_KEY` below *bucket*; return the manifest's fields."""
+    sealer = Sealer(key_id)
+    pieces = [plain[at : at + chunk_size] for at in range(0, len(plain), chunk_size)]
+    if compression:
+        pieces = [zstandard.compress(piece) for piece in pieces]
+    stored = [sealer.seal(piece) for piece in pieces]
+    chunk_index: dict[str, Any] = {
+        "type": "variable" if compression else "fixed",
+        "originalChunkSize": chunk_size,
+        "originalFileSize": len(plain),
+    }
+    if compression:
+        block = zstandard.compress(chunk_sizes_block([len(one) for one in stored]))
+        chunk_index["transformedChunks"] = base64.b64encode(block).decode()
+    else:
+        overhead = 28 if key_id else 0
+        last = len(stored[-1]) if stored else 0
+        chunk_index |= {
+            "transformedChunkSize": chunk_size + overhead,
+            "finalTransformedChunkSize": last,
+        }
+    places: dict[str, Any] = {}
+    sealed = b""
+    for name in INDEX_NAMES:
+        index = indexes[name]
+        if index is None:
+            places[name] = None
+            continue
+        part = sealer.seal(index) if index else b""
+        places[name] = {"position": len(sealed), "size": len(part)}
+        sealed += part
+    fields = {
+        "version": "1",
+        "chunkIndex": chunk_index,
+        "segmentIndexes": places,
+        "compression": compression,
+        **({"encryption": sealer.fields()} if key_id else {}),
+        "remoteLogSegmentMetadata": {
+            "remoteLogSegmentId": {
+                "topicIdPartition": {
+                    "topicId": TOPIC_ID,
+                    "topicPartition": {"topic": "orders", "partition": 0},
+                },
+                "id": SEGMENT_ID,
+            },
+            "startOffset": 100,
+            "endOffset": 199,
+            "maxTimestampMs": 1735871068137,
+            "brokerId": 1,
+            "eventTimestampMs": 1795756877557,
+            "segmentLeaderEpochs": {"10": 120, "0": 100},
+        },
+    }
+    write_object(bucket, "log", b"".join(stored))
+    write_object(bucket, "indexes", sealed)
+    write_object(bucket, "rsm-manifest", json.dumps(fields).encode())
+    return fields
+
+
+def write_object(bucket: Path, suffix: str, data: bytes) -> None:
+    """Write, or replace, one object of `MAIN_KEY`."""
+    path = object_path(bucket, suffix)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def object_path(bucket: Path, suffix: str) -> Path:
+    """Return where an object of `MAIN_KEY` lies."""
+    return bucket / f"{MAIN_KEY}.{suffix}"
