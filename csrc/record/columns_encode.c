@@ -354,12 +354,17 @@ sgs_status sgs_columns_encode(const sgs_columns_source *source, int64_t start, i
 /* What a header from a file may say: the builder checks the rest. */
 static sgs_status check_model(const sgs_batch_header *model, int64_t rows_left, sgs_error *err)
 {
-    enum { REFUSED = SGS_ATTRIBUTE_CONTROL };
+    enum { BUILT = SGS_ATTRIBUTE_KNOWN_MASK & ~SGS_ATTRIBUTE_CONTROL };
+    const unsigned attributes = (unsigned)(uint16_t)model->attributes;
     int64_t delta;
-    if (model->magic != 2 || ((unsigned)model->attributes & REFUSED) != 0 || model->records_count <= 0)
+    if (model->magic != 2 || (attributes & ~(unsigned)BUILT) != 0 || model->records_count <= 0)
         return sgs_fail(err, SGS_INVALID_RECORD,
                         "a batch of magic %d with attributes 0x%x and %" PRId32 " records is not built from rows",
-                        model->magic, (unsigned)(uint16_t)model->attributes, model->records_count);
+                        model->magic, attributes, model->records_count);
+    if ((attributes & SGS_ATTRIBUTE_DELETE_HORIZON) != 0 && model->base_timestamp < 0)
+        return sgs_fail(err, SGS_INVALID_RECORD,
+                        "the batch of offset %" PRId64 " has a delete horizon of %" PRId64 " ms", model->base_offset,
+                        model->base_timestamp);
     if (__builtin_sub_overflow(model->last_offset, model->base_offset, &delta) || delta < 0 || delta > INT32_MAX ||
         model->last_offset > SGS_MAX_OFFSET)
         return sgs_fail(err, SGS_INVALID_RECORD, "a batch from offset %" PRId64 " to %" PRId64, model->base_offset,

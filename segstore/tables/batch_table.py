@@ -15,7 +15,13 @@ from segstore._core import batch_header_dtype, encode_empty_batch
 from segstore.errors import InternalError
 from segstore.number_limits import MAX_INT
 from segstore.numpy_on_demand import np
-from segstore.types import CODEC_MASK, CURRENT_MAGIC, TRANSACTIONAL_FLAG, Codec
+from segstore.types import (
+    CODEC_MASK,
+    CURRENT_MAGIC,
+    DELETE_HORIZON_FLAG,
+    TRANSACTIONAL_FLAG,
+    Codec,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -190,6 +196,7 @@ def is_built_from_rows(headers: BatchHeaders) -> NDArray[np.bool_]:
         & (attributes & CODEC_MASK <= max(Codec))
         & ((has_producer & is_known) | (headers["producer_id"] == -1))
         & (has_producer | (attributes & TRANSACTIONAL_FLAG == 0))
+        & ((headers["base_timestamp"] >= 0) | (attributes & DELETE_HORIZON_FLAG == 0))
     )
     return is_built
 

@@ -324,7 +324,7 @@ sgs_status failing_decode_headers(sgs_memory memory, sgs_error *err)
     return status;
 }
 
-sgs_status failing_encode(sgs_memory memory, sgs_error *err)
+static sgs_status encode(sgs_memory memory, bool again, sgs_error *err)
 {
     columns_kit f = columns_kit_of(
         (const uint8_t[]){ SGS_COLUMN_KEY, SGS_COLUMN_VALUE, SGS_COLUMN_TIMESTAMP, SGS_COLUMN_HEADERS }, 4);
@@ -333,6 +333,11 @@ sgs_status failing_encode(sgs_memory memory, sgs_error *err)
     sgs_batch_builder builder;
     sgs_batch_options options;
     sgs_buffer out, rows;
+    sgs_batch_header model;
+    int64_t offsets[300];
+    for (int i = 0; i < 300; ++i)
+        offsets[i] = 2 * i;
+    EXPECT_OK(sgs_batch_header_load(batch.data, batch.size, 0, &model, err), err);
     columns_kit_open(&f);
     EXPECT_OK(sgs_columns_append_batch(f.columns, batch.data, batch.size, err), err);
     EXPECT_OK(sgs_columns_finish(f.columns, &f.array, err), err);
@@ -344,7 +349,12 @@ sgs_status failing_encode(sgs_memory memory, sgs_error *err)
     sgs_status status = sgs_columns_source_init(&source, &f.schema, &f.array, &places, 0, err);
     for (int codec = SGS_CODEC_NONE; codec <= SGS_CODEC_SNAPPY && status == SGS_OK; ++codec) {
         options.codec = codec;
-        status = sgs_columns_encode(&source, 0, 300, &options, 5000, 0, &builder, &out, &rows, err);
+        if (again) {
+            model.attributes = (int16_t)codec;
+            status = sgs_columns_rebuild(&source, offsets, &model, 1, &builder, &out, &rows, err);
+        } else {
+            status = sgs_columns_encode(&source, 0, 300, &options, 5000, 0, &builder, &out, &rows, err);
+        }
     }
     sgs_buffer_deinit(&rows);
     sgs_buffer_deinit(&out);
@@ -353,6 +363,9 @@ sgs_status failing_encode(sgs_memory memory, sgs_error *err)
     columns_kit_close(&f);
     return status;
 }
+
+sgs_status failing_encode(sgs_memory memory, sgs_error *err) { return encode(memory, false, err); }
+sgs_status failing_rebuild(sgs_memory memory, sgs_error *err) { return encode(memory, true, err); }
 
 /* ---- what reads a segment ---- */
 

@@ -25,6 +25,7 @@ sgs_status failing_decode(sgs_memory memory, sgs_error *err);
 sgs_status failing_decode_for_spark(sgs_memory memory, sgs_error *err);
 sgs_status failing_decode_headers(sgs_memory memory, sgs_error *err);
 sgs_status failing_encode(sgs_memory memory, sgs_error *err);
+sgs_status failing_rebuild(sgs_memory memory, sgs_error *err);
 sgs_status failing_clean(sgs_memory memory, sgs_error *err);
 sgs_status failing_offset_map(sgs_memory memory, sgs_error *err);
 sgs_status failing_latest(sgs_memory memory, sgs_error *err);

@@ -33,6 +33,7 @@ TEST(an_allocation_that_fails_leaves_nothing_behind)
     failing_calls_explore_memory("decode columns for Spark", failing_decode_for_spark);
     failing_calls_explore_memory("decode columns of rare headers", failing_decode_headers);
     failing_calls_explore_memory("encode columns", failing_encode);
+    failing_calls_explore_memory("build batches again", failing_rebuild);
     failing_calls_explore_memory("clean", failing_clean);
     failing_calls_explore_memory("make an offset map", failing_offset_map);
     failing_calls_explore_memory("find the last value of each key", failing_latest);

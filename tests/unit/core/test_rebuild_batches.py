@@ -87,6 +87,7 @@ def test_what_compaction_took_away_stays_away():
         ("records_count", 0, "not built from rows"),
         ("magic", 1, "not built from rows"),
         ("attributes", 0x20, "not built from rows"),
+        ("attributes", 0x80, "not built from rows"),
         ("last_offset", 4, "offset 5 is not the next one"),
         ("last_offset", 2, "from offset 3 to 2"),
         ("last_offset", 2**40, "from offset 3 to"),
@@ -111,6 +112,11 @@ def test_offsets_that_do_not_fit():
         rebuild_batches(rows, offsets, headers, codec_table())
     with pytest.raises(IllegalArgumentError):
         rebuild_batches(rows, offsets, headers["crc"], codec_table())  # type: ignore[arg-type]
+    headers["attributes"][0] = 0x40
+    headers["base_timestamp"][0] = -1
+    with pytest.raises(InvalidRecordError, match="a delete horizon of -1 ms"):
+        rebuild_batches(*rows_of(DATA), headers, codec_table())
+    headers["attributes"][0] = 0
     headers["producer_id"] = -2
     with pytest.raises(IllegalArgumentError, match="producer id"):
         rebuild_batches(*rows_of(DATA), headers, codec_table())
