@@ -38,6 +38,10 @@ def texts_of(array: pa.Array) -> list[str]:
         ),
         (pa.array(["a"], pa.string_view()), ['"a"']),
         (pa.array(["x", None, "x"]).dictionary_encode(), ['"x"', "null", '"x"']),
+        (
+            pa.DictionaryArray.from_arrays([1, None, 0], pa.array(["x", "y"], pa.string_view())),
+            ['"y"', "null", '"x"'],
+        ),
         (pa.array([dt.date(2024, 1, 31)]), ['"2024-01-31"']),
         (pa.array([dt.time(1, 2, 3, 4)]), ['"01:02:03.000004"']),
         (pa.array([NOON], pa.timestamp("ms", "UTC")), ['"2024-01-31T12:00:00.123Z"']),
@@ -76,6 +80,11 @@ def test_fields_stand_in_the_order_of_their_columns():
         (pa.struct([("b", pa.large_binary())]), "a.b", "text first"),
         (pa.list_(pa.binary_view()), "a[]", "text first"),
         (pa.dictionary(pa.int8(), pa.binary()), "a", "text first"),
+        (
+            pa.dictionary(pa.int8(), pa.list_(pa.struct([("b", pa.string_view())]))),
+            "a",
+            "decode the dictionary first",
+        ),
     ],
     ids=str,
 )
@@ -91,8 +100,68 @@ def test_types_without_a_text_are_refused_by_name(kind, name, hint):
 def test_numbers_that_json_has_not_are_refused_with_their_row(value):
     with pytest.raises(IllegalArgumentError, match=r"row 12: column a holds (nan|-?inf)"):
         json_objects({"a": pa.array([1.0, None, value])}, 3, first_row=10)
-    with pytest.raises(IllegalArgumentError, match=r"column a\[\]\.b holds"):
-        json_objects({"a": pa.array([[{"b": value}]])}, 1)
+    nested = pa.array([[{"b": 1.0}, {"b": 2.0}], None, [], [{"b": value}]])
+    with pytest.raises(IllegalArgumentError, match=r"row 12: column a\[\]\.b holds"):
+        json_objects({"a": nested[1:]}, 3, first_row=10)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "good"),
+    [
+        (pa.date32(), 2**31 - 1, [-719_528, 2_932_896]),
+        (pa.date32(), -(2**31), [0]),
+        (pa.date32(), 2_932_897, [0]),
+        (pa.date32(), -719_529, [0]),
+        (pa.date64(), 2**62, [0]),
+        (pa.timestamp("s"), -(2**62), [-62_167_219_200, 253_402_300_799]),
+        (pa.timestamp("s"), 253_402_300_800, [0]),
+        (pa.timestamp("ms"), 2**62, [253_402_300_799_999]),
+        (pa.timestamp("us", "Asia/Tokyo"), 2**63 - 1, [0]),
+        (pa.time32("s"), 86_400, [0, 86_399]),
+        (pa.time64("ns"), -1, [86_399_999_999_999]),
+    ],
+    ids=str,
+)
+def test_times_that_have_no_text_are_refused_with_their_row(kind, number, good):
+    width = pa.int32() if kind.bit_width == 32 else pa.int64()
+    whole = pa.array([*good, None], width).view(kind)
+    assert len(texts_of(whole)) == len(good) + 1
+
+    bad = pa.array([0, None, number, number], width).view(kind)
+    with pytest.raises(IllegalArgumentError) as caught:
+        json_objects({"a": bad}, 4, first_row=10)
+    assert caught.value.message.startswith(f"row 12: column a holds {number} as a {kind}, which")
+
+    lists = pa.ListArray.from_arrays([0, 1, 1, 3], bad[:3])
+    with pytest.raises(IllegalArgumentError, match=rf"row 2: column a\[\] holds {number} as a"):
+        json_objects({"a": lists}, 3)
+
+
+def test_extreme_nanoseconds_have_a_text():
+    far = pa.array([2**63 - 1, -(2**63)], pa.timestamp("ns"))
+
+    assert texts_of(far) == ['"2262-04-11T23:47:16.854775807"', '"1677-09-21T00:12:43.145224192"']
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_text_that_is_no_utf8_is_refused_with_its_row(kind):
+    bad = pa.array([b"ok", None, b"a\xff", b"\xed\xa0\x80"])
+    text = bad.view(pa.string()).cast(kind)
+
+    with pytest.raises(IllegalArgumentError, match=r"row 12: column a holds .*, which is no UTF-8"):
+        json_objects({"a": text}, 4, first_row=10)
+    encoded = pa.DictionaryArray.from_arrays([0, 2], text)
+    with pytest.raises(IllegalArgumentError, match=r"row 1: column a holds .*, which is no UTF-8"):
+        json_objects({"a": encoded}, 2)
+
+
+def test_equal_field_names_of_a_struct_are_refused():
+    inner = pa.struct([("x", pa.int8()), ("y", pa.int8()), ("x", pa.int8())])
+
+    with pytest.raises(IllegalArgumentError) as caught:
+        check_json_type("a", pa.list_(inner))
+
+    assert "column a[] has two fields named x" in caught.value.message
 
 
 VALUES = st.none() | st.fixed_dictionaries(
