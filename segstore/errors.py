@@ -54,7 +54,8 @@ class SegstoreError(Exception):
     os_error : int or None
         errno of the system call that failed.
     appended : mapping of int to LogAppendInfo
-        For ``LogManager.append``: the records that partitions got before the error, and keep.
+        For ``LogManager.append``: the records that partitions got before the error, and keep. Where
+        the error came within a partition, its part has no sizes and no times.
     next_readable_offset : int or None
         For a read or scan that met damage: the offset of the next whole batch. None: no whole batch
         follows, or the error is not about damage.

@@ -76,11 +76,10 @@ from segstore.manager.partition_directories import (
 from segstore.manager.partition_listing import CombinedListing
 from segstore.manager.partition_moves import PartitionMoves
 from segstore.manager.partition_records import (
+    AppendedRecords,
     StickyPartitioner,
     chunks_of_records,
-    joined,
     joined_rows,
-    note_appended,
     split_batch,
     split_records,
 )
@@ -1594,29 +1593,32 @@ class LogManager:
         UnknownTopicOrPartitionError
             The topic or partition does not exist.
         SegstoreError
-            Any other error of one partition. Records that other partitions got before it stay:
-            ``appended`` of the error and a note list them. For a list or a frame, all logs are
-            opened before the first append. By then all rows of a frame are checked.
+            Any other error of one partition. Records that were appended before it stay:
+            ``appended`` of the error and a note list them. Ctrl-C gets the note too. For a list or
+            a frame, all logs are opened before the first append. By then all rows of a frame are
+            checked.
         """
         self._check_writable()
-        if partition is not None and not isinstance(partition, str):
-            names = {"timestamp": timestamp, "key": key, "value": value, "headers": headers}
-            log = self.log_to_write(topic, partition)
-            append = methodcaller("append", records, **names)
-            is_used_up = isinstance(records, IteratorType)
-            return {partition: self._call(log, topic, partition, append, once=is_used_up)}
-        default, columns = columns_of_frame(timestamp, key, value, headers, partition)
-        partitioner = self._partitioner(topic)
-        done: dict[int, LogAppendInfo] = {}
+        appended = AppendedRecords()
         try:
+            if partition is not None and not isinstance(partition, str):
+                names = {"timestamp": timestamp, "key": key, "value": value, "headers": headers}
+                log = self.log_to_write(topic, partition)
+                append = methodcaller("append", records, **names)
+                is_used_up = isinstance(records, IteratorType)
+                appended.begin(partition, log)
+                info = self._call(log, topic, partition, append, once=is_used_up)
+                return {partition: info}
+            default, columns = columns_of_frame(timestamp, key, value, headers, partition)
+            partitioner = self._partitioner(topic)
             for appends in self._appends(topic, records, partitioner, default, columns):
                 for number, (log, append) in appends.items():
-                    info = self._call(log, topic, number, append)
-                    done[number] = joined(done[number], info) if number in done else info
+                    appended.begin(number, log)
+                    appended.add(number, self._call(log, topic, number, append))
         except BaseException as error:
-            note_appended(error, topic, done)
+            appended.note(error, topic)
             raise
-        return done
+        return appended.infos
 
     def _call(
         self,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from segstore.log.unified_log import Log
     from segstore.record_columns import RecordColumns
 
 RECORDS_IN_A_CHUNK: Final = 65536
@@ -323,17 +324,58 @@ def joined(first: LogAppendInfo, second: LogAppendInfo) -> LogAppendInfo:
     )
 
 
-def note_appended(error: BaseException, topic: str, done: dict[int, LogAppendInfo]) -> None:
-    """Say in an error of an append which partitions have got records before it."""
-    if not done:
-        return
-    if isinstance(error, SegstoreError):
-        error.appended = done
-    numbers = sorted(done)
-    shown = ", ".join(map(str, numbers[:MOST_NUMBERS]))
-    rest = len(numbers) - MOST_NUMBERS
-    count = sum(info.records_count for info in done.values())
-    error.add_note(
-        f"{count} records of this append were appended to topic {topic!r} before the error, and"
-        f" stay there: in partitions {shown}{f' and {rest} more' if rest > 0 else ''}"
-    )
+class AppendedRecords:
+    """What an append to several partitions has stored so far.
+
+    An exception, above all Ctrl-C, may come when a partition has its records and the call that
+    appended them has not returned. So the partition whose turn it was is asked for its end. What
+    other threads appended to it since is counted too.
+
+    Attributes
+    ----------
+    infos : dict of int to LogAppendInfo
+        The results of the calls that have returned, by partition.
+    """
+
+    def __init__(self) -> None:
+        self.infos: dict[int, LogAppendInfo] = {}
+        self._current: tuple[int, Log] | None = None
+        self._end_before = 0
+
+    def begin(self, number: int, log: Log) -> None:
+        """Note the end of a partition that gets records now."""
+        self._end_before = log.log_end_offset
+        self._current = number, log
+
+    def add(self, number: int, info: LogAppendInfo) -> None:
+        """Note what the partition has got."""
+        earlier = self.infos.get(number)
+        self.infos[number] = info if earlier is None else joined(earlier, info)
+
+    def note(self, error: BaseException, topic: str) -> None:
+        """Say in the error of the append which partitions have got records before it."""
+        self._add_current()
+        if not self.infos:
+            return
+        if isinstance(error, SegstoreError):
+            error.appended = self.infos
+        numbers = sorted(self.infos)
+        shown = ", ".join(map(str, numbers[:MOST_NUMBERS]))
+        rest = len(numbers) - MOST_NUMBERS
+        count = sum(info.records_count for info in self.infos.values())
+        error.add_note(
+            f"{count} records of this append were appended to topic {topic!r} before the error, and"
+            f" stay there: in partitions {shown}{f' and {rest} more' if rest > 0 else ''}"
+        )
+
+    def _add_current(self) -> None:
+        """Count what the partition has whose turn it was, beyond what its call returned."""
+        if self._current is None:
+            return
+        number, log = self._current
+        first, end = self._end_before, log.log_end_offset
+        if number in self.infos:
+            first = max(first, self.infos[number].last_offset + 1)
+        if end > first:
+            start, durable = log.log_start_offset, log.durable_offset
+            self.add(number, LogAppendInfo(first, end - 1, -1, -1, start, end - first, 0, durable))

@@ -12,6 +12,7 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import segstore
@@ -656,6 +657,53 @@ def _failing_for(broken, error):
         return real(self, *arguments, **options)
 
     return append
+
+
+@pytest.mark.parametrize("records", ["list", "iterator", "frame", "one partition"])
+@pytest.mark.parametrize("comes", ["before", "after"])
+def test_ctrl_c_says_all_that_stayed(tmp_path, monkeypatch, records, comes):
+    """It came when the records of a partition were stored and its call had not returned.
+
+    The note counted 100138 of 200150 records that stayed, or was absent.
+    """
+    rows = [(b"k%d" % n, b"v") for n in range(30)]
+    place = {"partition": 1} if records == "one partition" else {}
+    name = "_append_built" if records == "frame" else "append"
+    if records == "iterator":
+        rows = iter(rows)
+    if records == "frame":
+        rows = pa.table({"key": [key for key, _ in rows], "value": [value for _, value in rows]})
+    with segstore.open_dir(tmp_path) as manager:
+        manager.create_topic("t", 3)
+        manager.append("t", [(b"earlier %d" % n, b"v") for n in range(30)])
+        earlier = manager.count("t")
+        handle = type(manager.log("t", 0))
+        monkeypatch.setattr(handle, name, _interrupted(getattr(handle, name), comes))
+        with pytest.raises(KeyboardInterrupt) as caught:
+            manager.append("t", rows, **place)
+        monkeypatch.undo()
+        stayed = manager.count("t") - earlier
+
+    assert (stayed > 0) == (comes == "after" or records != "one partition")
+    notes = getattr(caught.value, "__notes__", [])
+    assert [int(note.split()[0]) for note in notes] == [stayed][: bool(stayed)]
+
+
+def _interrupted(real, comes):
+    """Return the method; its second call, or one for all records, is interrupted."""
+    calls = []
+
+    def call(self, records, *arguments, **options):
+        calls.append(records)
+        ends = len(calls) == 2 or (isinstance(records, list) and len(records) == 30)
+        if ends and comes == "before":
+            raise KeyboardInterrupt
+        result = real(self, records, *arguments, **options)
+        if ends:
+            raise KeyboardInterrupt
+        return result
+
+    return call
 
 
 def test_all_logs_are_open_before_the_first_record_is_appended(tmp_path, monkeypatch):
