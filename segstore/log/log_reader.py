@@ -625,11 +625,10 @@ class LogReader:
             all_visible = Isolation.HIGH_WATERMARK if is_committed else isolation
             end = self.visible(all_visible).bound.message_offset
 
-        chunks_up_to = partial(
+        chunks_of = partial(
             ReadableChunks,
             files_of(local_log, beyond=beyond),
             codecs,
-            start_offset=start,
             state=local_log.written_order.state,
             known_end=self._known_end() if beyond else 0,
             missing=local_log.missing_records(start),
@@ -637,11 +636,19 @@ class LogReader:
         )
         settled = None
         if isolation is Isolation.READ_COMMITTED:
-            settled = settle_transactions(chunks_up_to(end_offset=end), codecs, end)
+            # all that is stored: a transaction that began before `start` may be open
+            everything = chunks_of(
+                start_offset=0, end_offset=end, missing=local_log.missing_records(first)
+            )
+            settled = settle_transactions(everything, codecs, end)
             end = settled.end_offset
         end = end if end_offset is None else min(end, end_offset)
         return LogScan(
-            chunks_up_to(end_offset=end, undecided=settled.undecided if settled else ()),
+            chunks_of(
+                start_offset=start,
+                end_offset=end,
+                undecided=settled.undecided if settled else (),
+            ),
             codecs,
             self._checkpoint_store.topic_partition,
             start_offset=start,

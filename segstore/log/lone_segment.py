@@ -253,7 +253,8 @@ class LoneSegment:
                 expected="log_end, read_uncommitted or read_committed",
             )
         if level is Isolation.READ_COMMITTED:
-            everything = self._chunks(files, start, MAX_LONG, raises=False)
+            # a transaction that began before `start` may be open, or end after it
+            everything = self._chunks(files, self.log_start_offset, MAX_LONG, raises=False)
             settled = self._settled(everything, MAX_LONG)
             end = min(end, settled.end_offset)
         undecided = settled.undecided if settled is not None else ()

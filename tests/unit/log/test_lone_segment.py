@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import struct
 from typing import TYPE_CHECKING
@@ -129,6 +130,36 @@ def test_committed_data_of_one_file(tmp_path: Path):
     with segstore.open_segment(file_of(tmp_path, content)) as segment:
         assert offsets(segment.scan(isolation="read_committed")) == [2]
         assert segment.last_stable_offset == 4
+
+
+def test_a_scan_from_any_offset_ends_at_the_same_stable_one(tmp_path: Path):
+    """[TXX-*] The transaction that holds committed reads back may begin before the scan does."""
+    plain = b"".join(data(PLAIN, n, 1) for n in range(1, 11))
+    aborted = data(11, 0, 2) + data(PLAIN, 2, 1) + data(11, 3, 2) + marker(11, 5, "abort")
+    (tmp_path / "t-0").mkdir()
+    for stored, visible in ((data(11, 0, 1) + plain, []), (aborted + data(PLAIN, 6, 1), [2, 6])):
+        path = file_of(tmp_path / "t-0", stored, f"{0:020}.log")
+        with (
+            segstore.open_segment(path) as files,
+            segstore.open(path.parent, read_only=True) as log,
+        ):
+            for reader in (files, log):
+                for start, on_damage in itertools.product(range(8), ("raise", "skip")):
+                    query = {"isolation": "read_committed", "on_damage": on_damage}
+                    if start <= log.log_end_offset:
+                        wanted = [offset for offset in visible if offset >= start]
+                        assert offsets(reader.scan(start, **query)) == wanted
+                        assert offsets(reader.scan(**query)[start:]) == wanted
+
+
+def test_an_open_transaction_before_the_log_start_holds_back_a_scan_around_damage(tmp_path: Path):
+    """[LSO-1] Its records were deleted, and it is open as before."""
+    (tmp_path / "t-0").mkdir()
+    file_of(tmp_path / "t-0", data(11, 0, 1) + data(PLAIN, 1, 9), f"{0:020}.log")
+    with segstore.open(tmp_path / "t-0") as log:
+        log.delete_records(5)
+        for on_damage in ("raise", "skip"):
+            assert offsets(log.scan(isolation="read_committed", on_damage=on_damage)) == []
 
 
 def test_times_of_one_file(tmp_path: Path):
