@@ -104,7 +104,7 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
     compression : str
         Of the file: ``zstd``, ``snappy``, ``gzip``, ``lz4``, ``brotli`` or ``none``.
     verify : bool
-        Read the file back and compare each record with the log.
+        Read the file back and compare each record and each stored batch with the log.
     overwrite : bool
         Replace a file of this name.
     progress : callable or None

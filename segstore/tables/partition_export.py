@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.errors import CorruptLogError, DiskFullError, SegstoreError, WriteError
+from segstore.tables.batch_comparison import first_misplaced_row, first_other_batch
 from segstore.tables.parquet_files import COLUMNS
 from segstore.tables.parquet_reader import ParquetReader
 from segstore.tables.parquet_writer import write_parquet
@@ -108,15 +109,23 @@ def _compare(scan: LogScan, path: str, records: int) -> None:
 
     expected = (pa.record_batch(one) for one in scan._arrow_batches(COLUMNS))  # noqa: SLF001 - as it was written
     reader = ParquetReader(path)
-    difference = first_difference(expected, reader.rows())
-    if difference is None and reader.records == records:
-        return
-    raise CorruptLogError(
-        "the file that was written is not what the log holds: check the disk, and export again",
-        file=path,
-        found=f"another record at offset {difference}",
-        expected="the log's",
-    )
+    what, difference = "record", first_difference(expected, reader.rows())
+    if difference is None and reader.records != records:
+        difference = reader.offsets.until_offset
+    if difference is None and reader.keeps_batches:
+        what, difference = (
+            "batch",
+            first_other_batch(scan, reader.batches(), ignores_codec=False, is_source=True),
+        )
+        if difference is None:
+            difference = first_misplaced_row(reader.row_offsets(), reader.batches())
+    if difference is not None:
+        raise CorruptLogError(
+            "the file that was written is not what the log holds: check the disk, and export again",
+            file=path,
+            found=f"another {what} at offset {difference}",
+            expected="the log's",
+        )
 
 
 @contextmanager

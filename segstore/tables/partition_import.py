@@ -18,7 +18,7 @@ from segstore.number_limits import MAX_INT, MAX_LONG
 from segstore.numpy_on_demand import np
 from segstore.records.columns import RECORD_COLUMNS
 from segstore.records.compression import codec_table
-from segstore.tables.batch_table import FIELDS
+from segstore.tables.batch_comparison import first_other_batch
 from segstore.tables.parquet_files import COLUMNS, check_no_gaps
 from segstore.tables.parquet_reader import ParquetReader
 from segstore.tables.rebuilt_batches import batches_with_offsets
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Buffer
 
-    from segstore._core import BatchHeaders
     from segstore.log.unified_log import UnifiedLog
     from segstore.tables.batch_table import NotedBatches
     from segstore.tables.parquet_files import ExportedFile
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 ROWS_OF_AN_APPEND: Final = 20_000
 BYTES_OF_AN_APPEND: Final = 4 * 1024 * 1024
 EVERY_EPOCH: Final = 2**31 - 1
-_NOT_COMPARED: Final = {"size_bytes", "crc", "records_count", "attributes"}
-"""Of batch headers: what another codec changes; and a table counts only records that are seen."""
 
 
 class PartitionImport(NamedTuple):
@@ -82,7 +79,8 @@ def import_partition(
 ) -> dict[str, Any]:
     """Append what the log does not hold yet, and close it durably.
 
-    What it holds must be what the files say. The log stays valid wherever this is interrupted.
+    What it holds must be what the files say: records, and batches with their producers and
+    transactions. The log stays valid wherever this is interrupted.
 
     Parameters
     ----------
@@ -97,7 +95,7 @@ def import_partition(
     Raises
     ------
     AlreadyExistsError
-        The log has other records, or begins at another offset.
+        The log has other records or batches, or begins at another offset.
     CorruptLogError, IllegalArgumentError
         A file cannot be used, or offsets are in none of them; or what was written is not what the
         files say.
@@ -119,6 +117,7 @@ def import_partition(
             )
         resumed_at = log.log_end_offset
         _check_rows(log, readers, first_offset, resumed_at, is_written=False)
+        _check_batches(log, readers, first_offset, resumed_at, work.codec, is_written=False)
         records = 0
         epochs = deque(one for one in readers[-1].leader_epochs if one[1] >= resumed_at)
         for reader in readers:
@@ -131,8 +130,9 @@ def import_partition(
         _assign_epochs(log, epochs, log.log_end_offset)
         log.flush()
         if work.verify:
-            _check_rows(log, readers, resumed_at, log.log_end_offset, is_written=True)
-            _check_batches(log, readers, resumed_at, work.codec)
+            end = log.log_end_offset
+            _check_rows(log, readers, resumed_at, end, is_written=True)
+            _check_batches(log, readers, resumed_at, end, work.codec, is_written=True)
         return {"records": records, "log_end_offset": log.log_end_offset}
 
 
@@ -347,38 +347,42 @@ def _within(readers: Sequence[ParquetReader], start: int, end: int) -> Iterator[
             return
 
 
-def _check_batches(
-    log: UnifiedLog, readers: Sequence[ParquetReader], start: int, codec: Codec | None
+def _check_batches(  # noqa: PLR0913 - what, where, with what it may differ
+    log: UnifiedLog,
+    readers: Sequence[ParquetReader],
+    start: int,
+    end: int,
+    codec: Codec | None,
+    *,
+    is_written: bool,
 ) -> None:
-    """Compare the headers of the batches that were written with those of the files.
+    """Compare the batches of a range with those that the files know.
 
-    Of a batch that the range of a file had cut, another one was made.
+    What was there before may have another codec than the files, and than this import.
     """
     for reader in readers:
-        for batches in reader.batches():
-            noted = batches.headers
-            noted = noted[(noted["last_offset"] >= start) & (noted["crc"] != 0)]
-            if not len(noted):
-                continue
-            first, end = int(noted["base_offset"][0]), int(noted["last_offset"][-1]) + 1
-            scan = log.scan(max(first, start), end)
-            written = np.concatenate([headers for _, headers in scan.headers()])
-            same = written[np.isin(written["last_offset"], noted["last_offset"])]
-            if not _are_same(same, noted, codec):
-                raise CorruptLogError(
-                    "the batches are not those that were written: check the disk",
-                    file=log.path,
-                    found=f"{len(written)} batches from offset {first} to {end - 1}",
-                    expected=f"the {len(noted)} batches of {reader.path}",
-                )
-
-
-def _are_same(written: BatchHeaders, noted: BatchHeaders, codec: Codec | None) -> bool:
-    if len(written) != len(noted):
-        return False
-    ignored = 0 if codec is None else CODEC_MASK
-    return all(
-        bool((written[field] == noted[field]).all())
-        for field in FIELDS.values()
-        if field not in _NOT_COMPARED
-    ) and bool(((written["attributes"] | ignored) == (noted["attributes"] | ignored)).all())
+        first, until = max(start, reader.offsets.from_offset), min(end, reader.offsets.until_offset)
+        if first >= until or not reader.keeps_batches:
+            continue
+        difference = first_other_batch(
+            log.scan(first, until),
+            reader.batches(),
+            ignores_codec=codec is not None or not is_written,
+            is_source=False,
+        )
+        if difference is None:
+            continue
+        if is_written:
+            raise CorruptLogError(
+                f"the batch at offset {difference} is not the one that was written: check the disk",
+                file=log.path,
+                found="another batch",
+                expected=f"that of {reader.path}",
+            )
+        raise AlreadyExistsError(
+            f"the log has the export's records, and another batch at offset {difference}: its "
+            "producers or transactions are not those of the export",
+            file=log.path,
+            found=f"another batch, or none, at offset {difference}",
+            expected=f"that of {reader.path}",
+        )
