@@ -35,7 +35,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-gaps",
         action="store_true",
-        help="import although offsets are in none of the files of a partition",
+        help="import although the export is not whole: partitions, or offsets, are in no file",
     )
     parser.add_argument(
         "--verify", action="store_true", help="read the logs back and compare them with the files"

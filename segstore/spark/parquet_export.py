@@ -24,6 +24,8 @@ from segstore.tables.partition_export import export_range
 from segstore.tables.whole_file import new_run, remove_parts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import SparkSession
 
     from segstore.spark.job_runner import Progress
@@ -106,7 +108,8 @@ def export_parquet(
         missing += what_is_missing(offsets, [one.offsets for one in files])
     size = checked.max_bytes_per_partition or DEFAULT_BYTES_OF_A_FILE
     parts = cut_by_bytes(missing, logs, size)
-    task = ExportTask(checked, folder, compression)
+    planned = [one for one in wanted if one.size]  # of an empty partition there is no file
+    task = ExportTask(checked, folder, compression, planned)
     items = [JobItem(file_name_of(offsets), offsets) for offsets in parts]
     try:
         return run_job(spark, "export", items, task, progress=progress)
@@ -117,7 +120,14 @@ def export_parquet(
 class ExportTask:
     """Writes one file; travels pickled to the executors."""
 
-    def __init__(self, options: ConnectorOptions, folder: str, compression: str) -> None:
+    def __init__(
+        self,
+        options: ConnectorOptions,
+        folder: str,
+        compression: str,
+        planned: Sequence[OffsetRange] = (),
+    ) -> None:
+        self._planned = planned
         self._options = options
         self._folder = folder
         self._compression = compression
@@ -132,6 +142,7 @@ class ExportTask:
                 self.run,
                 offsets,
                 str(self._options.isolation),
+                planned=[one for one in self._planned if one.topic == offsets.topic],
                 leader_epochs=log.log.leader_epochs,
                 compression=self._compression,
             )

@@ -45,8 +45,8 @@ def import_parquet(  # noqa: PLR0913 - from where, to where, how
     compression : str or None
         Of the batches: ``none``, ``gzip``, ``snappy``, ``lz4``, ``zstd``. None = as they were.
     allow_gaps : bool
-        Whether offsets may be missing between the names of two files. If not, such a partition is
-        not imported, because later files could not be inserted.
+        Whether the export may lack partitions, or offsets of them. Offsets that were passed over
+        could not be inserted later.
     progress : callable or None
         ``progress("import", done, total)``, in partitions.
 
@@ -54,16 +54,17 @@ def import_parquet(  # noqa: PLR0913 - from where, to where, how
     -------
     JobReport
         For each partition ``records``, written by this run, and ``log_end_offset``. A log with
-        other records is an error of its partition, and so is an unfinished export.
+        other records is an error of its partition.
 
     Raises
     ------
     LogNotFoundError, CorruptLogError, IllegalArgumentError
-        There is no export, two of its files have the same offsets, or the compression is unknown.
+        There is no export, it is not whole, two of its files have the same offsets, or the
+        compression is unknown.
     """
     folder = os.path.abspath(source)  # noqa: PTH100 - links stay as they are
     root = local_directory_path({"path": os.fspath(path)}, "an import needs")
-    imports = imports_of(folder, root, checked_codec(compression))
+    imports = imports_of(folder, root, checked_codec(compression), allow_gaps=allow_gaps)
     Path(root).mkdir(parents=True, exist_ok=True)
-    items = [JobItem(name, work._replace(allow_gaps=allow_gaps)) for name, work in imports.items()]
+    items = [JobItem(name, work) for name, work in imports.items()]
     return run_job(spark, "import", items, import_partition, progress=progress)

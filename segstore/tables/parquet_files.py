@@ -2,13 +2,15 @@
 
 ``<topic>-<partition>-<from offset>-<until offset>.parquet``; offsets are 20 digits. A file is there
 whole or not at all. Its key-value metadata repeats where it is from, and with which isolation. It
-also says where the tables of the stored batches lie, between the row groups (`batch_table`).
+also says where the tables of the stored batches lie, between the row groups (`batch_table`), and
+what the other files of the export hold.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -17,12 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from segstore.errors import CorruptLogError
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.tables.offset_ranges import OffsetRange
-from segstore.types import Isolation
+from segstore.types import Isolation, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from segstore.types import TopicPartition
+    from collections.abc import Iterable, Sequence
 
 COLUMNS: Final = (
     "topic",
@@ -36,7 +36,11 @@ COLUMNS: Final = (
     "headers",
 )
 METADATA_KEY: Final = b"segstore"
+PLAN_KEY: Final = b"segstore.export"
+"""Of what else the export was to write: a JSON object, end offsets by partition of the topic."""
 SUFFIX: Final = ".parquet"
+MOST_NAMED: Final = 5
+"""So many missing parts are named in a message."""
 
 _NAME: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)-(?P<from>\d{20})-(?P<until>\d{20})")
 
@@ -135,18 +139,103 @@ def isolation_in_files(isolation: Isolation) -> str:
     return str(Isolation.READ_UNCOMMITTED if isolation is Isolation.LOG_END else isolation)
 
 
-def origin_metadata(offsets: OffsetRange, isolation: str, **more: Any) -> dict[bytes, bytes]:
-    """Return the metadata of a file; *more* is what else it says."""
+def origin_metadata(
+    offsets: OffsetRange, isolation: str, planned: Sequence[OffsetRange], **more: Any
+) -> dict[bytes, bytes]:
+    """Return the metadata of a file.
+
+    Parameters
+    ----------
+    offsets : OffsetRange
+        What it holds.
+    isolation : str
+        Of the export.
+    planned : sequence of OffsetRange
+        What the export is to hold when it is finished, of each partition of the topic. An import
+        misses a part by that.
+    **more
+        What else the file says.
+    """
+    begins = {one.partition: one.from_offset for one in planned}
     origin = {
         "topic": offsets.topic,
         "partition": offsets.partition,
         "fromOffset": offsets.from_offset,
         "untilOffset": offsets.until_offset,
+        "startOffset": begins.get(offsets.partition, offsets.from_offset),
         "isolation": isolation,
         "topicId": None if offsets.topic_id is None else topic_id_text(offsets.topic_id),
         **more,
     }
-    return {METADATA_KEY: json.dumps(origin).encode()}
+    ends = {one.partition: one.until_offset for one in planned}
+    return {METADATA_KEY: json.dumps(origin).encode(), PLAN_KEY: json.dumps(ends).encode()}
+
+
+def check_is_whole(folder: str, files: Sequence[ExportedFile]) -> None:
+    """Refuse files that lack a part of what their export was to hold.
+
+    Files of other programs, or of versions that did not say it, are taken as they are. One that
+    cannot be read is an error of its import.
+
+    Parameters
+    ----------
+    files : sequence of ExportedFile
+        All of *folder*, ascending.
+
+    Raises
+    ------
+    CorruptLogError
+        A partition, or the beginning or end of one, is in no file: the export was interrupted, or a
+        file is lost.
+    """
+    starts: dict[TopicPartition, int] = {}
+    plans: set[tuple[str, bytes]] = set()
+    for one in files:
+        metadata = _metadata_of(one.path)
+        with suppress(KeyError, ValueError, TypeError):
+            start = int(json.loads(metadata[METADATA_KEY])["startOffset"])
+            starts[one.partition] = max(start, starts.get(one.partition, 0))
+            plans.add((one.offsets.topic, metadata[PLAN_KEY]))
+    ends: dict[TopicPartition, int] = {}
+    for topic, plan in plans:
+        for number, end in json.loads(plan).items():
+            partition = TopicPartition(topic, int(number))
+            ends[partition] = max(end, ends.get(partition, 0))
+    there: dict[TopicPartition, list[OffsetRange]] = {}
+    for one in files:
+        there.setdefault(one.partition, []).append(one.offsets)
+    missing = []
+    for partition, end in sorted(ends.items()):
+        own = there.get(partition)
+        if own is None:
+            missing.append(f"{partition}")
+            continue
+        start = starts.get(partition, own[0].from_offset)
+        outside = OffsetRange(*partition, min(start, end), end)
+        missing += [
+            f"{partition} from offset {lack.from_offset} to {lack.until_offset - 1}"
+            for lack in what_is_missing(outside, own)
+        ]
+    if missing:
+        more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+        raise CorruptLogError(
+            "the export is not whole: run it again into this folder, or allow gaps to import what "
+            "is there",
+            file=folder,
+            found=f"no file of {', '.join(missing[:MOST_NAMED])}{more}",
+            expected="all that the export was to hold",
+        )
+
+
+def _metadata_of(path: str) -> dict[bytes, bytes]:
+    """Return the key-value metadata of a file; empty where it is none of Parquet."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_metadata(path).metadata or {}
+    except (pa.ArrowException, OSError):
+        return {}
 
 
 def origin_of(path: str) -> dict[str, Any]:

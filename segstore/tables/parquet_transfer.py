@@ -25,6 +25,7 @@ from segstore.tables.offset_ranges import OffsetRange
 from segstore.tables.parquet_files import (
     COLUMNS,
     ExportedFile,
+    check_is_whole,
     exported_files,
     file_name_of,
     isolation_in_files,
@@ -157,6 +158,7 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
                 run,
                 offsets,
                 isolation_in_files(level),
+                planned=[offsets],
                 leader_epochs=log.leader_epochs if isinstance(log, Log) else (),
                 compression=compression,
                 verify=verify,
@@ -185,15 +187,13 @@ def export_logs(  # noqa: PLR0913 - keywords of users
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     there = [one for one in exported_files(str(target)) if one.offsets.topic == topic]
+    planned = {number: _whole_range(topic, number, log, level) for number, log in logs.items()}
     run = new_run()
     reports = []
     try:
         for number, log in logs.items():
-            whole = log.scan(columns=COLUMNS, isolation=level)
-            _check_whole(log, None, whole.end_offset)
-            wanted = OffsetRange(
-                topic, number, whole.start_offset, whole.end_offset, _topic_id(log)
-            )
+            wanted = _whole_range(topic, number, log, level)  # meanwhile, it may begin later
+            planned[number] = replace(planned[number], from_offset=wanted.from_offset)
             files = [one for one in there if one.offsets.partition == number]
             check_same_export(files, wanted, word, log.log_end_offset)
             for missing in _missing(wanted, files, log, bytes_of_a_file):
@@ -206,6 +206,7 @@ def export_logs(  # noqa: PLR0913 - keywords of users
                     run,
                     missing,
                     word,
+                    planned=[*planned.values()],
                     leader_epochs=log.leader_epochs,
                     compression=compression,
                     verify=verify,
@@ -215,6 +216,13 @@ def export_logs(  # noqa: PLR0913 - keywords of users
     finally:
         remove_parts(str(target), run)
     return reports
+
+
+def _whole_range(topic: str, number: int, log: Log, isolation: Isolation) -> OffsetRange:
+    """Return what an export of all of *log* holds now."""
+    scan = log.scan(columns=COLUMNS, isolation=isolation)
+    _check_whole(log, None, scan.end_offset)
+    return OffsetRange(topic, number, scan.start_offset, scan.end_offset, _topic_id(log))
 
 
 def check_same_export(
@@ -359,7 +367,8 @@ def import_parquet(  # noqa: PLR0913 - keywords of users
     compression : str or None
         Of the batches: ``none``, ``gzip``, ``snappy``, ``lz4``, ``zstd``. None = as they were.
     allow_gaps : bool
-        Import although offsets are missing between two files: later files could not be inserted.
+        Import although the export is not whole: a partition, or offsets of one, are in no file.
+        Offsets that were passed over could not be inserted later.
     verify : bool
         Read the logs back, and compare records and batches with the files.
     progress : callable or None
@@ -386,30 +395,33 @@ def import_parquet(  # noqa: PLR0913 - keywords of users
     require_pyarrow()
     codec = checked_codec(compression)
     reports = []
-    for name, work in imports_of(os.fspath(source), os.fspath(target), codec).items():
-        done = import_partition(
-            work._replace(allow_gaps=allow_gaps, verify=verify), _of_log(progress, name, work)
-        )
+    imports = imports_of(os.fspath(source), os.fspath(target), codec, allow_gaps=allow_gaps)
+    for name, work in imports.items():
+        done = import_partition(work._replace(verify=verify), _of_log(progress, name, work))
         reports.append(ImportReport(work.directory, done["records"], done["log_end_offset"]))
     return reports
 
 
-def imports_of(source: str, target: str, codec: Codec | None) -> dict[str, PartitionImport]:
+def imports_of(
+    source: str, target: str, codec: Codec | None, *, allow_gaps: bool
+) -> dict[str, PartitionImport]:
     """Return what is imported into which log, by the names of the partitions.
 
     Raises
     ------
     LogNotFoundError, CorruptLogError, IllegalArgumentError
-        There is no export, or a file cannot be used.
+        There is no export, a file cannot be used, or the export is not whole.
     """
     if not Path(source).is_dir():
         offsets = ParquetReader(source).offsets
         files = (ExportedFile(source, offsets),)
         name = directory_name(offsets.topic_partition)
         is_partition = is_partition_directory_name(Path(target).absolute().name)
-        return {name: PartitionImport(files, target if is_partition else f"{target}/{name}", codec)}
+        path = target if is_partition else f"{target}/{name}"
+        return {name: PartitionImport(files, path, codec, allow_gaps)}
     by_name: dict[str, list[ExportedFile]] = {}
-    for file in exported_files(source):
+    found = exported_files(source)
+    for file in found:
         by_name.setdefault(directory_name(file.partition), []).append(file)
     if not by_name:
         raise LogNotFoundError(
@@ -418,8 +430,10 @@ def imports_of(source: str, target: str, codec: Codec | None) -> dict[str, Parti
             found="no file <topic>-<partition>-<from>-<until>.parquet",
             expected="files of an export",
         )
+    if not allow_gaps:
+        check_is_whole(source, found)
     return {
-        name: PartitionImport(tuple(own), f"{target}/{name}", codec)
+        name: PartitionImport(tuple(own), f"{target}/{name}", codec, allow_gaps)
         for name, own in by_name.items()
     }
 

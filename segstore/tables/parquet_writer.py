@@ -80,6 +80,7 @@ def write_parquet(  # noqa: PLR0913 - what, where, how, who is told
     offsets: OffsetRange,
     isolation: str,
     *,
+    planned: Sequence[OffsetRange] = (),
     leader_epochs: Sequence[tuple[int, int]] = (),
     compression: str = "zstd",
     progress: Callable[[int], None] | None = None,
@@ -97,6 +98,8 @@ def write_parquet(  # noqa: PLR0913 - what, where, how, who is told
     isolation : str
         Of the scan. The stored batches are kept unless it is ``read_committed``: a transaction
         whose end marker is left out would stay open for ever.
+    planned : sequence of OffsetRange
+        What the whole export is to hold, as for `origin_metadata`.
     leader_epochs : sequence of (int, int)
         Epochs of the log and their first offsets; kept with the batches.
     compression : str
@@ -139,7 +142,7 @@ def write_parquet(  # noqa: PLR0913 - what, where, how, who is told
                 "batches": notes.count,
                 "batchTables": groups.places,
             }
-        writer.add_key_value_metadata(origin_metadata(offsets, isolation, **more))
+        writer.add_key_value_metadata(origin_metadata(offsets, isolation, planned, **more))
     return WrittenFile(groups.records, 0 if notes is None else notes.count)
 
 

@@ -56,6 +56,7 @@ def export_range(  # noqa: PLR0913 - what, where, how, who is told
     offsets: OffsetRange,
     isolation: str,
     *,
+    planned: Sequence[OffsetRange] = (),
     leader_epochs: Sequence[tuple[int, int]] = (),
     compression: str = "zstd",
     verify: bool = False,
@@ -69,7 +70,7 @@ def export_range(  # noqa: PLR0913 - what, where, how, who is told
         Of `whole_file`; it names what a kill leaves.
     verify : bool
         Read the file back, and compare it with the log, before it gets its name.
-    scan, offsets, isolation, leader_epochs, compression, progress
+    scan, offsets, isolation, planned, leader_epochs, compression, progress
         As for `write_parquet`.
 
     Raises
@@ -85,6 +86,7 @@ def export_range(  # noqa: PLR0913 - what, where, how, who is told
             part,
             offsets,
             isolation,
+            planned=planned,
             leader_epochs=leader_epochs,
             compression=compression,
             progress=progress,

@@ -98,3 +98,97 @@ def test_a_part_is_verified(tmp_path: Path, start: int, end: int):
     done = segstore.import_parquet(file, tmp_path / "back-0", verify=True)
     assert done[0].records == end - start
     assert segstore.import_parquet(file, tmp_path / "back-0", verify=True)[0].records == 0
+
+
+# ---- an export that is not whole -----------------------------------------------------------------
+
+
+def topic(path: Path, partitions: int = 4) -> Path:
+    with segstore.open_dir(path) as logs:
+        logs.create_topic("orders", partitions=partitions)
+        for number in range(partitions):
+            for _ in range(2):
+                logs.append("orders", [(b"k", b"%d" % n) for n in range(5)], partition=number)
+    return path
+
+
+def interrupted_export(data: Path, folder: Path, where: str, **options: Any) -> None:
+    def interrupt(name: str, done: int, _: int) -> None:
+        if f"{name} {done}" == where:
+            raise KeyboardInterrupt
+
+    with (
+        segstore.open_dir(data, read_only=True) as logs,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        logs.export_parquet("orders", folder, progress=interrupt, **options)
+
+
+def test_an_export_that_was_interrupted_is_not_imported(tmp_path: Path):
+    """Two of four partitions: keys would be spread over two."""
+    data, out = topic(tmp_path / "data"), tmp_path / "out"
+    interrupted_export(data, out, "orders-2 10")
+    assert len([*out.iterdir()]) == 2
+    with pytest.raises(CorruptLogError, match=r"not whole.*orders-2, orders-3.*all that"):
+        segstore.import_parquet(out, tmp_path / "back", verify=True)
+    assert not (tmp_path / "back").exists()
+    done = segstore.import_parquet(out, tmp_path / "some", allow_gaps=True)
+    assert len(done) == 2
+
+    with segstore.open_dir(data, read_only=True) as logs:
+        logs.export_parquet("orders", out)
+    assert len(segstore.import_parquet(out, tmp_path / "back", verify=True)) == 4
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("orders-1 5", "orders-1, orders-2"),
+        ("orders-1 10", r"orders-1 from offset 5 to 9, orders-2"),
+    ],
+)
+def test_an_export_in_parts_that_was_interrupted(tmp_path: Path, where: str, words: str):
+    data, out = topic(tmp_path / "data", 3), tmp_path / "out"
+    interrupted_export(data, out, where, bytes_of_a_file=1)
+    with pytest.raises(CorruptLogError, match=f"no file of {words}, expected"):
+        segstore.import_parquet(out, tmp_path / "back")
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_lost_file_of_an_export_is_missed(tmp_path: Path, number: int):
+    """The first one of a partition, and the last one, too."""
+    with segstore.open_dir(topic(tmp_path / "data", 2), read_only=True) as logs:
+        logs.export_parquet("orders", tmp_path / "out", bytes_of_a_file=1)
+    lost = sorted((tmp_path / "out").iterdir())[number]
+    lost.unlink()
+    first = 5 * (number % 2)
+    words = f"orders-{number // 2} from offset {first} to {first + 4}"
+    with pytest.raises(CorruptLogError, match=f"no file of {words}"):
+        segstore.import_parquet(tmp_path / "out", tmp_path / "back")
+
+
+def test_a_second_export_that_was_interrupted(tmp_path: Path):
+    """The folder has a whole older export, and of one partition a newer one."""
+    data, out = topic(tmp_path / "data", 2), tmp_path / "out"
+    with segstore.open_dir(data) as logs:
+        logs.export_parquet("orders", out)
+        for number in range(2):
+            logs.append("orders", [(b"k", b"new")] * 5, partition=number)
+    interrupted_export(data, out, "orders-1 15")
+    with pytest.raises(CorruptLogError, match="no file of orders-1 from offset 10 to 14"):
+        segstore.import_parquet(out, tmp_path / "back")
+
+
+def test_chosen_partitions_and_later_starts_are_whole(tmp_path: Path):
+    """What was deleted between two exports is not missed; nor what was not asked for."""
+    out = tmp_path / "out"
+    with segstore.open_dir(topic(tmp_path / "data")) as logs:
+        logs.export_parquet("orders", out, partitions=[1, 3])
+        assert len(segstore.import_parquet(out, tmp_path / "back")) == 2
+        log = logs.log("orders", 1)
+        log.append([(None, b"v")] * 3)
+        log.delete_records(7)
+        logs.export_parquet("orders", tmp_path / "new", partitions=[1])
+        segstore.import_parquet(tmp_path / "new", tmp_path / "new-back")
+        logs.export_parquet("orders", out)
+    assert len(segstore.import_parquet(out, tmp_path / "all")) == 4
