@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from segstore.records.message_set_send import MessageSetSend, MultiMessageSetSend
     from segstore.records.partitioner import partition_for_key
     from segstore.records.record_batch import RecordBatch
+    from segstore.remote.bucket import Bucket, open_bucket
     from segstore.tables.parquet_transfer import ImportReport, export_parquet, import_parquet
     from segstore.tables.partition_export import ExportReport
     from segstore.tables.topic_scan import TopicScan
@@ -78,6 +79,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AppendOrigin": "segstore.types",
+    "Bucket": "segstore.remote.bucket",
     "CleanerConfig": "segstore.manager.log_cleaner",
     "Codec": "segstore.types",
     "EpochEntry": "segstore.types",
@@ -125,6 +127,7 @@ _HOMES = {
     "export_parquet": "segstore.tables.parquet_transfer",
     "import_parquet": "segstore.tables.parquet_transfer",
     "open": "segstore.log.open_log",
+    "open_bucket": "segstore.remote.bucket",
     "open_dir": "segstore.manager.log_manager",
     "open_segment": "segstore.log.lone_segment",
     "partition_for_key": "segstore.records.partitioner",
@@ -134,6 +137,7 @@ _HOMES = {
 
 __all__ = [
     "AppendOrigin",
+    "Bucket",
     "CleanerConfig",
     "Codec",
     "EpochEntry",
@@ -181,6 +185,7 @@ __all__ = [
     "export_parquet",
     "import_parquet",
     "open",
+    "open_bucket",
     "open_dir",
     "open_segment",
     "partition_for_key",

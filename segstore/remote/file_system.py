@@ -50,6 +50,7 @@ class FileSystem:
     """
 
     requests_at_once = 1  # not every file system can be asked by several threads
+    has_checkpoints = True
 
     def __init__(self, url: str, settings: Mapping[str, str]) -> None:
         import fsspec

@@ -32,6 +32,7 @@ class LocalFolder:
     """
 
     requests_at_once = 8
+    has_checkpoints = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.url = os.path.abspath(os.fspath(path))  # noqa: PTH100 - a link is not followed

@@ -76,6 +76,7 @@ class ObjectStore:
     """
 
     requests_at_once = 8
+    has_checkpoints = True
 
     def __init__(self, url: str, settings: Mapping[str, str]) -> None:
         from obstore import store

@@ -13,10 +13,11 @@ from segstore.log.files.partition_directory import (
     parse_directory_name,
     segment_files,
 )
+from segstore.remote.remote_file import Folder
 from segstore.remote.remote_partition import RemotePartition
 
 if TYPE_CHECKING:
-    from segstore.remote.remote_file import Folder, RemoteStore
+    from segstore.remote.remote_file import RemoteStore
     from segstore.remote.spool import Spool
     from segstore.types import TopicPartition
 
@@ -92,7 +93,8 @@ class RemoteDirectory:
             There is none, or it holds no log.
         """
         name = directory_name(topic_partition)
-        above, folder = self._store.list_folder(""), self._store.list_folder(name)
+        above = self._store.list_folder("") if self._store.has_checkpoints else Folder({}, [])
+        folder = self._store.list_folder(name)
         found = RemotePartition(self._store, self._spool, topic_partition, above, folder)
         if not found.base_offsets and not found.has_indexes:
             raise LogNotFoundError(

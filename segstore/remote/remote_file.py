@@ -55,11 +55,14 @@ class RemoteStore(Protocol):
         For the spool: two stores with one key hold the same files.
     requests_at_once : int
         How many threads may ask it.
+    has_checkpoints : bool
+        Files of the log directory itself may lie beside the partitions.
     """
 
     url: str
     key: str
     requests_at_once: int
+    has_checkpoints: bool
 
     def list_folder(self, folder: str) -> Folder:
         """Return what is in *folder*, ``""`` for the directory itself; empty when it is not there.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from segstore.log.unified_log import Log
+    from segstore.remote.remote_file import RemoteStore
     from segstore.remote.remote_partition import RemotePart, RemotePartition
     from segstore.types import Isolation, TopicPartition
 
@@ -78,6 +79,8 @@ class RemoteLogs:
         Of the directory that holds the directories ``<topic>-<partition>``.
     settings : RemoteSettings
         How it is reached.
+    store : RemoteStore or None
+        Shows a log directory that does not lie at *url* as it is; None: the one at *url*.
 
     Raises
     ------
@@ -85,8 +88,10 @@ class RemoteLogs:
         As `open_store` and `Spool`.
     """
 
-    def __init__(self, url: str, settings: RemoteSettings) -> None:
-        self._store = open_store(url, settings.store)
+    def __init__(
+        self, url: str, settings: RemoteSettings, store: RemoteStore | None = None
+    ) -> None:
+        self._store = open_store(url, settings.store) if store is None else store
         spool = Spool(settings.spool_directory, settings.spool_max_bytes)
         self._directory = RemoteDirectory(self._store, spool)
         self._listed: dict[TopicPartition, RemotePartition] = {}

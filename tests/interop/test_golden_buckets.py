@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
 
+import segstore
 from segstore.errors import SegstoreError
 from segstore.remote.tiered.object_key import (
     SUFFIXES,
@@ -15,6 +17,7 @@ from segstore.remote.tiered.object_key import (
     parse_object_key,
 )
 from segstore.remote.tiered.segment_manifest import check_key, parse_manifest
+from segstore.remote.tiered.tiered_partition import list_partition
 from segstore.types import EpochEntry
 from tests.kits.golden_bucket import segment_files, sha256
 
@@ -76,7 +79,7 @@ def test_manifests_say_what_the_cluster_said(bucket_case):
         segment = bucket_case.segment(said["main_key"])
         metadata = segment.manifest.metadata
         epochs = sorted((int(epoch), start) for epoch, start in said["leader_epochs"].items())
-        lineage = segment.leader_epochs()
+        lineage = segment.lineage()
 
         assert metadata.topic_partition == (said["topic"], said["partition"])
         assert (metadata.start_offset, metadata.end_offset, metadata.broker_id) == (
@@ -113,3 +116,118 @@ def test_fields_in_another_order_and_unknown_ones_change_nothing(bucket_case):
         reversed_fields = {"unknown": [1], **dict(reversed(fields.items()))}
 
         assert parse_manifest(json.dumps(reversed_fields, indent=1).encode(), "m") == manifest
+
+
+def partition_of(case, name):
+    """List a partition of the case, whose name is that of ``case.json``."""
+    topic, _, number = name.rpartition("-")
+    topic_id = case.said["partitions"][name]["topic_id"]
+    folder = f"{case.said['key_prefix']}{topic}-{topic_id}/{number}"
+    return list_partition(case.store, folder, case.keys)
+
+
+def test_the_plan_of_each_partition_is_that_of_the_cluster(bucket_case):
+    """[SEL-3] [SEL-5] [SEL-6] [SEL-9] [SEL-10] [SEL-11] Start, end, stable end and epochs."""
+    for name, said in bucket_case.said["partitions"].items():
+        partition = partition_of(bucket_case, name)
+        plan, whole = partition.plan(), partition.plan(0)
+        epochs = [
+            (offset, part["epoch"])
+            for part in said["plan"]
+            for offset in range(part["from"], part["to"] + 1)
+        ]
+
+        assert partition.lineage[0].start_offset == said["log_start_in_newest_segment"]
+        assert plan.start_offset == max(
+            said["log_start_in_newest_segment"], said["bucket_start_offset"]
+        )
+        assert whole.start_offset == said["bucket_start_offset"]
+        assert plan.end_offset == whole.end_offset == said["bucket_end_offset"]
+        assert plan.gaps == whole.gaps == ()
+        assert partition.stable_end_offset() == said["bucket_stable_offset"]
+        assert [
+            (offset, part.epoch)
+            for part in whole.ranges
+            for offset in range(part.from_offset, part.to_offset + 1)
+            if offset >= epochs[0][0]
+        ] == epochs
+
+
+def test_what_is_left_out_is_what_is_not_complete(bucket_case):
+    """[SEL-1] [SEL-2] Complete copies that Kafka never noted are used like any other."""
+    for name, said in bucket_case.said["partitions"].items():
+        partition = partition_of(bucket_case, name)
+        own = [
+            one
+            for one in bucket_case.said["segments"]
+            if one["topic_id"] == said["topic_id"] and f"{one['topic']}-{one['partition']}" == name
+        ]
+
+        assert {one.main_key for one in partition.left_out} == {
+            one["main_key"] for one in own if not one["complete"]
+        }
+        assert len(partition.segments) == sum(one["complete"] for one in own)
+
+
+def rows_of(path):
+    """Return the records of a file, none without it."""
+    if not path.exists():
+        return []
+    lines = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+    return [
+        (one["offset"], one["timestamp"], one["key"], one["value"], one["headers"]) for one in lines
+    ]
+
+
+def encoded(data):
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def rows_read(records):
+    return [
+        (
+            record.offset,
+            record.timestamp,
+            encoded(record.key),
+            encoded(record.value),
+            [[name, encoded(value)] for name, value in record.headers],
+        )
+        for record in records
+    ]
+
+
+def test_a_log_of_the_bucket_has_the_records_of_the_broker(bucket_case, tmp_path, golden_summary):
+    """[SEL-4] [SEL-7] [SEL-11] [SEL-12] [DUR-141] All records, and the committed view.
+
+    Where an unclean election left a lost branch, Kafka 4.3.1's consumer got its records; the log
+    has those of the last leader.
+    """
+    folder, _, prefix = bucket_case.said["key_prefix"].rpartition("/")
+    keys = bucket_case.directory / "keys"
+    bucket = segstore.open_bucket(
+        bucket_case.directory / "bucket" / folder,
+        keys=keys if keys.is_dir() else {},
+        key_prefix=prefix,
+        spool_directory=str(tmp_path / "spool"),
+    )
+    said = bucket_case.said["partitions"]
+    assert {str(one) for one in bucket.partitions()} == set(said)
+    for name, told in said.items():
+        topic, _, number = name.rpartition("-")
+        records = bucket_case.directory / "records"
+        before = rows_of(records / f"{name}.before_log_start.jsonl")
+        after = rows_of(records / f"{name}.jsonl")
+        start = max(told["log_start_in_newest_segment"], told["bucket_start_offset"])
+        committed = records / f"{name}.read_committed.jsonl"
+        with bucket.open(topic, int(number)) as log:
+            found = rows_read(log.scan())
+            stable = rows_read(log.scan(isolation="read_committed"))
+            ends = log.log_start_offset, log.log_end_offset, log.last_stable_offset
+
+        assert found == [row for row in before + after if row[0] >= start]
+        assert ends == (start, told["bucket_end_offset"], told["bucket_stable_offset"])
+        expected = rows_of(committed) if committed.exists() else after
+        assert [row for row in stable if row[0] >= told["log_start_offset"]] == expected
+        differs = rows_of(records / f"{name}.consumer_differs.jsonl")
+        assert not set(map(str, differs)) & set(map(str, found))
+    golden_summary.add("logs of tiered buckets", len(said), len(said))

@@ -127,8 +127,12 @@ def parse_manifest(data: bytes, file: str) -> SegmentManifest:
         raise error.locate(file) from error.__cause__
 
 
-def check_key(manifest: SegmentManifest, key: ObjectKey, file: str) -> None:
+def check_key(
+    manifest: SegmentManifest, key: ObjectKey, file: str, topic: str | None = None
+) -> None:
     """Refuse a manifest that is not the one of *key* [SEL-1].
+
+    Without *topic* any will do that the key's folder ends with: the rest is the prefix [BKT-4].
 
     Raises
     ------
@@ -136,9 +140,11 @@ def check_key(manifest: SegmentManifest, key: ObjectKey, file: str) -> None:
         Topic, topic id, partition, start offset or segment id are others.
     """
     metadata = manifest.metadata
-    topic, partition = metadata.topic_partition
+    named, partition = metadata.topic_partition
+    if topic is None:
+        topic = named if key.folder.head.endswith(named) else key.folder.head
     pairs = (
-        ("topic", topic, topic if key.folder.head.endswith(topic) else key.folder.head),
+        ("topic", named, topic),
         ("topic id", topic_id_text(metadata.topic_id), topic_id_text(key.folder.topic_id)),
         ("partition", partition, key.partition),
         ("start offset", metadata.start_offset, key.start_offset),

@@ -6,7 +6,7 @@ that changed, is an error of that read and names the object [DUR-144, RDB-5].
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from segstore.errors import (
     CodecError,
@@ -16,12 +16,12 @@ from segstore.errors import (
     UnsupportedFormatError,
 )
 from segstore.log.files.checkpoints import parse_leader_epoch_checkpoint
+from segstore.remote.tiered.chunk_cipher import OVERHEAD_BYTES
 from segstore.remote.tiered.segment_manifest import MAX_MANIFEST_BYTES, parse_manifest
 from segstore.remote.tiered.zstd_chunk import undo_zstd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Literal
 
     from segstore.remote.remote_file import RemoteFile, RemoteStore
     from segstore.remote.tiered.chunk_cipher import ChunkCipher
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from segstore.remote.tiered.segment_manifest import SegmentManifest
     from segstore.types import EpochEntry
 
-    IndexName = Literal["offset", "timestamp", "producerSnapshot", "leaderEpoch", "transaction"]
+IndexName = Literal["offset", "timestamp", "producerSnapshot", "leaderEpoch", "transaction"]
 
 FETCH_BYTES: Final = 16 * 1024 * 1024
 """Stored bytes of one request, or of one chunk where that is larger."""
@@ -103,6 +103,37 @@ class TieredSegment:
         """Size of the plain segment."""
         return self.manifest.chunk_index.original_file_size
 
+    @property
+    def start_offset(self) -> int:
+        """The first offset, by its key."""
+        return self.manifest.metadata.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The last offset: inclusive."""
+        return self.manifest.metadata.end_offset
+
+    @property
+    def leader_epochs(self) -> tuple[EpochEntry, ...]:
+        """Each leader epoch with its first offset in this segment [MAN-8]."""
+        return self.manifest.metadata.leader_epochs
+
+    @property
+    def identity(self) -> str | None:
+        """Another one is another segment; None: the store does not tell."""
+        tags = [file.identity for file in self._files]
+        return None if None in tags else " ".join(map(str, (self._files.log.path, *tags)))
+
+    @property
+    def modified_ns(self) -> int | None:
+        """When ``.log`` was written, in ns since 1970."""
+        return self._files.log.modified_ns
+
+    @property
+    def log_name(self) -> str:
+        """The object that holds the records, for people."""
+        return self._name(self._files.log)
+
     def read(self, start: int, end: int) -> bytes:
         """Return plain bytes ``[start, end)`` of the segment; *end* is cut to its size [RDB-1].
 
@@ -156,7 +187,14 @@ class TieredSegment:
         stored = self._store.read_range(file, place.position, place.position + place.size)
         return bytes(self._decrypted(stored, file, place.position))
 
-    def leader_epochs(self) -> tuple[EpochEntry, ...]:
+    def index_bytes(self, name: IndexName) -> int:
+        """Return the size of what `read_index` gives, by the manifest alone [IXO-2]."""
+        place = self.manifest.indexes.get(name)
+        if place is None or not place.size or self.manifest.encryption is None:
+            return 0 if place is None else place.size
+        return place.size - OVERHEAD_BYTES
+
+    def lineage(self) -> tuple[EpochEntry, ...]:
         """Return the lineage of the leader that copied the segment [IXO-4].
 
         Raises

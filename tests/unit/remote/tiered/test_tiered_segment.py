@@ -136,7 +136,7 @@ def test_indexes_are_the_brokers_files(tmp_path, keys):
 
     assert {name: segment.read_index(name) for name in INDEXES} == INDEXES
     assert [asked[0] for asked in store.asked] == ["indexes"] * 3
-    assert segment.leader_epochs() == (EpochEntry(0, 0), EpochEntry(10, 120))
+    assert segment.lineage() == (EpochEntry(0, 0), EpochEntry(10, 120))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_lineage_that_does_not_ascend_is_refused(tmp_path, keys, lineage):
     write_segment(tmp_path, PLAIN, 50, indexes=INDEXES | {"leaderEpoch": lineage})
 
     with pytest.raises(CorruptCheckpointError, match=r"\.indexes"):
-        opened(tmp_path, keys).leader_epochs()
+        opened(tmp_path, keys).lineage()
 
 
 @pytest.mark.parametrize("compression", [False, True])

@@ -1,0 +1,176 @@
+"""One partition of a bucket: its complete segments, what was left out and why, and the plan."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from segstore.errors import (
+    CodecError,
+    CorruptCheckpointError,
+    CorruptLogError,
+    CorruptSnapshotError,
+    LimitExceededError,
+    LogNotFoundError,
+    SegstoreError,
+    UnsupportedFormatError,
+)
+from segstore.log.producers.producer_snapshot import open_transactions
+from segstore.remote.tiered.object_key import LOG, MANIFEST, SUFFIXES, ObjectKey, parse_object_key
+from segstore.remote.tiered.partition_plan import (
+    PartitionPlan,
+    extended_lineage,
+    newest_segment,
+    plan_partition,
+)
+from segstore.remote.tiered.segment_manifest import check_key
+from segstore.remote.tiered.tiered_segment import SegmentFiles, TieredSegment, read_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segstore.remote.remote_file import RemoteFile, RemoteStore
+    from segstore.remote.tiered.key_ring import KeyRing
+    from segstore.types import EpochEntry
+
+_LEFT_OUT = (
+    CodecError,
+    CorruptCheckpointError,
+    CorruptLogError,
+    LimitExceededError,
+    UnsupportedFormatError,
+)
+"""What is wrong with one segment alone; an error of the store is an error of the listing."""
+
+
+class LeftOut(NamedTuple):
+    """A segment that cannot be read.
+
+    Attributes
+    ----------
+    main_key : str
+        Of its objects.
+    reason : SegstoreError
+        Objects are missing, or contradict each other.
+    """
+
+    main_key: str
+    reason: SegstoreError
+
+
+@dataclass(frozen=True)
+class TieredPartition:
+    """The segments of one partition, as they were listed once [SEL-14].
+
+    Attributes
+    ----------
+    segments : tuple of TieredSegment
+        Complete ones, by their start offsets [SEL-1].
+    left_out : tuple of LeftOut
+        All others.
+    """
+
+    segments: tuple[TieredSegment, ...]
+    left_out: tuple[LeftOut, ...]
+
+    @cached_property
+    def newest(self) -> TieredSegment:
+        """The segment whose leader epoch index counts [SEL-3]."""
+        return newest_segment(self.segments)
+
+    @cached_property
+    def lineage(self) -> tuple[EpochEntry, ...]:
+        """The newest leader's epochs; the first start was the log start then [SEL-3, SEL-9]."""
+        return self.newest.lineage()
+
+    def plan(self, start_offset: int | None = None) -> PartitionPlan[TieredSegment]:
+        """Return which segment gives which records.
+
+        Parameters
+        ----------
+        start_offset : int or None
+            Where to begin; below the log start the lineage is extended downwards [SEL-9]. None:
+            that log start.
+        """
+        lineage = self.lineage
+        if start_offset is not None and start_offset < lineage[0].start_offset:
+            lineage = extended_lineage(lineage, (one.lineage() for one in self.segments))
+        return plan_partition(self.segments, lineage, start_offset)
+
+    def stable_end_offset(self) -> int:
+        """Return up to where the bucket says which transactions were aborted [SEL-11].
+
+        Errors are those of `TieredSegment.read_index` and of a damaged snapshot.
+        """
+        snapshot = self.newest.read_index("producerSnapshot") or b""
+        transactions = open_transactions(snapshot)
+        if transactions is None:
+            raise CorruptSnapshotError(
+                "the producer snapshot cannot be read, so which transactions are open is unknown",
+                file=self.newest.log_name,
+                found=f"{len(snapshot)} bytes",
+                expected="a producer snapshot with its CRC",
+            )
+        return min([self.newest.end_offset + 1, *transactions.values()])
+
+
+def list_partition(
+    store: RemoteStore, folder: str, keys: KeyRing, topic: str | None = None
+) -> TieredPartition:
+    """List one partition and read its manifests, each by one request [RDB-3, SEL-1].
+
+    Parameters
+    ----------
+    store : RemoteStore
+        Of the bucket.
+    folder : str
+        ``<topic>-<topic id>/<partition>`` below the store.
+    keys : KeyRing
+        For encrypted segments.
+    topic : str or None
+        That the manifests must name; None: any that the folder ends with.
+
+    Raises
+    ------
+    LogTruncatedError, LogNotFoundError, LogPermissionError, ReadIOError
+        The store cannot be listed or read, or a manifest vanished meanwhile.
+    """
+    objects: dict[ObjectKey, dict[str, RemoteFile]] = {}
+    for file in store.list_folder(folder).files.values():
+        key = parse_object_key(file.path)
+        if key is not None:
+            objects.setdefault(key._replace(suffix=""), {})[key.suffix] = file
+
+    def opened(one: tuple[ObjectKey, Mapping[str, RemoteFile]]) -> TieredSegment | LeftOut:
+        key, files = one
+        where = f"{store.url}/{key.main_key}"
+        missing = [suffix for suffix in SUFFIXES if suffix not in files]
+        if missing:
+            return LeftOut(key.main_key, _incomplete(where, missing, list(files)))
+        three = SegmentFiles(*(files[suffix] for suffix in SUFFIXES))
+        try:
+            manifest = read_manifest(store, three.manifest)
+            check_key(manifest, key, f"{where}.{MANIFEST}", topic)
+            return TieredSegment(store, three, manifest, keys)
+        except _LEFT_OUT as error:
+            return LeftOut(key.main_key, error)
+
+    with ThreadPoolExecutor(store.requests_at_once) as pool:
+        found = list(pool.map(opened, sorted(objects.items(), key=lambda one: one[0].main_key)))
+    segments = [one for one in found if isinstance(one, TieredSegment)]
+    segments.sort(key=lambda one: one.manifest.metadata.start_offset)
+    return TieredPartition(tuple(segments), tuple(one for one in found if isinstance(one, LeftOut)))
+
+
+def _incomplete(where: str, missing: list[str], there: list[str]) -> LogNotFoundError:
+    what = "an unfinished copy" if MANIFEST in missing else "a deletion that was not finished"
+    if MANIFEST not in missing and LOG not in missing:
+        what = "a copy or a deletion that was not finished"
+    return LogNotFoundError(
+        f"the segment is {what}: its records are not read",
+        file=where,
+        found=", ".join(f".{suffix}" for suffix in there),
+        expected=", ".join(f".{suffix}" for suffix in SUFFIXES),
+    )

@@ -1,0 +1,298 @@
+"""A tiered bucket shown as a log directory, so that what reads log directories at URLs reads it.
+
+Each partition is listed as a broker's directory would be: segments without overlap along one
+lineage [SEL], their indexes, and the small files that say where the log begins and ends. Bytes are
+fetched from the bucket when a file is read. Where a segment holds records of a lost branch, or
+another one goes on, only a part of it is shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from segstore.errors import CorruptLogError
+from segstore.log.files.checkpoints import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    format_leader_epoch_checkpoint,
+    format_offset_checkpoint,
+)
+from segstore.log.files.partition_directory import (
+    LOG_FILE_SUFFIX,
+    directory_name,
+    file_name,
+    parse_directory_name,
+)
+from segstore.log.files.partition_metadata_file import format_partition_metadata, topic_id_text
+from segstore.number_limits import MAX_INT
+from segstore.remote.remote_file import Folder, RemoteFile, changed_error
+from segstore.remote.tiered.object_key import parse_topic_folder
+from segstore.remote.tiered.tiered_partition import TieredPartition, list_partition
+from segstore.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from uuid import UUID
+
+    from segstore.remote.remote_file import RemoteStore
+    from segstore.remote.tiered.key_ring import KeyRing
+    from segstore.remote.tiered.partition_plan import PartitionPlan
+    from segstore.remote.tiered.tiered_segment import IndexName, TieredSegment
+
+_HEADER: Final = struct.Struct(">qiib4xhi")
+"""Of a batch: base offset, length, leader epoch, magic, CRC, attributes, last offset delta."""
+_LENGTH_END: Final = 12
+_INDEX_SUFFIXES: Final[tuple[tuple[str, IndexName], ...]] = (
+    ("index", "offset"),
+    ("timeindex", "timestamp"),
+)
+_MAGIC: Final = 2
+_WINDOW_BYTES: Final = 1024 * 1024
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
+
+
+class _Shown(NamedTuple):
+    """A file of the directory that is shown, and where its bytes come from."""
+
+    file: RemoteFile
+    pieces: Callable[[], Iterator[bytes]]
+
+
+class _Run(NamedTuple):
+    """Neighbouring ranges of one segment."""
+
+    segment: TieredSegment
+    from_offset: int
+    to_offset: int
+
+
+class TieredStore:
+    """The log directory that a bucket stands for.
+
+    Parameters
+    ----------
+    bucket : RemoteStore
+        The bucket, or a folder of it.
+    keys : KeyRing
+        For encrypted segments.
+    key_prefix : str
+        What stands before the topics in the keys and is not part of the URL [BKT-2].
+    """
+
+    has_checkpoints = False
+
+    def __init__(self, bucket: RemoteStore, keys: KeyRing, key_prefix: str = "") -> None:
+        self.url, self.requests_at_once = bucket.url, bucket.requests_at_once
+        self.key = hashlib.sha256(f"tiered {bucket.key} {key_prefix}".encode()).hexdigest()
+        self._bucket, self._keys, self._prefix = bucket, keys, key_prefix
+        self._shown: dict[str, _Shown] = {}
+
+    def topic_ids(self) -> dict[str, list[UUID]]:
+        """Return the topics with the ids under which the bucket holds something, sorted."""
+        found: dict[str, list[UUID]] = {}
+        for name in self._bucket.list_folder("").folders:
+            folder = parse_topic_folder(name)
+            topic = None if folder is None else folder.topic_after(self._prefix)
+            if folder is not None and topic is not None:
+                found.setdefault(topic, []).append(folder.topic_id)
+        return {topic: sorted(found[topic]) for topic in sorted(found)}
+
+    def partitions_of(self, topic: str, topic_id: UUID) -> list[int]:
+        """Return the partitions of which something was copied [BKT-5]."""
+        names = self._bucket.list_folder(self._folder(topic, topic_id)).folders
+        numbers = (int(name) for name in names if _PARTITION.fullmatch(name))
+        return sorted(number for number in numbers if number <= MAX_INT)
+
+    def partitions(self) -> list[TopicPartition]:
+        """Return the partitions of which the bucket holds something, sorted."""
+        return [
+            TopicPartition(topic, number)
+            for topic, topic_ids in self.topic_ids().items()
+            for number in self.partitions_of(topic, self.current_topic_id(topic, topic_ids))
+        ]
+
+    def current_topic_id(self, topic: str, topic_ids: list[UUID]) -> UUID:
+        """Return which of *topic_ids* the topic has: that of the latest copy [SEL-12]."""
+        if len(topic_ids) == 1:
+            return topic_ids[0]
+        return max(topic_ids, key=partial(self._latest_copy, topic))
+
+    def partition(self, topic_partition: TopicPartition) -> TieredPartition | None:
+        """Return the segments of a partition as they are now, None without its topic."""
+        topic = topic_partition.topic
+        topic_ids = self.topic_ids().get(topic)
+        if topic_ids is None:
+            return None
+        folder = self._folder(topic, self.current_topic_id(topic, topic_ids))
+        return list_partition(
+            self._bucket, f"{folder}/{topic_partition.partition}", self._keys, topic
+        )
+
+    def list_folder(self, folder: str) -> Folder:
+        """Return what a log directory with these logs holds; ``""`` has the partitions.
+
+        Raises
+        ------
+        CorruptLogError
+            Records are missing between two segments [SEL-8].
+        LogTruncatedError, LogNotFoundError, LogPermissionError, ReadIOError, EncryptionKeyError
+            As the segments'.
+        """
+        if not folder:
+            return Folder({}, [directory_name(one) for one in self.partitions()])
+        topic_partition = parse_directory_name(folder)
+        partition = self.partition(topic_partition)
+        if partition is None or not partition.segments:
+            return Folder({}, [])
+        shown = self._files(topic_partition, partition)
+        self._shown.update({one.file.path: one for one in shown})
+        return Folder({one.file.name: one.file for one in shown}, [])
+
+    def read(self, file: RemoteFile, write: Callable[[bytes], object]) -> None:
+        """Hand all bytes of *file*, as it was listed, to *write*."""
+        shown = self._shown.get(file.path)
+        if shown is None or shown.file != file:
+            raise changed_error(self.url, file, "another listing")
+        for piece in shown.pieces():
+            write(piece)
+
+    def read_range(self, file: RemoteFile, start: int, end: int) -> bytes:
+        """Return bytes ``[start, end)`` of *file*."""
+        parts: list[bytes] = []
+        self.read(file, parts.append)
+        return b"".join(parts)[start:end]
+
+    def _folder(self, topic: str, topic_id: UUID) -> str:
+        return f"{self._prefix}{topic}-{topic_id_text(topic_id)}"
+
+    def _latest_copy(self, topic: str, topic_id: UUID) -> int:
+        folder = self._folder(topic, topic_id)
+        return max(
+            (
+                segment.manifest.metadata.event_timestamp_ms
+                for number in self.partitions_of(topic, topic_id)
+                for segment in list_partition(
+                    self._bucket, f"{folder}/{number}", self._keys, topic
+                ).segments
+            ),
+            default=-1,
+        )
+
+    def _files(self, topic_partition: TopicPartition, partition: TieredPartition) -> list[_Shown]:
+        where = directory_name(topic_partition)
+        plan = partition.plan()
+        self._refuse_gaps(where, plan)
+        newest = partition.newest
+        end = plan.end_offset
+        start = max(plan.start_offset, partition.lineage[0].start_offset)
+        small = {
+            RECOVERY_POINT_CHECKPOINT: format_offset_checkpoint({topic_partition: end}),
+            LOG_START_OFFSET_CHECKPOINT: format_offset_checkpoint({topic_partition: start}),
+            LEADER_EPOCH_CHECKPOINT: format_leader_epoch_checkpoint(partition.lineage),
+            PARTITION_METADATA: format_partition_metadata(newest.manifest.metadata.topic_id),
+            file_name(end, "snapshot"): newest.read_index("producerSnapshot") or b"",
+        }
+        shown = [
+            _Shown(
+                RemoteFile(f"{where}/{name}", len(data), hashlib.sha256(data).hexdigest(), None),
+                partial(iter, (data,)),
+            )
+            for name, data in small.items()
+        ]
+        for number, run in enumerate(_runs(plan)):
+            shown += self._segment_files(where, run, is_first=number == 0)
+        return shown
+
+    def _refuse_gaps(self, where: str, plan: PartitionPlan[TieredSegment]) -> None:
+        for first, last in plan.gaps:
+            raise CorruptLogError(
+                "no segment of the bucket holds these records: they were deleted, or their objects"
+                " cannot be read",
+                file=f"{self.url}/{where}",
+                found=f"a gap from offset {first} to {last}",
+                expected="segments without a gap",
+            ).lacks(first, last + 1)
+
+    def _segment_files(self, where: str, run: _Run, *, is_first: bool) -> Iterator[_Shown]:
+        segment, low, high = run.segment, 0, run.segment.size_bytes
+        base = segment.start_offset
+        if not is_first and run.from_offset > segment.start_offset:
+            base, low = run.from_offset, _position(segment, run.from_offset)
+        if run.to_offset < segment.end_offset:
+            high = _position(segment, run.to_offset + 1)
+
+        def shown(suffix: str, size: int, pieces: Callable[[], Iterator[bytes]]) -> _Shown:
+            identity = segment.identity
+            tag = None if identity is None else f"{identity} {suffix} {low} {high}"
+            path = f"{where}/{file_name(base, suffix)}"
+            return _Shown(RemoteFile(path, size, tag, segment.modified_ns), pieces)
+
+        yield shown(LOG_FILE_SUFFIX, high - low, partial(segment.pieces, low, high))
+        if (low, high) == (0, segment.size_bytes):  # their positions are those of the whole
+            for suffix, name in _INDEX_SUFFIXES:
+                size = segment.index_bytes(name)
+                yield shown(suffix, size, partial(_index_pieces, segment, name))
+
+
+def _index_pieces(segment: TieredSegment, name: IndexName) -> Iterator[bytes]:
+    yield segment.read_index(name) or b""
+
+
+def _runs(plan: PartitionPlan[TieredSegment]) -> Iterator[_Run]:
+    run: _Run | None = None
+    for segment, from_offset, to_offset, _ in plan.ranges:
+        if run is not None and run.segment is segment and run.to_offset + 1 == from_offset:
+            run = run._replace(to_offset=to_offset)
+            continue
+        if run is not None:
+            yield run
+        run = _Run(segment, from_offset, to_offset)
+    if run is not None:
+        yield run
+
+
+def _position(segment: TieredSegment, offset: int) -> int:
+    """Return where the first batch from *offset* on begins, by index and batch headers [RDB-2]."""
+    position = 0
+    relative = offset - segment.start_offset
+    for entry, at in struct.iter_unpack(">ii", _whole_entries(segment.read_index("offset") or b"")):
+        if entry >= relative:  # an entry is of a batch's last offset: begin one before
+            break
+        if 0 <= at < segment.size_bytes:
+            position = at
+    window, begin = b"", position
+    while position < segment.size_bytes:
+        if position + _HEADER.size > begin + len(window):
+            window, begin = segment.read(position, position + _WINDOW_BYTES), position
+            if len(window) < _HEADER.size:
+                raise _no_batch(segment, position, f"{len(window)} bytes")
+        base, length, _, magic, _, delta = _HEADER.unpack_from(window, position - begin)
+        if magic != _MAGIC:
+            raise _no_batch(segment, position, f"magic {magic}")
+        if base >= offset:
+            return position
+        if base + delta >= offset or length <= 0:
+            found = f"{length} bytes of offsets {base} to {base + delta}"
+            raise _no_batch(segment, position, found)
+        position += _LENGTH_END + length
+    return segment.size_bytes
+
+
+def _whole_entries(index: bytes) -> bytes:
+    return index[: len(index) // 8 * 8]
+
+
+def _no_batch(segment: TieredSegment, position: int, found: str) -> CorruptLogError:
+    return CorruptLogError(
+        "the segment cannot be cut where another one goes on",
+        file=segment.log_name,
+        position=position,
+        found=found,
+        expected="a batch of magic 2 that ends before the cut",
+    )

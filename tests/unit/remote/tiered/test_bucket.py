@@ -1,0 +1,256 @@
+"""A bucket as topics, partitions and logs, from a folder and from S3; and damaged ones."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from segstore.errors import (
+    CorruptLogError,
+    EncryptionKeyError,
+    LogNotFoundError,
+    LogReadOnlyError,
+    SegstoreError,
+    UnsupportedFormatError,
+)
+
+pytest.importorskip("Crypto")
+
+import segstore
+from segstore.remote.local_folder import LocalFolder
+from tests.kits.golden_bucket import BucketCase
+
+GUIDE = Path(__file__).parents[4] / "docs" / "guide.md"
+
+
+@pytest.fixture
+def case(packed_buckets, tmp_path):
+    """A copy of an encrypted and compressed bucket, to be damaged."""
+    shutil.copytree(packed_buckets / "compressed-encrypted", tmp_path / "case")
+    return BucketCase(tmp_path / "case")
+
+
+@pytest.fixture
+def leftovers(packed_buckets, tmp_path):
+    """A copy of a bucket with what accidents left."""
+    shutil.copytree(packed_buckets / "leftovers", tmp_path / "leftovers")
+    return BucketCase(tmp_path / "leftovers")
+
+
+def opened(case, tmp_path, **options):
+    folder = case.directory / "bucket" / case.said["key_prefix"].rpartition("/")[0]
+    keys = case.directory / "keys"
+    given = {"keys": keys if keys.is_dir() else {}, "spool_directory": str(tmp_path / "spool")}
+    return segstore.open_bucket(folder, **(given | options))
+
+
+def offsets(bucket, topic, partition):
+    with bucket.open(topic, partition) as log:
+        return [record.offset for record in log.scan()]
+
+
+def objects_of(case, partition, suffix):
+    """The objects of one partition, by their keys."""
+    return sorted(
+        path
+        for path in (case.directory / "bucket").rglob(f"*.{suffix}")
+        if path.parent.name == str(partition)
+    )
+
+
+def test_a_bucket_says_what_it_holds(case, tmp_path):
+    """[BKT-5] [BKT-10] Without a key, and without a manifest."""
+    bucket = opened(case, tmp_path, keys={})
+
+    assert bucket.topics() == ["epochs"]
+    assert [str(one) for one in bucket.partitions()] == ["epochs-0", "epochs-1"]
+    assert len(bucket.topic_ids("epochs")) == 1
+    assert bucket.topic_ids("absent") == []
+    assert repr(bucket) == f"Bucket({bucket.url!r})"
+
+
+def test_a_log_of_a_bucket_is_read_as_any_log(case, tmp_path):
+    """Columns, look-up by time, a slice; and it takes no record."""
+    with opened(case, tmp_path).open("epochs", 1) as log:
+        records = list(log.scan())
+        found = log.offset_for_timestamp(records[10].timestamp)
+
+        assert log.to_arrow(columns=["offset"]).num_rows == len(records)
+        assert found is not None
+        assert found <= records[10].offset
+        assert [record.offset for record in log[150:153]] == [150, 151, 152]
+        with pytest.raises(LogReadOnlyError):
+            log.append([(None, b"")])
+
+
+def test_a_bucket_in_s3_reads_as_the_folder(case, tmp_path, s3):
+    """[BKT-7] Keys with a space; the same bytes."""
+    root = case.directory / "bucket"
+    for path in root.rglob("*"):
+        if path.is_file():
+            s3.objects[f"logs/{path.relative_to(root).as_posix()}"] = path.read_bytes()
+    remote = segstore.open_bucket(
+        "s3://bucket/logs/team a",
+        keys=case.directory / "keys",
+        spool_directory=str(tmp_path / "spool"),
+        **s3.settings,
+    )
+    local = opened(case, tmp_path)
+
+    assert remote.partitions() == local.partitions()
+    for topic, partition in remote.partitions():
+        assert offsets(remote, topic, partition) == offsets(local, topic, partition)
+
+
+def test_a_prefix_without_a_slash_is_an_argument(case, tmp_path):
+    """[BKT-2] [BKT-4]."""
+    root = case.directory / "bucket" / "team a"
+    (folder,) = root.iterdir()
+    folder.rename(root / f"tier-{folder.name}")
+
+    bucket = opened(case, tmp_path, key_prefix="tier-")
+    assert bucket.topics() == ["epochs"]
+    assert len(offsets(bucket, "epochs", 0)) == 353
+    assert opened(case, tmp_path, key_prefix="other-").topics() == []
+    with pytest.raises(LogNotFoundError):  # each manifest is of another topic
+        offsets(opened(case, tmp_path), "tier-epochs", 0)
+
+
+def test_a_missing_key_is_an_error_of_the_open(case, tmp_path):
+    """[RDB-5] [ENC-7] It names the manifest and the key's id."""
+    with pytest.raises(EncryptionKeyError, match=r"epochs-.*rsm-manifest.*'k1'"):
+        offsets(opened(case, tmp_path, keys={}), "epochs", 0)
+
+
+@pytest.mark.parametrize("suffix", ["log", "indexes"])
+def test_a_changed_byte_is_refused_and_hides_no_other_partition(case, tmp_path, suffix):
+    """[ENC-3] [DUR-144] The error names the object."""
+    path = objects_of(case, 0, suffix)[-1]
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    bucket = opened(case, tmp_path)
+
+    with pytest.raises(CorruptLogError, match=re.escape(path.name)):
+        offsets(bucket, "epochs", 0)
+    assert len(offsets(bucket, "epochs", 1)) == 429
+
+
+def test_chunks_that_changed_places_are_found_by_their_batches(leftovers, tmp_path):
+    """[ENC-8] [RDB-4] No cipher sees it: offsets and CRCs of batches do."""
+    path = objects_of(leftovers, 1, "log")[1]
+    main_key = path.relative_to(leftovers.directory / "bucket").as_posix().removesuffix(".log")
+    size = leftovers.segment(main_key).manifest.chunk_index.original_chunk_size
+    data = path.read_bytes()
+    path.write_bytes(data[size : 2 * size] + data[:size] + data[2 * size :])
+
+    with pytest.raises(SegstoreError):
+        offsets(opened(leftovers, tmp_path), "orders", 1)
+
+
+def test_a_gap_is_an_error_that_names_its_offsets(case, tmp_path):
+    """[SEL-8] A segment in the middle was deleted by hand."""
+    path = objects_of(case, 0, "log")[1]
+    first = int(path.name[:20])
+    following = int(objects_of(case, 0, "log")[2].name[:20])
+    path.unlink()
+    bucket = opened(case, tmp_path)
+
+    with pytest.raises(CorruptLogError, match=f"a gap from offset {first} to") as raised:
+        offsets(bucket, "epochs", 0)
+    assert raised.value.missing == (first, following)
+    assert len(offsets(bucket, "epochs", 1)) == 429
+
+
+def test_what_is_left_out_is_told_with_its_reason(leftovers, tmp_path):
+    """[SEL-1] [SEL-12] [BKT-8] [BKT-9] [BKT-11] [DUR-142]."""
+    bucket = opened(leftovers, tmp_path)
+    said = {name: bucket.left_out("orders", name) for name in (0, 1)}
+
+    assert len(bucket.topic_ids("orders")) == 2
+    assert len(said[0]) == 1
+    assert "a deletion that was not finished" in str(said[0][0].reason)
+    assert any("an unfinished copy" in str(one.reason) for one in said[1])
+    assert bucket.left_out("absent", 0) == []
+
+
+def test_a_manifest_of_an_unknown_version_is_left_out(case, tmp_path):
+    """[MAN-2] [VER-1] [RDB-5] With an error of its own; the last segment is not there then."""
+    path = objects_of(case, 0, "rsm-manifest")[-1]
+    path.write_bytes(path.read_bytes().replace(b'"version":"1"', b'"version":"2"'))
+    bucket = opened(case, tmp_path)
+
+    (left,) = bucket.left_out("epochs", 0)
+    assert isinstance(left.reason, UnsupportedFormatError)
+    assert offsets(bucket, "epochs", 0)[-1] == int(path.name[:20]) - 1
+
+
+def test_a_segment_that_vanishes_is_listed_again(case, tmp_path, monkeypatch):
+    """[SEL-14] [RDB-5] Deleted between listing and reading: no corruption, and no endless retry."""
+    last = objects_of(case, 0, "log")[-1]
+    read_range = LocalFolder.read_range
+
+    def vanish(self, file, start, end):
+        if file.path.endswith(".log"):
+            last.unlink(missing_ok=True)
+        return read_range(self, file, start, end)
+
+    monkeypatch.setattr(LocalFolder, "read_range", vanish)
+    assert offsets(opened(case, tmp_path), "epochs", 0)[-1] == int(last.name[:20]) - 1
+
+    def gone(self, file, start, end):
+        if file.path.endswith(".log"):
+            raise LogNotFoundError("gone", file=file.path, found="no file", expected="a file")
+        return read_range(self, file, start, end)
+
+    monkeypatch.setattr(LocalFolder, "read_range", gone)
+    with pytest.raises(LogNotFoundError, match=r"\.log"):
+        offsets(opened(case, tmp_path, spool_directory=str(tmp_path / "other")), "epochs", 1)
+
+
+def test_what_is_not_there_is_an_error(case, tmp_path):
+    with pytest.raises(LogNotFoundError, match="no such folder"):
+        segstore.open_bucket(tmp_path / "absent", keys={})
+    for topic, partition in (("epochs", 7), ("absent", 0)):
+        with pytest.raises(LogNotFoundError, match=f"{topic}-{partition}"):
+            offsets(opened(case, tmp_path), topic, partition)
+
+
+def test_the_spool_holds_no_key(case, tmp_path):
+    """Decrypted segments, for this user alone."""
+    bucket = opened(case, tmp_path)
+    offsets(bucket, "epochs", 0)
+    spool = tmp_path / "spool"
+    files = [path for path in spool.rglob("*") if path.is_file()]
+
+    assert spool.stat().st_mode & 0o77 == 0
+    assert files
+    assert not any(b"PRIVATE KEY" in path.read_bytes() for path in files)
+
+
+def test_a_partly_written_segment_of_a_folder_is_left_out(case, tmp_path):
+    """[BKT-7] As a crash of a broker with the folder backend leaves it."""
+    path = objects_of(case, 0, "log")[-1]
+    path.write_bytes(path.read_bytes()[:100])
+    (left,) = opened(case, tmp_path).left_out("epochs", 0)
+
+    assert "another size than its manifest says" in str(left.reason)
+    assert left.main_key.endswith(path.stem)
+
+
+def test_the_piece_of_the_guide_runs(case, tmp_path):
+    """It prints what it says, beside a bucket and its keys."""
+    section = GUIDE.read_text(encoding="utf-8").partition("### Read a tiered bucket")[2]
+    (piece,) = re.findall(r"```py\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
+    shutil.move(case.directory / "bucket" / "team a", tmp_path / "bucket")
+    shutil.move(case.directory / "keys", tmp_path / "keys")
+    printed = subprocess.run(
+        [sys.executable, "-c", piece], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+
+    assert printed == re.findall(r"^ *print\(.*\)  # (.*)$", piece, re.MULTILINE)
