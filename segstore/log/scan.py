@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
 from segstore._core import ColumnDecoder, decode_tuples, iterate_records
@@ -20,7 +21,7 @@ from segstore.log.chunk_reader import CHUNK_BYTES
 from segstore.log.header_count import count_in_headers
 from segstore.notebook import FIRST_OFFSETS, as_html, first_records
 from segstore.number_limits import MAX_LONG, MIN_LONG
-from segstore.records.arrow_rows import ArrowRows
+from segstore.records.arrow_rows import ArrowRows, has_transactions
 from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,
@@ -417,6 +418,13 @@ class LogScan(ArrowRows):
         from segstore.log.record_dataset import RecordDataset, RecordSource
 
         return RecordDataset(RecordSource(self.columns, lambda: [self]))
+
+    def _has_undecided(self) -> bool:
+        if self._aborted is not None:
+            return False
+        with suppress(SegstoreError):  # reading raises it, after the records before it
+            return any(has_transactions(headers) for _, headers in self.headers())
+        return False
 
     def _decoder(
         self, columns: Sequence[str] | None = None, **options: Unpack[_DecoderOptions]

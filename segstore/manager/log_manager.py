@@ -1589,7 +1589,8 @@ class LogManager:
             An object is not a record. If *records* is a list, nothing was appended.
         IllegalArgumentError
             A column of a frame, or one of its values, cannot be stored. If the frame is in memory,
-            nothing was appended; of a stream of batches those before it were.
+            nothing was appended; of a stream of batches those before it were. Or *records* are a
+            scan with records of transactions, and its isolation is not ``read_committed``.
         UnknownTopicOrPartitionError
             The topic or partition does not exist.
         SegstoreError

@@ -16,15 +16,40 @@ from segstore.records.columns import (
     to_table,
 )
 from segstore.records.compression import codec_table
+from segstore.types import CONTROL_FLAG, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Literal
+    from typing import Literal, NoReturn
 
-    from segstore._core import ArrowBatch
+    from segstore._core import ArrowBatch, BatchHeaders
     from segstore.record_columns import RecordColumns
 
 _UNITS: Final = ("ms", "us")
+
+
+def has_transactions(headers: BatchHeaders) -> bool:
+    """Whether there are records of a transaction in batches; markers are none."""
+    flags = headers["attributes"] & (TRANSACTIONAL_FLAG | CONTROL_FLAG)
+    return bool((flags == TRANSACTIONAL_FLAG).any())
+
+
+def refuse_undecided(what: str) -> NoReturn:
+    """Refuse to append records of transactions that may be aborted or open.
+
+    Raises
+    ------
+    IllegalArgumentError
+        Always.
+    """
+    raise IllegalArgumentError(
+        f"{what} has records of transactions. An append would store those of aborted and open"
+        " transactions as committed ones. Append a scan with isolation='read_committed' to copy"
+        " what is committed, or copy the log by export_parquet and import_parquet, which keep"
+        " transactions and offsets",
+        found="records of transactions, read with isolation='log_end'",
+        expected="isolation='read_committed'",
+    )
 
 
 class ArrowRows(ABC):
@@ -50,6 +75,10 @@ class ArrowRows(ABC):
         microseconds: bool = False,
     ) -> Iterator[ArrowBatch]:
         """Yield the rows with these columns."""
+
+    def _has_undecided(self) -> bool:
+        """Whether there are records of transactions, and it was not asked how these ended."""
+        return False
 
     def arrow_batches(
         self,
@@ -108,6 +137,8 @@ class ArrowRows(ABC):
         return self._stream(self.columns).__arrow_c_stream__(requested_schema)
 
     def _columns_to_append(self, named: RecordColumns) -> ArrowStream:
+        if self._has_undecided():
+            refuse_undecided("the scan")
         return self._stream(record_columns(self.columns, named))
 
     def _stream(self, columns: Sequence[str]) -> ArrowStream:

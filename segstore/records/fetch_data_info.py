@@ -14,6 +14,7 @@ from segstore._core import (
 from segstore.arguments import refuse_pickle
 from segstore.errors import SegstoreError
 from segstore.number_limits import MAX_LONG
+from segstore.records.arrow_rows import has_transactions, refuse_undecided
 from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,
@@ -218,6 +219,10 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
         return self._stream(None).__arrow_c_stream__(requested_schema)
 
     def _columns_to_append(self, named: RecordColumns) -> ArrowStream:
+        if self._aborted is None:
+            headers, _ = scan_batches(self.records, check_crc=False)
+            if has_transactions(headers):
+                refuse_undecided("the fetch")
         return self._stream(record_columns(KAFKA_COLUMNS, named))
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:

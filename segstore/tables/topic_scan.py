@@ -194,6 +194,9 @@ class TopicScan(ArrowRows):
         of_usual = max(1, max_bytes // MAX_BATCH_BYTES)
         return in_sequence(self._scans.values(), batches_of, of_usual)
 
+    def _has_undecided(self) -> bool:
+        return any(scan._has_undecided() for scan in self._scans.values())  # noqa: SLF001 - the same of each log
+
     def _merged_batches(
         self, columns: Sequence[str], rows: int, max_bytes: int, *, microseconds: bool
     ) -> Iterator[Any]:

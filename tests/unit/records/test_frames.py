@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import partial
 from itertools import chain
 
 import duckdb
@@ -17,7 +18,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import segstore
-from segstore import Record
+from segstore import AppendOrigin, MemoryRecords, Record
 from segstore.errors import (
     ArgumentTypeError,
     CorruptRecordError,
@@ -473,3 +474,68 @@ def test_no_object_for_each_record(log, monkeypatch):
     log.append(ORDERS, **NAMES)
 
     assert log.log_end_offset == 3
+
+
+# ---- transactions --------------------------------------------------------------------------------
+# A copy of a topic by a scan committed the records of aborted and open transactions: 687 of 402.
+
+
+@pytest.fixture
+def paid(tmp_path):
+    """A topic with a committed, an aborted and an open transaction, and records of none."""
+    with segstore.open_dir(tmp_path / "paid") as paid:
+        paid.create_topic("orders", 2)
+        log = paid.log("orders", 1)
+        log.append([(b"k", b"plain")])
+        for sequence, value, commits in [(0, b"yes", True), (1, b"no", False), (2, b"open", None)]:
+            batch = MemoryRecords.with_records(
+                [(b"k", value)],
+                producer_id=7,
+                producer_epoch=0,
+                base_sequence=sequence,
+                transactional=True,
+            )
+            log.append_as_leader(batch.data)
+            if commits is not None:
+                marker = MemoryRecords.with_end_transaction_marker(7, 0, commit=commits)
+                log.append_as_leader(
+                    marker.data, origin=AppendOrigin.COORDINATOR, transaction_version=1
+                )
+        yield paid
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda paid: paid.scan("orders"),
+        lambda paid: paid.scan("orders", order="timestamp"),
+        lambda paid: paid.log("orders", 1),
+        lambda paid: paid.log("orders", 1).scan(),
+        lambda paid: paid.log("orders", 1).scan(3, 4, columns=["offset", "value", "headers"]),
+        lambda paid: paid.log("orders", 1).read(0),
+    ],
+    ids=["topic", "by time", "log", "scan", "of the aborted one", "fetch"],
+)
+def test_a_copy_does_not_commit_aborted_records(paid, log, logs, source):
+    for target in (log.append, partial(logs.append, "orders")):
+        with pytest.raises(IllegalArgumentError, match=r"read_committed.*import_parquet"):
+            target(source(paid))
+
+    assert len(log) == logs.count("orders") == 0
+
+
+def test_what_is_committed_is_copied(paid, log, logs):
+    logs.append("orders", paid.scan("orders", isolation="read_committed"), partition="partition")
+    log.append(paid.log("orders", 1).read(0, isolation="read_committed"))
+    log.append(paid.log("orders", 1).scan(0, 1))
+    log.append(paid.log("orders", 1).scan(2, 3))  # a marker
+
+    assert [one.value for one in logs.scan("orders")] == [b"plain", b"yes"]
+    assert [one.value for one in log] == [b"plain", b"yes", b"plain"]
+
+
+def test_all_records_are_copied_as_a_table(paid, log):
+    """A table has no transactions."""
+    log.append(paid.to_arrow("orders", columns=["key", "value", "timestamp", "headers"]))
+
+    assert [one.value for one in log] == [b"plain", b"yes", b"no", b"open"]
