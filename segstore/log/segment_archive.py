@@ -33,6 +33,7 @@ _BLOCK_BYTES: Final = 512
 _PIECE_BYTES: Final = 1024 * 1024
 _MAX_HEADER_BYTES: Final = 1024 * 1024
 _WAY_OUT: Final = "`tar -xf` unpacks what is whole, and `segstore cat` reads the directory"
+_STORE_FILES: Final = "`tar --dereference --hard-dereference -cf` stores files instead of links"
 _FORMATS: Final = {
     b"\x1f\x8b": "gzip",
     b"\x28\xb5\x2f\xfd": "zstd",
@@ -169,19 +170,19 @@ class SegmentArchive:
 
     def _note(self, one: tarfile.TarInfo) -> None:
         name = one.name.removeprefix("./")
-        if one.islnk():  # a second name of a file that came before
-            target = self.members.get(one.linkname.removeprefix("./"))
-            if target is not None:
-                self.members[name] = target
+        target = self.members.get(one.linkname.removeprefix("./")) if one.islnk() else None
+        if target is not None:  # a second name of a file that came before
+            self.members[name] = target
         elif one.isreg() and not one.issparse():
             self.members[name] = Member(one.offset_data, one.size)
-        elif one.isreg() and name.endswith(".log"):
+        elif name.endswith(".log") and not one.isdir():
             raise NotALogError(
-                f"the archive has the member {one.name} as a sparse file: {_WAY_OUT}",
+                f"the archive has no records of the member {one.name}:"
+                f" {_WAY_OUT if one.issparse() else _STORE_FILES}",
                 file=self.path,
                 position=one.offset,
-                found="a sparse member",
-                expected="an archive that was made without --sparse",
+                found=_kind_of(one),
+                expected="a regular file that is not sparse",
             )
 
     def _cut(
@@ -236,6 +237,16 @@ class SegmentArchive:
     def close(self) -> None:
         """Close the archive; what was decompressed is gone."""
         self._close()
+
+
+def _kind_of(member: tarfile.TarInfo) -> str:
+    if member.issym():
+        return f"a symbolic link to {member.linkname}"
+    if member.islnk():
+        return f"a hard link to {member.linkname}, which is not before it in the archive"
+    if member.issparse():
+        return "a sparse file"
+    return f"a member of type {member.type.decode('ascii', 'replace')}"
 
 
 class _Headers:

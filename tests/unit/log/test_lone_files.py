@@ -379,34 +379,93 @@ def test_lengths_that_cannot_be(tmp_path: Path, content: bytes):
         segstore.open_segment(path)
 
 
-def test_no_member_becomes_a_path(tmp_path: Path):
-    """Names are for messages; links to elsewhere are not followed, a hard link inside is."""
-    (tmp_path / "secret.log").write_bytes(at(7))
-    path = tmp_path / "links.tar"
+def packed_members(path: Path, *members: tuple[str, bytes, bytes | str]) -> Path:
+    """Write an archive of members ``(name, type, content)``; the content of a link is its target.
+
+    `tarfile` cannot be asked for a link to what is not there, by `archive.add`.
+    """
     with tarfile.open(path, "w") as archive:
-        info = tarfile.TarInfo("../../orders-0/a.log")
-        info.size = len(at(0, 3))
-        archive.addfile(info, io.BytesIO(at(0, 3)))
-        for kind, name, target in (
-            (tarfile.SYMTYPE, "b.log", str(tmp_path / "secret.log")),
-            (tarfile.LNKTYPE, "c.log", str(tmp_path / "secret.log")),
-        ):
-            link = tarfile.TarInfo(name)
-            link.type, link.linkname = kind, target
-            archive.addfile(link)
+        for name, kind, content in members:
+            info = tarfile.TarInfo(name)
+            info.type = kind
+            if isinstance(content, str):
+                info.linkname = content
+                archive.addfile(info)
+            else:
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def test_no_member_becomes_a_path(tmp_path: Path):
+    """Names are for messages; a hard link to a file of the archive is that file."""
+    regular, link = tarfile.REGTYPE, tarfile.LNKTYPE
+    path = packed_members(tmp_path / "up.tar", ("../../orders-0/a.log", regular, at(0, 3)))
     with segstore.open_segment(path) as log:
         assert offsets(log) == [0, 1, 2]
         assert log.files == (f"{path}/../../orders-0/a.log",)
-    linked = tmp_path / "hard.tar"
-    with tarfile.open(linked, "w") as archive:
-        archive.addfile(info := tarfile.TarInfo("x/first"), None)
-        info.size = len(at(4, 2))
-        archive.addfile(info, io.BytesIO(at(4, 2)))
-        link = tarfile.TarInfo("x/second.log")
-        link.type, link.linkname = tarfile.LNKTYPE, "x/first"
-        archive.addfile(link)
+    linked = packed_members(
+        tmp_path / "hard.tar", ("x/first", regular, at(4, 2)), ("x/second.log", link, "x/first")
+    )
     with segstore.open_segment(linked) as log:
         assert offsets(log) == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        (tarfile.SYMTYPE, "a symbolic link to ../secret.log"),
+        (tarfile.LNKTYPE, "a hard link to ../secret.log, which is not before it in the archive"),
+        (tarfile.FIFOTYPE, "a member of type 6"),
+        (b"M", "a member of type M"),
+    ],
+)
+def test_a_segment_that_is_a_link_is_refused(tmp_path: Path, kind: bytes, found: str):
+    """No link out of the archive is followed; its records would be missing without an error."""
+    (tmp_path / "secret.log").write_bytes(at(3))
+    path = packed_members(
+        tmp_path / "orders-0.tar",
+        ("orders-0/a.log", tarfile.REGTYPE, at(0, 3)),
+        ("orders-0/b.log", kind, "../secret.log"),
+    )
+    with pytest.raises(
+        NotALogError, match=r"no records of the member orders-0/b\.log: `tar --deref"
+    ) as caught:
+        segstore.open_segment(path)
+    assert caught.value.found == found
+    others = packed_members(
+        tmp_path / "orders-1.tar",
+        ("orders-0/old.log", tarfile.DIRTYPE, b""),
+        ("orders-0/latest", kind, "../secret.log"),
+        ("orders-0/a.log", tarfile.REGTYPE, at(0, 3)),
+    )
+    with segstore.open_segment(others) as log:
+        assert offsets(log) == [0, 1, 2]
+
+
+def test_a_sparse_segment_in_an_archive_is_refused(tmp_path: Path):
+    """What `tar --sparse` makes of a segment that was allocated ahead; `tar` itself unpacks it."""
+    folder = files_in(tmp_path / "orders-0", _0=at(0, 3))
+    os.truncate(folder / f"{0:020}.log", 1 << 20)
+    path = tmp_path / "a.tar"
+    subprocess.run(["tar", "--sparse", "-cf", path, "-C", tmp_path, "orders-0"], check=True)
+    with pytest.raises(NotALogError, match="`tar -xf` unpacks") as caught:
+        segstore.open_segment(path)
+    assert caught.value.found == "a sparse file"
+
+
+def test_a_link_is_stored_as_a_file_by_the_command_that_the_error_names(tmp_path: Path):
+    folder = files_in(tmp_path / "orders-0", elsewhere=at(0, 3))
+    (folder / "a.log").symlink_to(folder / "elsewhere.log")
+    path = tmp_path / "a.tar"
+    pack = ["tar", "-cf", path, "-C", tmp_path, "orders-0/a.log"]
+    subprocess.run(pack, check=True)
+    with pytest.raises(NotALogError) as caught:
+        segstore.open_segment(path)
+    options = caught.value.message.split("`")[1].split()[1:-1]
+    subprocess.run([pack[0], *options, *pack[1:]], check=True)
+    with segstore.open_segment(path) as log:
+        assert offsets(log) == [0, 1, 2]
 
 
 def test_what_is_no_archive_of_a_log(orders: Path, tmp_path: Path):
