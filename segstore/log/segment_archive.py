@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from segstore.errors import (
+    ClosedError,
     CorruptLogError,
     DiskFullError,
     LimitExceededError,
@@ -164,6 +165,8 @@ class SegmentArchive:
                     yield one, reached
         except ValueError as error:  # numbers in headers
             raise tarfile.ReadError(str(error)) from error
+        except RecursionError as error:  # tarfile calls itself for the header of a long name
+            raise tarfile.ReadError("too many headers are about one member") from error
         end = os.pread(self._file.fileno(), _BLOCK_BYTES, reached)
         if len(end) < _BLOCK_BYTES or end.strip(b"\0"):
             raise tarfile.ReadError("neither a member nor the end mark of the archive follows")
@@ -207,11 +210,19 @@ class SegmentArchive:
     # ---- as a directory --------------------------------------------------------------------------
 
     def read_range(self, name: str, position: int, size: int) -> bytes:
-        """Return up to *size* bytes of the member *name* from *position* on."""
+        """Return up to *size* bytes of the member *name* from *position* on.
+
+        Raises
+        ------
+        ClosedError, ReadIOError
+            The archive is closed, or cannot be read.
+        """
         member = self.members[name]
         wanted = max(0, min(size, member.size_bytes - position))
         try:
             return os.pread(self._file.fileno(), wanted, member.position + position)
+        except ValueError as error:  # of fileno()
+            raise ClosedError("the archive is closed", file=self.path) from error
         except OSError as error:
             raise ReadIOError(
                 "the archive cannot be read",

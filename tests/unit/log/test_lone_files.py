@@ -17,6 +17,7 @@ import zstandard
 
 import segstore
 from segstore.errors import (
+    ClosedError,
     CorruptLogError,
     CorruptRecordError,
     IllegalArgumentError,
@@ -377,6 +378,35 @@ def test_lengths_that_cannot_be(tmp_path: Path, content: bytes):
     path.write_bytes(content)
     with pytest.raises((CorruptLogError, NotALogError)):
         segstore.open_segment(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [(b"L", b"name\0".ljust(512, b"\0")), (b"x", b"12 path=abc\n".ljust(512, b"\0"))],
+)
+def test_headers_of_headers_without_end(tmp_path: Path, kind: bytes, content: bytes):
+    """Each one says that the next one belongs to it."""
+    path = tmp_path / "a.tar"
+    path.write_bytes((header("x", b"00000000014\0", kind) + content) * 3000 + bytes(1024))
+    with pytest.raises(NotALogError, match="no tar archive: too many"):
+        segstore.open_segment(path)
+    path.write_bytes(header("b.log", b"00000000000\0") + path.read_bytes())
+    with pytest.raises(CorruptLogError, match="damaged after the member b"):
+        segstore.open_segment(path)
+
+
+def test_a_closed_archive_is_an_error_as_a_closed_file_is(orders: Path, tmp_path: Path):
+    """Of a scan from before, too; a second close does nothing."""
+    for given in (orders / "*.log", archive_of(tmp_path / "a.tar", orders)):
+        log = segstore.open_segment(given)
+        scan = log.scan()
+        log.close()
+        log.close()
+        for reading in (scan, log, log.scan()):
+            with pytest.raises(ClosedError, match="closed"):
+                list(reading)
+        with pytest.raises(ClosedError, match="closed"):
+            list(log.scan(isolation=COMMITTED))
 
 
 def packed_members(path: Path, *members: tuple[str, bytes, bytes | str]) -> Path:
