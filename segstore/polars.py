@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import segstore
 from segstore._core import ArrowStream, ColumnDecoder
 from segstore.arguments import partition_numbers, path_text
+from segstore.log.files.partition_directory import parse_directory_name
 from segstore.log.lone_files import Paths, absolute_paths
 from segstore.log.lone_segment import open_to_read
 from segstore.log.matching_parts import ArrowFilter
@@ -45,7 +46,9 @@ if TYPE_CHECKING:
 __all__ = ["scan_log", "scan_topic"]
 
 
-def scan_log(path: Paths, **query: Unpack[LogQueryOptions]) -> pl.LazyFrame:
+def scan_log(
+    path: Paths, *, as_: str | None = None, **query: Unpack[LogQueryOptions]
+) -> pl.LazyFrame:
     """Return the records of one partition as a lazy frame.
 
     A filter on ``offset`` or ``timestamp`` decides which part of the log is read; columns that the
@@ -57,6 +60,8 @@ def scan_log(path: Paths, **query: Unpack[LogQueryOptions]) -> pl.LazyFrame:
     path : path, or sequence of paths
         The directory of a partition, ``<topic>-<number>``; or ``.log`` files, a pattern or an
         archive, as for `segstore.open_segment`.
+    as_ : str or None
+        Name ``<topic>-<partition>`` for the records, as for `segstore.open_segment`.
     **query
         As for `Log.scan`: columns, bounds, isolation, check_crcs, on_damage.
 
@@ -69,6 +74,8 @@ def scan_log(path: Paths, **query: Unpack[LogQueryOptions]) -> pl.LazyFrame:
     ------
     IllegalArgumentError
         A reversed range, or an unknown column.
+    NotALogError
+        *as_* is not the name of a partition.
     ImportError
         When polars or pyarrow is not installed.
     SegstoreError
@@ -76,12 +83,14 @@ def scan_log(path: Paths, **query: Unpack[LogQueryOptions]) -> pl.LazyFrame:
         error of its own.
     """
     paths = absolute_paths(path)
+    if as_ is not None:
+        parse_directory_name(as_)
     query["columns"] = columns = checked_columns(query.get("columns"))
     LogQuery.of(**query)
 
     @contextmanager
     def opened() -> Iterator[RecordDataset]:
-        with open_to_read(paths) as log:
+        with open_to_read(paths, as_=as_) as log:
             yield log.dataset(**query)
 
     return _lazy_frame(columns, opened)

@@ -23,7 +23,7 @@ from segstore.log.files.partition_directory import file_name, parse_directory_na
 from segstore.log.files.partition_path import absolute_path
 from segstore.log.local.file_bytes import FileBytes
 from segstore.log.producers.producer_snapshot import MAX_SNAPSHOT_BYTES, open_transactions
-from segstore.log.segment_archive import SegmentArchive, is_archive
+from segstore.log.segment_archive import SegmentArchive, is_archive, without_suffix
 from segstore.types import CURRENT_MAGIC, TopicPartition
 
 if TYPE_CHECKING:
@@ -167,25 +167,27 @@ def in_order(found: Sequence[LoneFile], codecs: CodecTable) -> list[LoneFile]:
 
 
 def partition_of(files: Iterable[LoneFile]) -> TopicPartition:
-    """Return the partition that the folders of *files* name; ``("", -1)`` where they name none.
+    """Return the partition that the folder of *files* names; ``("", -1)`` where it names none.
 
     Raises
     ------
     IllegalArgumentError
-        They name several.
+        They are of several folders, as those of several partitions are.
     """
-    named: dict[TopicPartition, str] = {}
+    folders: dict[str, str] = {}
     for one in files:
-        with suppress(NotALogError):
-            named.setdefault(parse_directory_name(one.folder), one.path)
-    if len(named) > 1:
-        names = ", ".join(map(str, [*named][:5]))
+        folders.setdefault(one.folder, one.path)
+    if len(folders) > 1:
+        names = ", ".join([*folders][:5])
         raise IllegalArgumentError(
-            f"these are files of {len(named)} partitions ({names}): name those of one",
-            found=" and ".join([*named.values()][:2]),
+            f"these are files of {len(folders)} folders ({names}), and maybe of several"
+            " partitions: give those of one, or say with as_ of which partition all of them are",
+            found=" and ".join([*folders.values()][:2]),
             expected="the files of one partition",
         )
-    return next(iter(named), _NO_TOPIC)
+    with suppress(NotALogError):
+        return parse_directory_name(*folders)
+    return _NO_TOPIC
 
 
 def _found_at(path: str, stack: ExitStack) -> list[LoneFile]:
@@ -212,7 +214,7 @@ def _members(path: str, archive_name: str, stack: ExitStack) -> list[LoneFile]:
     found = []
     for name, member in archive.members.items():
         if name.endswith(".log"):
-            folder = name.rpartition("/")[0].rpartition("/")[2] or archive_name.partition(".t")[0]
+            folder = name.rpartition("/")[0].rpartition("/")[2] or without_suffix(archive_name)
             found.append(LoneFile(archive, name, member.size_bytes, folder))
     if not found:
         raise NotALogError(

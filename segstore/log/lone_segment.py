@@ -61,7 +61,7 @@ def open_segment(path: Paths, *, as_: str | None = None) -> LoneSegment:
         partition. No index is needed, nothing is written beside them and no lock is taken.
     as_ : str or None
         Name ``<topic>-<partition>`` for the records; None = the name of the directory of the files,
-        if that is one, or that of the archive.
+        if that is one. For an archive without directories, that of the archive.
 
     Returns
     -------
@@ -74,11 +74,12 @@ def open_segment(path: Paths, *, as_: str | None = None) -> LoneSegment:
         The file does not exist, or no file matches the pattern.
     NotALogError
         *path* is a directory, which `segstore.open` reads, or an index; or *as_* is not a
-        partition. Also an archive without a ``.log``, or that is none.
+        partition. Also an archive without a ``.log``, or that is none. Also a ``.log`` in an
+        archive that is a link to a file elsewhere.
     CorruptLogError
         The archive was cut, or is damaged; or two files begin at the same offset.
     IllegalArgumentError
-        The files are of several partitions.
+        The files are of directories of several names, and *as_* is None.
     """
     return LoneSegment(path, as_=as_)
 

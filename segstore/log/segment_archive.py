@@ -56,6 +56,12 @@ def is_archive(path: str) -> bool:
     return path.lower().endswith(ARCHIVE_SUFFIXES)
 
 
+def without_suffix(name: str) -> str:
+    """Return the name of an archive without what makes it one."""
+    suffixes = [one for one in ARCHIVE_SUFFIXES if name.lower().endswith(one)]
+    return name[: -len(suffixes[0])] if suffixes else name
+
+
 class SegmentArchive:
     """The regular files in a tar archive, by name; it answers as a `Directory` does.
 

@@ -186,6 +186,42 @@ def test_files_of_several_partitions_are_no_log(tmp_path: Path):
         assert {one.partition for one in log} == {7}
 
 
+@pytest.mark.parametrize(
+    "other", ["payments-3.bak", "orders-0.0123456789abcdef0123456789abcdef-delete", "x"]
+)
+def test_files_of_several_folders_are_of_several_partitions(tmp_path: Path, other: str):
+    """One that no partition has the name of too: a copy of another one, or a deleted topic's."""
+    for name in ("orders-0", "backup"):
+        first, second = tmp_path / name, tmp_path / other
+        files_in(first, _0=at(0, 3))
+        files_in(second, _3=at(3, 3))
+        packed = archive_of(tmp_path / "both.tar", first, second)
+        for given in (packed, [first / "*.log", second / f"{3:020}.log"]):
+            with pytest.raises(IllegalArgumentError, match="of 2 folders") as caught:
+                segstore.open_segment(given)
+            assert f"{name}, {other}" in caught.value.message
+            with segstore.open_segment(given, as_="orders-0") as log:
+                assert {(one.topic, one.partition) for one in log} == {("orders", 0)}
+
+
+def test_copies_of_one_folder_in_several_places_are_one_partition(tmp_path: Path):
+    """A day each, say; of lazy frames, `as_` says it where their folders have other names."""
+    for number, day in enumerate(("monday", "tuesday")):
+        files_in(tmp_path / day / "orders-0", **{f"_{3 * number}": at(3 * number, 3)})
+        files_in(tmp_path / f"of {day}", **{f"_{3 * number}": at(3 * number, 3)})
+    with segstore.open_segment(tmp_path / "*day" / "orders-0" / "*.log") as log:
+        assert offsets(log) == list(range(6))
+        assert log.topic_partition == TopicPartition("orders", 0)
+    pl = pytest.importorskip("polars")
+    from segstore.polars import scan_log
+
+    frame = scan_log(tmp_path / "of *" / "*.log", as_="orders-3")
+    assert frame.select("partition").collect()["partition"].to_list() == [3] * 6
+    frame = scan_log(tmp_path / "of *" / "*.log")
+    with pytest.raises((IllegalArgumentError, pl.exceptions.PolarsError), match="of 2 folders"):
+        frame.collect()
+
+
 # ---- committed data ------------------------------------------------------------------------------
 
 
@@ -283,13 +319,34 @@ def test_an_archive_without_folders_has_the_name_of_the_partition(orders: Path, 
         assert len(log) == 300
 
 
+@pytest.mark.parametrize(
+    ("name", "partition"),
+    [
+        ("shop-1.totals-0.tar", "shop-1.totals-0"),
+        ("my.topic-0.tar.gz", "my.topic-0"),
+        ("my.tar-0.tgz", "my.tar-0"),
+        ("orders-0.TAR", "orders-0"),
+        ("orders-0.2026.tar", "--1"),
+    ],
+)
+def test_a_name_of_an_archive_is_without_its_suffix(
+    orders: Path, tmp_path: Path, name: str, partition: str
+):
+    """A topic may have points in its name."""
+    path = tmp_path / name
+    with tarfile.open(path, "w") as archive:
+        archive.add(orders / f"{0:020}.log", f"{0:020}.log")
+    with segstore.open_segment(path) as log:
+        assert str(log.topic_partition) == partition
+
+
 def test_archives_and_files_together(orders: Path, tmp_path: Path):
     """A day each, say."""
     first = tmp_path / "first"
     first.mkdir()
     (orders / f"{0:020}.log").rename(first / "segment.log")
     packed = archive_of(tmp_path / "first.tar", first)
-    with segstore.open_segment([orders / "*.log", packed]) as log:
+    with segstore.open_segment([orders / "*.log", packed], as_="orders-0") as log:
         assert offsets(log) == list(range(300))
         assert log.topic_partition == TopicPartition("orders", 0)
 
