@@ -5,13 +5,13 @@ pyarrow leaves out a fragment where the filter contradicts what is known of all 
 range of offsets or timestamps becomes a fragment without a file, and pyarrow says which of them are
 left. A range for which it proves nothing is read.
 
-The ranges are cut at the constants of the filter, which its pickled form has as Arrow data. A
-constant that is not found costs time and no row.
+The ranges are cut at the constants of the filter, which its pickled form has as Arrow data. Where
+they cannot be read, or where one is NaN, of which pyarrow proves what is wrong (`offset < nan` for
+each row with a known least offset), all is read.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import reduce
 from itertools import pairwise
 from operator import and_
@@ -50,6 +50,8 @@ class ArrowFilter:
         The columns that the filter looks at.
     numbers, times : list of int
         Its constants, ascending: numbers rounded down, and timestamps in ms.
+    is_provable : bool
+        Whether what pyarrow proves about it is right.
 
     Raises
     ------
@@ -60,23 +62,31 @@ class ArrowFilter:
     def __init__(self, schema: Any, expression: Any) -> None:
         self.expression = expression
         self.names = frozenset(names_in(schema, filter=expression))
-        self.numbers, self.times = constants_in(expression)
+        constants = constants_in(expression)
+        self.is_provable = constants is not None
+        self.numbers, self.times = constants or ([], [])
         self._schema = schema
 
     def may_match(self, guarantees: Sequence[Any]) -> set[int]:
         """Return which of *guarantees*, each true of all rows of a part, allow a row to match."""
-        return _not_contradicted(self._schema, self.expression, guarantees)
+        return self._not_contradicted(self.expression, guarantees)
 
     def may_fail(self, guarantees: Sequence[Any]) -> set[int]:
         """Return which of *guarantees* allow a row not to match."""
         fails = ~self.expression | self.expression.is_null()
-        return _not_contradicted(self._schema, fails, guarantees)
+        return self._not_contradicted(fails, guarantees)
+
+    def _not_contradicted(self, expression: Any, guarantees: Sequence[Any]) -> set[int]:
+        if not self.is_provable:
+            return {*range(len(guarantees))}
+        return _not_contradicted(self._schema, expression, guarantees)
 
 
 def names_in(schema: Any, **query: Any) -> list[str]:
     """Return the columns of *schema* that a filter or the expressions of ``columns`` look at.
 
-    They are found by leaving out one at a time: then pyarrow misses it.
+    They are found by leaving out one at a time: then pyarrow misses it. An expression that cannot
+    be pickled may name a column by its number, ``field(0)``. Then all are needed, in their order.
 
     Raises
     ------
@@ -87,6 +97,9 @@ def names_in(schema: Any, **query: Any) -> list[str]:
     from pyarrow import dataset
 
     dataset.Scanner.from_batches([], schema=schema, **query)
+    expressions = query.get("columns") or {"": query.get("filter")}
+    if any(one is not None and _pickled(one) is None for one in expressions.values()):
+        return list(schema.names)
     found = []
     for number, name in enumerate(schema.names):
         try:
@@ -203,33 +216,63 @@ def _matching_ranges(
     return joined
 
 
-def constants_in(expression: Any) -> tuple[list[int], list[int]]:
+def constants_in(expression: Any) -> tuple[list[int], list[int]] | None:
     """Return constants of an expression: numbers rounded down, and timestamps in ms.
 
-    The pickled form is a file of Arrow with a column for each; what it has otherwise is ignored.
+    None where one is NaN, or where they cannot be read. Text and the like is ignored.
     """
     import pyarrow as pa
     from pyarrow import compute
 
     numbers: set[int] = set()
     times: set[int] = set()
-    with suppress(pa.ArrowException, TypeError, ValueError, LookupError, AttributeError):
-        _, (pickled, *_) = expression.__reduce__()
-        left = pa.ipc.open_file(pickled).get_batch(0).columns
-        while left:
-            values = left.pop()
-            if pa.types.is_struct(values.type):
-                left += values.flatten()
-            elif pa.types.is_list(values.type):
-                left.append(values.flatten())
-            elif pa.types.is_timestamp(values.type):
-                ms = values.cast(pa.timestamp("ms", values.type.tz), safe=False)
+    try:
+        for values in _constants_of(expression):
+            kind = values.type
+            if pa.types.is_timestamp(kind):
+                ms = values.cast(pa.timestamp("ms", kind.tz), safe=False)
                 times.update(ms.cast(pa.int64()).drop_null().to_pylist())
-            elif pa.types.is_floating(values.type):
-                left.append(compute.floor(values).cast(pa.int64(), safe=False))
-            elif pa.types.is_integer(values.type):
+            elif pa.types.is_floating(kind):
+                if compute.any(compute.is_nan(values)).as_py():
+                    return None
+                whole = compute.floor(values).cast(pa.int64(), safe=False)
+                numbers.update(whole.drop_null().to_pylist())
+            elif pa.types.is_integer(kind):
                 numbers.update(values.cast(pa.int64(), safe=False).drop_null().to_pylist())
+    except (pa.ArrowException, TypeError, ValueError, LookupError, AttributeError):
+        return None
     return _some(numbers), _some(times)
+
+
+def _constants_of(expression: Any) -> Iterator[Any]:
+    """Yield the constants of an expression as arrays, of which none is nested.
+
+    The pickled form is a file of Arrow with a column for each.
+    """
+    import pyarrow as pa
+
+    left = pa.ipc.open_file(_pickled(expression)).get_batch(0).columns
+    while left:
+        values = left.pop()
+        if pa.types.is_struct(values.type):
+            left += values.flatten()
+        elif pa.types.is_dictionary(values.type):
+            left.append(values.dictionary)
+        elif pa.types.is_nested(values.type):
+            left.append(values.flatten())  # of those without it the constants cannot be read
+        else:
+            yield values
+
+
+def _pickled(expression: Any) -> Any:
+    """Return the pickled form of an expression; None where it has none."""
+    import pyarrow as pa
+
+    try:
+        _, (pickled, *_) = expression.__reduce__()
+    except (pa.ArrowException, TypeError, ValueError, AttributeError):
+        return None
+    return pickled
 
 
 def _some(constants: set[int]) -> list[int]:

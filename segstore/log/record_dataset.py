@@ -251,8 +251,8 @@ class RecordScanner:
         else:
             names = list(columns)
             self.projected_schema = pa.schema([schema.field(name) for name in names])
-        filtered = self._where.names if self._where is not None else ()
-        self._read = tuple(dict.fromkeys([*names, *filtered])) or _COUNTED
+        needed = {*names, *(self._where.names if self._where is not None else ())}
+        self._read = tuple(name for name in schema.names if name in needed) or _COUNTED
 
     def to_reader(self) -> Any:
         """Return the rows as a ``pyarrow.RecordBatchReader``."""

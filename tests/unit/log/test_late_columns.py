@@ -50,7 +50,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[Pass]:
 def test_values_are_decoded_where_the_key_was_found(log, passes):
     table = log.dataset().to_table(columns=["value"], filter=KEY == b"1234")
     assert table["value"].to_pylist() == [b"value of 1234"]
-    assert passes == [(("key", "offset"), 0, COUNT), (("value", "key"), 1234, 1235)]
+    assert passes == [(("key", "offset"), 0, COUNT), (("key", "value"), 1234, 1235)]
     passes.clear()
     table = log.dataset().to_table(columns=["value"], filter=KEY.isin([b"11", b"88", b"4999"]))
     assert table["value"].to_pylist() == [b"value of 11", b"value of 88", b"value of 4999"]
@@ -65,7 +65,7 @@ def test_what_is_found_often_is_read_in_one_pass(log, passes):
     assert table["offset"].to_pylist() == [*range(0, COUNT, OF_BATCH)]
     assert set(table["value"].to_pylist()) == {b"value of often"}
     assert passes[0] == (("key", "offset"), 0, COUNT)
-    assert passes[-1] == (("offset", "value", "key"), 4 * OF_BATCH, COUNT)
+    assert passes[-1] == (("key", "value", "offset"), 4 * OF_BATCH, COUNT)
     assert len(passes) == 4
 
 
@@ -93,6 +93,6 @@ def test_threads_share_what_they_have_learned(tmp_path, monkeypatch, log, passes
         assert table["offset"].to_pylist() == [*range(0, COUNT, OF_BATCH)]
         keys_first = [one for one in passes if one[0] == ("key", "offset")]
         assert 0 < len(keys_first) < 5
-        assert passes[-1][0] == ("offset", "value", "key")
+        assert passes[-1][0] == ("key", "offset", "value")
         assert passes[-1][2] == COUNT
         assert sum(one[2] - one[1] for one in keys_first) < COUNT

@@ -22,6 +22,7 @@ SCHEMA = pa.schema(
     }
 )
 KEY, TOPIC, PARTITION, OFFSET, TIMESTAMP = map(compute.field, SCHEMA.names)
+NAN = float("nan")
 UNBOUNDED = (MIN_LONG, MAX_LONG)
 
 
@@ -176,12 +177,27 @@ def test_without_constants_nothing_is_cut_and_nothing_lost(monkeypatch, pickled)
         def __reduce__(self):
             return int, (pickled,)
 
-    assert constants_in(Other()) == ([], [])
-    monkeypatch.setattr("segstore.log.matching_parts.constants_in", lambda _: ([], []))
-    for expression in ((OFFSET > 70) & (ms(500) < TIMESTAMP), PARTITION == 0):
-        parts, _ = parts_of(expression, Scan(0, 10, 100))
+    assert constants_in(Other()) is None
+    monkeypatch.setattr("segstore.log.matching_parts.constants_in", lambda _: None)
+    for expression in ((OFFSET > 70) & (ms(500) < TIMESTAMP), PARTITION == 0, PARTITION == 1):
+        parts, all_match = parts_of(expression, Scan(0, 10, 100))
         assert parts == [(0, (10, 100), UNBOUNDED)]
-    assert parts_of((OFFSET > 700) | (PARTITION == 1), Scan(0, 10, 100)) == ([], True)
+        assert not all_match
+
+
+@pytest.mark.parametrize(
+    "nan",
+    [
+        pa.scalar(NAN, pa.float16()),
+        pa.scalar([NAN], pa.list_(pa.float32(), 1)),
+        pa.scalar({"a": [NAN]}),
+        pa.scalar([("a", NAN)], pa.map_(pa.string(), pa.float64())),
+        pa.array([5.0, NAN]).dictionary_encode()[1],
+    ],
+    ids=lambda value: str(value.type),
+)
+def test_a_constant_that_is_nan_is_found_wherever_it_is(nan):
+    assert constants_in((OFFSET > 5) & compute.equal(KEY, nan)) is None
 
 
 @pytest.mark.parametrize(
@@ -191,6 +207,7 @@ def test_without_constants_nothing_is_cut_and_nothing_lost(monkeypatch, pickled)
         (OFFSET > -0.5, [-1], []),
         (OFFSET.isin([3, None, 1]) & (ms(5_001, "us") > TIMESTAMP), [1, 3], [5]),
         (TIMESTAMP.isin([datetime(2025, 1, 1, tzinfo=UTC)]), [], [1735689600000]),
+        (OFFSET.isin(pa.array([5, 7]).dictionary_encode()), [5, 7], []),
         (compute.scalar(None) > OFFSET, [], []),
         (KEY.is_null(), [], []),
     ],

@@ -109,6 +109,51 @@ def test_a_filter_reads_only_the_segments_that_it_must(log, read_ranges):
     assert read_ranges == []
 
 
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        OFFSET < NAN,
+        OFFSET >= NAN,
+        OFFSET != NAN,
+        ~(OFFSET < NAN),
+        ~(OFFSET >= NAN),
+        ~(OFFSET == NAN),
+        pa.scalar(NAN, pa.float32()) > OFFSET,
+        OFFSET.isin(pa.array([NAN])),
+        (OFFSET < 30) & ~(compute.field("partition") > NAN),
+    ],
+    ids=str,
+)
+def test_what_is_compared_with_nan_is_as_over_a_table(log, where):
+    """pyarrow takes `offset < nan` for proven where the least offset is known."""
+    wanted = log.to_arrow().filter(where)
+    assert offsets(log.dataset().to_table(filter=where)) == offsets(wanted)
+    assert log.dataset().count_rows(filter=where) == len(wanted)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(compute.field(1), compute.field("leaderEpoch")), (compute.field(0), 1)]
+)
+def test_a_column_by_its_number_is_that_of_the_dataset(log, first, second):
+    """Whatever else is read, and in which order."""
+    columns = ["partition", "offset", "leaderEpoch"]
+    table = log.scan(columns=columns).to_arrow()
+    dataset = log.dataset(columns=columns)
+    for where in (first < 30, (first == second) | (OFFSET == 70), ~(first < 990)):
+        wanted = table.filter(where)
+        assert dataset.count_rows(filter=where) == len(wanted)
+        for query in (None, ["leaderEpoch", "offset"], ["offset"]):
+            assert dataset.to_table(query, filter=where) == wanted.select(query or columns)
+        found = dataset.to_table({"made": first, "offset": OFFSET}, filter=where)
+        made = arrow_dataset.dataset(wanted).to_table({"made": first, "offset": OFFSET})
+        assert found == made
+    with pytest.raises(IllegalArgumentError, match="does not fit the columns: No match"):
+        dataset.count_rows(filter=compute.field(9) == 1)
+
+
 def test_a_limit_ends_the_reading(log, read_ranges):
     bases = [segment.base_offset for segment in log.segments()]
     dataset = log.dataset()
