@@ -36,13 +36,18 @@ class LateColumns:
     where : ArrowFilter
     rows : int
         About so many are in an Arrow batch.
+    parts : list of LogScan
+        Gets the parts that are read instead of the rest of a scan.
     """
 
-    def __init__(self, columns: Sequence[str], where: ArrowFilter, rows: int) -> None:
+    def __init__(
+        self, columns: Sequence[str], where: ArrowFilter, rows: int, parts: list[LogScan]
+    ) -> None:
         self._columns = columns
         self._first = tuple(dict.fromkeys([*where.names, "offset"]))
         self._where = where
         self._rows = rows
+        self._parts = parts
         self._batches_read = self._batches_found = 0
 
     @property
@@ -72,6 +77,8 @@ class LateColumns:
                 part = scan._part(  # noqa: SLF001 - the same
                     offsets[0].as_py(), end, chunk_bytes=LEAST_CHUNK_BYTES if few else CHUNK_BYTES
                 )
+                if is_last:
+                    self._parts.append(part)
                 yield from part._arrow_batches(self._columns, self._rows)  # noqa: SLF001 - the same
                 if is_last:
                     return

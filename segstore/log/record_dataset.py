@@ -6,6 +6,7 @@ and a filter; then the logs are scanned as of that moment, in the parts that may
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from functools import reduce
 from itertools import chain
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 _COUNTED: Final = ("offset",)
 """Of what no column is wanted the rows are counted by this one."""
+_NAMED: Final = 3
+"""So many of the ranges that are left out a warning names."""
 _NO_SUCH_READ: Final = "a segstore dataset is read with scanner(), to_batches() or to_table() only"
 
 
@@ -90,13 +93,40 @@ class RecordSource:
         batches : iterator of ArrowBatch
         all_match : bool
             False: the filter must still be applied to them.
+
+        Warns
+        -----
+        UserWarning
+            When the reading ends: what was left out, as `LogScan.skipped` has it.
         """
         scans, all_match = self._scans(), True
         if where is not None:
             scans, all_match = matching_parts(scans, where)
-        if where is None or all_match:
-            return self._read(scans, methodcaller("_arrow_batches", columns, rows)), True
-        return self._read(scans, LateColumns(columns, where, rows)), False
+        parts: list[LogScan] = []
+        batches_of: BatchesOf = methodcaller("_arrow_batches", columns, rows)
+        if where is not None and not all_match:
+            batches_of = LateColumns(columns, where, rows, parts)
+
+        def noted(scan: LogScan) -> Iterator[ArrowBatch]:
+            parts.append(scan)
+            return batches_of(scan)
+
+        return _and_warn(self._read(scans, noted), parts), all_match
+
+
+def _and_warn(batches: Iterator[ArrowBatch], parts: list[LogScan]) -> Iterator[ArrowBatch]:
+    """Yield *batches*; warn at their end of what the *parts* that were read have left out."""
+    try:
+        yield from batches
+    finally:
+        found = [*dict.fromkeys(lost for part in parts for lost in part.skipped)]
+        if found:
+            count = "1 range" if len(found) == 1 else f"{len(found)} ranges"
+            warnings.warn(
+                f"the query leaves out {count} of offsets: {'; '.join(map(str, found[:_NAMED]))};"
+                " after a pass over a scan, its `skipped` lists them all",
+                stacklevel=2,
+            )
 
 
 class RecordDataset(dataset.UnionDataset):  # type: ignore[misc] # of a library without types
@@ -104,7 +134,8 @@ class RecordDataset(dataset.UnionDataset):  # type: ignore[misc] # of a library 
 
     DuckDB, ``polars.scan_pyarrow_dataset`` and pyarrow itself push columns and filters down. Each
     query sees what there is when it begins. Ranges of offsets and timestamps, partitions and topic
-    in a filter decide what is read; the rest of the filter is applied to the rows.
+    in a filter decide what is read; the rest of the filter is applied to the rows. With
+    ``on_damage="skip"``, a query ends with a `UserWarning` that names the ranges it has left out.
 
     Parameters
     ----------

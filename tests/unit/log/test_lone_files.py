@@ -282,6 +282,18 @@ def test_committed_data_ends_where_no_file_has_the_marker(tmp_path: Path):
         assert (log.last_stable_offset, log.log_end_offset) == (0, 4)
 
 
+def test_a_lazy_frame_warns_of_what_it_leaves_out(tmp_path: Path):
+    pl = pytest.importorskip("polars")
+    from segstore.polars import scan_log
+
+    damaged = bytearray(at(3, 2))
+    damaged[-1] ^= 1
+    files_in(tmp_path, a=at(0, 3) + damaged + at(5, 2))
+    frame = scan_log(tmp_path / "a.log", on_damage="skip").filter(pl.col("offset") != 1)
+    with pytest.warns(UserWarning, match="leaves out 1 range of offsets: a.log, .* offsets 3 to 4"):
+        assert frame.collect()["offset"].to_list() == [0, 2, 5, 6]
+
+
 # ---- archives ------------------------------------------------------------------------------------
 
 

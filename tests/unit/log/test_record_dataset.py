@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -20,7 +22,6 @@ from tests.kits.transactions_kit import ABORT, NOW, Producer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from segstore import UnifiedLog
 
@@ -202,8 +203,39 @@ def test_read_only_and_damaged_logs_have_datasets_too(log, tmp_path):
     with pytest.raises(CorruptRecordError) as caught:
         log.dataset().to_table()
     assert caught.value.file == str(path)
-    rest = log.dataset(on_damage="skip").count_rows()
+    with pytest.warns(UserWarning, match=f"offsets {first} to "):
+        rest = log.dataset(on_damage="skip").count_rows()
     assert first < rest < COUNT
+
+
+def damaged(log: UnifiedLog, *numbers: int) -> list[int]:
+    """Flip a bit in segments; returns their base offsets."""
+    for number in numbers:
+        path = Path(log.path) / log.segments()[number].name
+        data = bytearray(path.read_bytes())
+        data[100] ^= 1
+        path.write_bytes(data)
+    return [log.segments()[number].base_offset for number in numbers]
+
+
+@pytest.mark.parametrize("where", [None, KEY == b"k3", OFFSET >= 10, KEY != b"none"], ids=str)
+def test_a_query_warns_of_what_it_leaves_out(log, where):
+    """Once, with the ranges; nothing else would tell, as a dataset has no `skipped`."""
+    bases = damaged(log, 5, 9, 20, 30, 31)
+    with pytest.warns(UserWarning, match="leaves out") as caught:
+        log.dataset(on_damage="skip").to_table(filter=where)
+    assert len(caught) == 1
+    text = str(caught[0].message)
+    assert text.startswith("the query leaves out 5 ranges of offsets: ")
+    assert [f"offsets {base} to " in text for base in bases] == [True, True, True, False, False]
+    assert text.endswith("after a pass over a scan, its `skipped` lists them all")
+
+
+def test_a_filter_that_leaves_out_the_damage_warns_of_none(log):
+    (base,) = damaged(log, 30)
+    with warnings.catch_warnings(action="error"):
+        assert log.dataset(on_damage="skip").count_rows(filter=base > OFFSET) == base
+        assert log.dataset(on_damage="skip").head(5).num_rows == 5
 
 
 def test_only_committed_records(log):
