@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from segstore.spark.topic_offsets import StreamOffsets
     from segstore.types import TopicPartition
 
+_KAFKA: Final = "Kafka"
+"""So the description of a Kafka source begins, such as ``KafkaV2[Subscribe[orders]]``."""
 _log = logging.getLogger(__name__)
 
 
@@ -147,8 +149,13 @@ class ProgressListener(StreamingQueryListener):
 
 
 def _offsets_of(sources: Iterable[Any]) -> Iterable[StreamOffsets]:
-    """Yield what the sources of a query have read up to, where that are offsets of partitions."""
+    """Yield what the sources of a query have read up to, where that are offsets of partitions.
+
+    Those of Spark's Kafka source look the same, but for the topic ids, which not all logs have.
+    """
     for one in sources:
+        if str(one.description).startswith(_KAFKA):
+            continue
         with suppress(SegstoreError, ValueError, TypeError):
             yield from_topic_offsets(json.loads(one.endOffset))
 

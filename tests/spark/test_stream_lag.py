@@ -43,8 +43,11 @@ def ids_of(directory):
         return {one: logs.log(*one).topic_id for one in TWO}
 
 
-def event(*ends, name="mine"):
-    sources = [SimpleNamespace(endOffset=end) for end in ends]
+OF_PYTHON = "org.apache.spark.sql.execution.datasources.v2.python.PythonMicroBatchStream@4e30a698"
+
+
+def event(*ends, name="mine", description=OF_PYTHON):
+    sources = [SimpleNamespace(endOffset=end, description=description) for end in ends]
     return SimpleNamespace(
         progress=SimpleNamespace(name=name, id="0-1", batchId=7, sources=sources)
     )
@@ -103,6 +106,23 @@ def test_a_query_over_another_source_is_left_alone(directory, end, caplog):
     assert not caplog.records
     listener.onQueryProgress(SimpleNamespace())  # whatever comes
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "KafkaV2[Subscribe[orders]]",
+        "KafkaV2[SubscribePattern[.*]]",
+        "KafkaV1[Assign[orders-0]]",
+    ],
+)
+def test_a_query_over_kafka_is_left_alone_where_topics_have_no_ids(tmp_path, description, caplog):
+    """A topic of the same name without `partition.metadata`: its offsets look like Kafka's."""
+    segstore.open(tmp_path / "orders-0").close()
+    listener = segstore.spark.progress_listener(tmp_path, pytest.fail)
+    listener.onQueryProgress(event('{"orders": {"0": 5}}', description=description))
+    assert listener.lag == {}
+    assert not caplog.records
 
 
 def test_an_error_in_a_report_stays_in_the_listener(directory, caplog):
