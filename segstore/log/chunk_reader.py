@@ -103,6 +103,10 @@ class Chunks(Protocol):
     """Where a scan has its batches from; may be iterated any number of times."""
 
     @property
+    def has_index(self) -> bool:
+        """Whether a part is found without reading what is before it."""
+
+    @property
     def skipped(self) -> Sequence[LostRange]:
         """What the last pass has left out."""
 
@@ -155,10 +159,13 @@ class ChunkReader:
 
     Attributes
     ----------
+    has_index : bool
+        True.
     skipped : tuple
         Empty: nothing is left out.
     """
 
+    has_index = True
     skipped = ()
 
     __slots__ = (

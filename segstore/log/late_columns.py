@@ -27,7 +27,8 @@ _RARE: Final = 4
 class LateColumns:
     """Reads scans, or parts of them, for one query; threads may read several at a time.
 
-    Once it turns out that many batches have rows that match, the rest is read in one pass.
+    Once it turns out that many batches have rows that match, the rest is read in one pass. Files
+    without an index are read so from the start.
 
     Parameters
     ----------
@@ -58,7 +59,8 @@ class LateColumns:
 
     def __call__(self, scan: LogScan) -> Iterator[ArrowBatch]:
         """Yield all rows of *scan* that match, and some that do not."""
-        if scan.end_offset - scan.start_offset < LEAST_RECORDS or not self._is_worth_it:
+        is_small = scan.end_offset - scan.start_offset < LEAST_RECORDS
+        if is_small or not scan._has_index or not self._is_worth_it:  # noqa: SLF001 - asked by its own module
             return scan._arrow_batches(self._columns, self._rows)  # noqa: SLF001 - a projection of its own
         return self._where_found(scan)
 

@@ -164,7 +164,7 @@ def matching_parts(scans: Iterable[LogScan], where: ArrowFilter) -> tuple[list[L
         [
             part._replace(offsets=both, timestamps=_common(part.timestamps, within))
             for part in parts
-            for one in offsets
+            for one in (offsets if part.scan._has_index else _as_one(offsets))  # noqa: SLF001 - as above
             if (both := _common(part.offsets, one))[0] < both[1]
         ],
     )
@@ -175,6 +175,11 @@ def matching_parts(scans: Iterable[LogScan], where: ArrowFilter) -> tuple[list[L
         )
         for part in parts
     ], all_match
+
+
+def _as_one(ranges: list[Range]) -> list[Range]:
+    """Return a range with all of them, for what is read from the beginning each time."""
+    return [(ranges[0][0], ranges[-1][1])] if ranges else []
 
 
 def _kept(where: ArrowFilter, parts: list[_Part]) -> list[_Part]:

@@ -80,9 +80,13 @@ class ReadableChunks:
 
     Attributes
     ----------
+    has_index : bool
+        False: a part is looked for from the beginning of its file.
     skipped : list of LostRange
         What the last pass has left out so far, in its order.
     """
+
+    has_index = False
 
     def __init__(  # noqa: PLR0913 - the parts of a range
         self,

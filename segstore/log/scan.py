@@ -260,6 +260,11 @@ class LogScan(ArrowRows):
             expected=expected,
         )
 
+    @property
+    def _has_index(self) -> bool:
+        """Whether a part is found without reading what is before it."""
+        return self._chunks.has_index
+
     def _part(
         self,
         start_offset: int,

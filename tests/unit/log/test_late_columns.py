@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from pyarrow import compute
 
 import segstore
+from segstore.log.local.file_bytes import FileBytes
 from segstore.log.scan import LogScan
 from tests.kits.transactions_kit import NOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from segstore import UnifiedLog
 
@@ -96,3 +97,39 @@ def test_threads_share_what_they_have_learned(tmp_path, monkeypatch, log, passes
         assert passes[-1][0] == ("key", "offset", "value")
         assert passes[-1][2] == COUNT
         assert sum(one[2] - one[1] for one in keys_first) < COUNT
+
+
+@pytest.fixture
+def read_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How much each read of a file without an index asked for."""
+    found: list[int] = []
+    read = FileBytes.read
+
+    def noted(file, position, size):
+        found.append(size)
+        return read(file, position, size)
+
+    monkeypatch.setattr(FileBytes, "read", noted)
+    return found
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        KEY.isin([b"%d" % n for n in range(60, COUNT, 500)]),
+        OFFSET.isin([*range(60, COUNT, 500)]),
+        ((OFFSET < 10) | (OFFSET > COUNT - 10)) & (KEY != b"often"),
+    ],
+    ids=["keys", "offsets", "ranges"],
+)
+def test_files_without_an_index_are_read_in_one_pass(log, passes, read_bytes, where):
+    """Each part would be looked for from the beginning of the file."""
+    wanted = log.dataset().to_table(filter=where)
+    path = Path(log.path) / log.segments()[0].name
+    passes.clear()
+    with segstore.open_segment(path) as files:
+        read_bytes.clear()
+        found = files.dataset().to_table(filter=where)
+    assert found == wanted
+    assert len(passes) == 1
+    assert sum(read_bytes) < 2.1 * path.stat().st_size  # to find whole batches, and to decode them

@@ -33,6 +33,11 @@ class Scan(NamedTuple):
     start_offset: int
     end_offset: int
     timestamps: tuple[int, int] = UNBOUNDED
+    has_index: bool = True
+
+    @property
+    def _has_index(self):
+        return self.has_index
 
     @property
     def _timestamps(self):
@@ -157,6 +162,21 @@ def test_each_partition_has_its_own_part():
 def test_an_empty_scan_has_no_part():
     assert parts_of(OFFSET < 150, Scan(0, 10, 10)) == ([], True)
     assert parts_of(OFFSET < 150) == ([], True)
+
+
+def test_what_has_no_index_is_read_in_one_part():
+    """A filter must then be applied to what lies between the ranges."""
+    scans = Scan(0, 0, 100), Scan(1, 0, 100, has_index=False)
+    ends = (OFFSET < 10) | (OFFSET >= 90)
+    parts, all_match = parts_of(ends, *scans)
+    assert [(number, offsets) for number, offsets, _ in parts] == [
+        (0, (0, 10)),
+        (0, (90, 100)),
+        (1, (0, 100)),
+    ]
+    assert not all_match
+    assert parts_of((OFFSET >= 20) & (OFFSET < 30), scans[1]) == ([(1, (20, 30), UNBOUNDED)], True)
+    assert parts_of(OFFSET > 100, scans[1]) == ([], True)
 
 
 def test_many_places_are_read_with_what_lies_between(monkeypatch):
