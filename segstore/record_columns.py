@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 PARTS: Final = ("key", "value", "timestamp", "headers")
 """Of a record; also the names of their columns, unless a caller gives others."""
 ALL_OTHERS: Final = "*"
-OF_A_TOPIC: Final = frozenset({"topic", "partition"})
 OF_A_LOG: Final = frozenset({"offset", "timestampType", "leaderEpoch"})
 """Columns of a log's tables which an append assigns, and no other table has by these names."""
+OF_A_TOPIC: Final = frozenset({"topic", "partition"})
+"""A log's tables have them too; alone they are a user's."""
 _INDEX_LEVEL: Final = re.compile(r"__index_level_\d+__")
 """pandas hands the row labels of a frame over as a column of such a name, which nobody gave."""
 _EXPECTED: Final = ", ".join(PARTS)
@@ -70,7 +71,8 @@ class RecordColumns(NamedTuple):
         ------
         IllegalArgumentError
             A column that was named does not exist or exists twice; a column would be lost; there is
-            neither a key nor a value; the table is a log's, without its headers.
+            neither a key nor a value, or no column for a value of all others; the table is a log's,
+            without its headers.
         """
         for part, given in zip(self._fields, self, strict=True):
             for name in (given,) if isinstance(given, str) else given or ():
@@ -78,10 +80,16 @@ class RecordColumns(NamedTuple):
                     raise _no_such_column(part, name, names)
         one = {part: self._place_of(part, names) for part in self._fields}
         of_json = self._places_of_json(names, one)
+        if of_json == ():
+            raise IllegalArgumentError(
+                f"value={ALL_OTHERS!r}: no column is left for the value, and each would be {{}}",
+                found=_shown(names) or "no columns",
+                expected="more columns than are named",
+            )
         used = {*one.values(), *(of_json or ())}
         _check_is_single(names, used)
         left = [name for place, name in enumerate(names) if place not in used]
-        _check_nothing_is_lost(left)
+        _check_nothing_is_lost(left, of_a_log=not OF_A_LOG.isdisjoint(names))
         if one["key"] < 0 and one["value"] < 0 and not of_json:
             raise IllegalArgumentError(
                 "no column is named key or value, and records without both hold nothing: name them,"
@@ -191,12 +199,9 @@ def _check_is_single(names: Sequence[str], used: set[int]) -> None:
             )
 
 
-def _check_nothing_is_lost(left: Sequence[str]) -> None:
-    lost = [
-        name
-        for name in left
-        if name not in OF_A_TOPIC and name not in OF_A_LOG and not _INDEX_LEVEL.fullmatch(name)
-    ]
+def _check_nothing_is_lost(left: Sequence[str], *, of_a_log: bool) -> None:
+    assigned = OF_A_LOG | OF_A_TOPIC if of_a_log else frozenset()
+    lost = [name for name in left if name not in assigned and not _INDEX_LEVEL.fullmatch(name)]
     if lost:
         many = len(lost) > 1
         raise IllegalArgumentError(

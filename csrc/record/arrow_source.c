@@ -8,6 +8,8 @@
 
 #define BINARY_TYPES "binary or string (plain, large_, _view, fixed_size_ or a dictionary of them), or null"
 #define TIMES_TYPES "timestamp of any unit, int64 (ms), or null"
+#define HEADER_KEY "headers.element.key"
+#define HEADER_VALUE "headers.element.value"
 #define HEADERS_TYPES "list or large_list of struct<key: string, value: binary>, or null"
 
 static sgs_status refuse(sgs_error *err, const char *name, const struct ArrowSchema *schema, const char *accepted)
@@ -132,8 +134,6 @@ static sgs_status init_values(sgs_arrow_values *values, const char *name, const 
                               const struct ArrowArray *array, int64_t parent_offset, int64_t rows, sgs_error *err)
 {
     const layout layout_ = layout_of(schema);
-    if (layout_ == OTHER)
-        return refuse(err, name, schema, BINARY_TYPES);
     int64_t buffers = layout_ == FIXED ? 2 : 3;
     if (layout_ == VIEWS && array->n_buffers > buffers)
         buffers = array->n_buffers;
@@ -162,17 +162,13 @@ static sgs_status init_values(sgs_arrow_values *values, const char *name, const 
 static sgs_status init_dictionary(sgs_arrow_binary *column, const char *name, const struct ArrowSchema *schema,
                                   const struct ArrowArray *array, int64_t parent_offset, int64_t rows, sgs_error *err)
 {
-    const struct ArrowSchema *const type = schema->dictionary;
-    const bool is_index = schema->format != NULL && schema->format[0] != '\0' && schema->format[1] == '\0' &&
-                          strchr("cCsSiIlL", schema->format[0]) != NULL;
-    if (!is_index || type->dictionary != NULL || layout_of(type) == OTHER)
-        return refuse(err, name, schema, BINARY_TYPES);
     sgs_status status = check_layout(name, array, 2, 0, parent_offset, rows, err);
     if (status != SGS_OK)
         return status;
     if (array->dictionary == NULL)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "column %s lacks its Arrow dictionary", name);
-    status = init_values(&column->values, name, type, array->dictionary, 0, array->dictionary->length, err);
+    status =
+        init_values(&column->values, name, schema->dictionary, array->dictionary, 0, array->dictionary->length, err);
     if (status != SGS_OK || rows == 0)
         return status;
     if (array->buffers[1] == NULL)
@@ -185,10 +181,21 @@ static sgs_status init_dictionary(sgs_arrow_binary *column, const char *name, co
     return SGS_OK;
 }
 
+sgs_status sgs_arrow_binary_check(const char *name, const struct ArrowSchema *schema, sgs_error *err)
+{
+    const struct ArrowSchema *const type = schema->dictionary != NULL ? schema->dictionary : schema;
+    const bool is_index = schema->format != NULL && schema->format[0] != '\0' && schema->format[1] == '\0' &&
+                          strchr("cCsSiIlL", schema->format[0]) != NULL;
+    if ((schema->dictionary != NULL && (!is_index || type->dictionary != NULL)) || layout_of(type) == OTHER)
+        return refuse(err, name, schema, BINARY_TYPES);
+    return SGS_OK;
+}
+
 sgs_status sgs_arrow_binary_init(sgs_arrow_binary *column, const char *name, const struct ArrowSchema *schema,
                                  const struct ArrowArray *array, int64_t parent_offset, int64_t rows, sgs_error *err)
 {
     *column = (sgs_arrow_binary){ .indices = NULL };
+    SGS_TRY(sgs_arrow_binary_check(name, schema, err));
     return schema->dictionary != NULL ? init_dictionary(column, name, schema, array, parent_offset, rows, err)
                                       : init_values(&column->values, name, schema, array, parent_offset, rows, err);
 }
@@ -281,18 +288,27 @@ static int64_t timestamp_unit(const struct ArrowSchema *schema)
     }
 }
 
+static bool is_null_column(const struct ArrowSchema *schema)
+{
+    return sgs_arrow_type_is(schema, "n") && schema->dictionary == NULL;
+}
+
+sgs_status sgs_arrow_times_check(const char *name, const struct ArrowSchema *schema, sgs_error *err)
+{
+    return is_null_column(schema) || timestamp_unit(schema) >= 0 ? SGS_OK : refuse(err, name, schema, TIMES_TYPES);
+}
+
 sgs_status sgs_arrow_times_init(sgs_arrow_times *column, const char *name, const struct ArrowSchema *schema,
                                 const struct ArrowArray *array, int64_t parent_offset, int64_t rows, sgs_error *err)
 {
-    const bool is_null = sgs_arrow_type_is(schema, "n") && schema->dictionary == NULL;
-    const int64_t unit = timestamp_unit(schema);
-    if (!is_null && unit < 0)
-        return refuse(err, name, schema, TIMES_TYPES);
+    SGS_TRY(sgs_arrow_times_check(name, schema, err));
+    const bool is_null = is_null_column(schema);
     const sgs_status status = is_null ? check_null_layout(name, array, parent_offset, rows, err)
                                       : check_layout(name, array, 2, 0, parent_offset, rows, err);
     if (status != SGS_OK)
         return status;
-    *column = (sgs_arrow_times){ .first = array->offset + parent_offset, .per_ms = is_null ? 1 : unit };
+    *column =
+        (sgs_arrow_times){ .first = array->offset + parent_offset, .per_ms = is_null ? 1 : timestamp_unit(schema) };
     if (is_null || rows == 0)
         return SGS_OK;
     if (array->buffers[1] == NULL)
@@ -312,24 +328,51 @@ static int find_child(const struct ArrowSchema *schema, const char *name)
     return -1;
 }
 
+/* What empty lists are of, until one holds more. */
+static bool has_no_elements(const struct ArrowSchema *schema) { return sgs_arrow_type_is(schema->children[0], "n"); }
+
+/* A struct of key and value; a third field would be lost. */
+static sgs_status check_element(const char *name, const struct ArrowSchema *element, sgs_error *err)
+{
+    const int key = find_child(element, "key"), value = find_child(element, "value");
+    if (key < 0 || value < 0)
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "column %s has elements without a key or value, expected %s", name,
+                        HEADERS_TYPES);
+    for (int i = 0; i < element->n_children; ++i)
+        if (i != key && i != value)
+            return sgs_fail(
+                err, SGS_ILLEGAL_ARGUMENT,
+                "column %s has elements with a field %s besides key and value, which would be lost: drop it", name,
+                element->children[i]->name != NULL ? element->children[i]->name : "without a name");
+    SGS_TRY(sgs_arrow_binary_check(HEADER_KEY, element->children[key], err));
+    return sgs_arrow_binary_check(HEADER_VALUE, element->children[value], err);
+}
+
+sgs_status sgs_arrow_headers_check(const char *name, const struct ArrowSchema *schema, sgs_error *err)
+{
+    if (sgs_arrow_type_is(schema, "n"))
+        return SGS_OK;
+    const bool is_list = sgs_arrow_type_is(schema, "+l") || sgs_arrow_type_is(schema, "+L");
+    if (!is_list || schema->n_children != 1 || schema->dictionary != NULL)
+        return refuse(err, name, schema, HEADERS_TYPES);
+    if (has_no_elements(schema))
+        return SGS_OK;
+    const struct ArrowSchema *const element = schema->children[0];
+    if (!sgs_arrow_type_is(element, "+s") || element->dictionary != NULL)
+        return refuse(err, name, schema, HEADERS_TYPES);
+    return check_element(name, element, err);
+}
+
 sgs_status sgs_arrow_headers_init(sgs_arrow_headers *column, const char *name, const struct ArrowSchema *schema,
                                   const struct ArrowArray *array, int64_t parent_offset, int64_t rows, sgs_error *err)
 {
     *column = (sgs_arrow_headers){ .first = 0 };
+    SGS_TRY(sgs_arrow_headers_check(name, schema, err));
     if (sgs_arrow_type_is(schema, "n"))
         return check_null_layout(name, array, parent_offset, rows, err);
     const bool is_small = sgs_arrow_type_is(schema, "+l");
-    if ((!is_small && !sgs_arrow_type_is(schema, "+L")) || schema->n_children != 1 || schema->dictionary != NULL)
-        return refuse(err, name, schema, HEADERS_TYPES);
+    const bool is_nothing = has_no_elements(schema);
     const struct ArrowSchema *const element = schema->children[0];
-    const bool is_nothing = sgs_arrow_type_is(element, "n"); /* what empty lists hold, until one holds more */
-    if (!is_nothing && (!sgs_arrow_type_is(element, "+s") || element->dictionary != NULL))
-        return refuse(err, name, schema, HEADERS_TYPES);
-    const int key = find_child(element, "key");
-    const int value = find_child(element, "value");
-    if (!is_nothing && (key < 0 || value < 0))
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "column %s has elements without a key or value, expected %s", name,
-                        HEADERS_TYPES);
     sgs_status status = check_layout(name, array, 2, 1, parent_offset, rows, err);
     if (status != SGS_OK)
         return status;
@@ -355,10 +398,11 @@ sgs_status sgs_arrow_headers_init(sgs_arrow_headers *column, const char *name, c
         return SGS_OK;
     column->element_first = entries->offset;
     column->element_validity = validity_of(entries);
-    status = sgs_arrow_binary_init(&column->key, "headers.element.key", element->children[key], entries->children[key],
+    const int key = find_child(element, "key"), value = find_child(element, "value");
+    status = sgs_arrow_binary_init(&column->key, HEADER_KEY, element->children[key], entries->children[key],
                                    entries->offset, column->elements_count, err);
     if (status == SGS_OK)
-        status = sgs_arrow_binary_init(&column->value, "headers.element.value", element->children[value],
-                                       entries->children[value], entries->offset, column->elements_count, err);
+        status = sgs_arrow_binary_init(&column->value, HEADER_VALUE, element->children[value], entries->children[value],
+                                       entries->offset, column->elements_count, err);
     return status;
 }

@@ -50,7 +50,16 @@ typedef struct sgs_arrow_headers {
     sgs_arrow_binary key, value;
 } sgs_arrow_headers;
 
-/** @param name  of the column, for messages
+/** Check the type alone, where there may be no rows.
+ *  @param name  of the column, for messages
+ *  @return SGS_OK; SGS_ILLEGAL_ARGUMENT naming the column, its type and what is accepted, or the field of a header that
+ *  would be lost */
+sgs_status sgs_arrow_binary_check(const char *name, const struct ArrowSchema *schema, sgs_error *err);
+sgs_status sgs_arrow_times_check(const char *name, const struct ArrowSchema *schema, sgs_error *err);
+sgs_status sgs_arrow_headers_check(const char *name, const struct ArrowSchema *schema, sgs_error *err);
+
+/** Check type and layout, and begin to read.
+ *  @param name  of the column, for messages
  *  @param parent_offset  offset of the struct that `array` is a child of
  *  @return SGS_OK; SGS_ILLEGAL_ARGUMENT naming the column, its type and what is accepted, or what its layout lacks */
 sgs_status sgs_arrow_binary_init(sgs_arrow_binary *column, const char *name, const struct ArrowSchema *schema,

@@ -105,6 +105,11 @@ typedef struct sgs_columns_source {
 /** Check that the schema is that of a struct, whose children are the columns.
  *  @return SGS_OK; SGS_ILLEGAL_ARGUMENT naming the type */
 sgs_status sgs_columns_source_check(const struct ArrowSchema *schema, sgs_error *err);
+/** Check the types of the columns, where there may be no rows.
+ *  @param places  of this schema
+ *  @return SGS_OK; SGS_ILLEGAL_ARGUMENT naming column, type and what is accepted */
+sgs_status sgs_columns_source_check_types(const struct ArrowSchema *schema, const sgs_record_places *places,
+                                          sgs_error *err);
 /** Check the types and the layout of the columns.
  *  @param places  of a schema with these children
  *  @param first_row  the number of the first row in messages, where the array is a part of a table

@@ -40,6 +40,21 @@ typedef struct cells {
 /* What messages call it. */
 static const char *name_of(const struct ArrowSchema *column) { return column->name != NULL ? column->name : ""; }
 
+sgs_status sgs_columns_source_check_types(const struct ArrowSchema *schema, const sgs_record_places *places,
+                                          sgs_error *err)
+{
+    const struct ArrowSchema *const *const columns = (const struct ArrowSchema *const *)schema->children;
+    if (places->key >= 0)
+        SGS_TRY(sgs_arrow_binary_check(name_of(columns[places->key]), columns[places->key], err));
+    if (places->value >= 0)
+        SGS_TRY(sgs_arrow_binary_check(name_of(columns[places->value]), columns[places->value], err));
+    if (places->timestamp >= 0)
+        SGS_TRY(sgs_arrow_times_check(name_of(columns[places->timestamp]), columns[places->timestamp], err));
+    if (places->headers >= 0)
+        SGS_TRY(sgs_arrow_headers_check(name_of(columns[places->headers]), columns[places->headers], err));
+    return SGS_OK;
+}
+
 static sgs_status init_binary(const sgs_columns_source *source, int place, sgs_arrow_binary *column, sgs_error *err)
 {
     if (place < 0)

@@ -56,6 +56,8 @@ cdef extern from "record/columns.h" nogil:
         int key, value, timestamp, headers
 
     sgs_status sgs_columns_source_check(const ArrowSchema *schema, sgs_error *err)
+    sgs_status sgs_columns_source_check_types(const ArrowSchema *schema, const sgs_record_places *places,
+                                              sgs_error *err)
     sgs_status sgs_columns_source_init(sgs_columns_source *source, const ArrowSchema *schema,
                                        const ArrowArray *array, const sgs_record_places *places,
                                        int64_t first_row, sgs_error *err)

@@ -75,7 +75,7 @@ def rebuild_batches(data, const int64_t[::1] offsets not None, headers, CodecTab
 
 
 cdef sgs_record_places places_of(const ArrowSchema *schema, columns) except *:
-    """Where the parts of a record are, as *columns* finds them among the names."""
+    """Where the parts of a record are, as *columns* finds them among the names; their types are checked."""
     cdef sgs_record_places places
     cdef sgs_error err
     cdef const char *name
@@ -87,6 +87,7 @@ cdef sgs_record_places places_of(const ArrowSchema *schema, columns) except *:
         names.append("" if name == NULL else name.decode("utf-8", "replace"))
     found = columns.find(names)
     places.key, places.value, places.timestamp, places.headers = found[:4]
+    check(sgs_columns_source_check_types(schema, &places, &err), &err)
     return places
 
 

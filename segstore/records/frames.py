@@ -90,7 +90,8 @@ def require_frame(records: object, columns: RecordColumns) -> None:
                 f"the records must be a frame, for {part}={name!r} names a column, not a {kind}:"
                 " pyarrow.Table.from_pylist makes a frame of dictionaries",
                 found=kind,
-                expected="a frame of polars, pandas, pyarrow or DuckDB",
+                expected="a frame of polars, pandas, pyarrow or DuckDB"
+                + ("; a time is a datetime, or ms since 1970" if part == "timestamp" else ""),
             )
 
 

@@ -2,6 +2,8 @@
  * cell is touched, each form that Arrow knows is taken [D7]. */
 #include "record/columns.h"
 
+#include <string.h>
+
 #include "arrow_table.h"
 #include "record_kit.h"
 #include "test.h"
@@ -69,6 +71,9 @@ CLAIM(headers_of_no_struct, t->element.format = "u";)
 CLAIM(headers_of_dictionary_elements, t->element.dictionary = &other_schema;)
 CLAIM(headers_without_keys, t->element_columns[0].name = "name";)
 CLAIM(headers_without_values, t->element_columns[1].name = NULL;)
+static struct ArrowSchema *three_fields[3];
+CLAIM(headers_of_a_third_field, three_fields[0] = &other_schema; three_fields[1] = t->element.children[0];
+      three_fields[2] = t->element.children[1]; t->element.children = three_fields; t->element.n_children = 3;)
 CLAIM(headers_without_lists, t->buffers[HEADERS][1] = NULL;)
 CLAIM(headers_of_one_buffer, t->arrays[HEADERS].n_buffers = 1;)
 CLAIM(elements_of_two_buffers, t->entries.n_buffers = 2;)
@@ -160,6 +165,7 @@ static const claim impossible[] = {
     ROW(headers_of_dictionary_elements),
     ROW(headers_without_keys),
     ROW(headers_without_values),
+    ROW(headers_of_a_third_field),
     ROW(headers_without_lists),
     ROW(headers_of_one_buffer),
     ROW(elements_of_two_buffers),
@@ -194,6 +200,35 @@ TEST(what_cannot_be_is_refused)
         if (!EXPECT_STATUS(sgs_columns_source_init(&source, &table.schema, &table.array, &chosen, 0, &err),
                            SGS_ILLEGAL_ARGUMENT))
             printf("    %s\n", impossible[i].what);
+    }
+}
+
+TEST(types_are_checked_without_rows)
+{
+    static const struct {
+        const char *why;
+        void (*make)(arrow_table *t);
+    } wrong[] = {
+        { "column key has the Arrow type 'd'", column_of_numbers },
+        { "column timestamp has the Arrow type int32", time_of_numbers },
+        { "column headers has the Arrow type string", headers_of_text },
+        { "column headers has elements with a field without a name besides", headers_of_a_third_field },
+        { "column headers.element.value has the Arrow type 'd'", header_values_of_numbers },
+        { "column key has the Arrow type", a_dictionary_of_numbers },
+    };
+    static const sgs_record_places none = { -1, -1, -1, -1 };
+    arrow_table table;
+    sgs_error err;
+    arrow_table_make(&table);
+    EXPECT_OK(sgs_columns_source_check_types(&table.schema, &all_places, &err), &err);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
+        other_schema = (struct ArrowSchema){ .format = "u" };
+        arrow_table_make(&table);
+        wrong[i].make(&table);
+        EXPECT_OK(sgs_columns_source_check_types(&table.schema, &none, &err), &err);
+        EXPECT_STATUS(sgs_columns_source_check_types(&table.schema, &all_places, &err), SGS_ILLEGAL_ARGUMENT);
+        if (!EXPECT_TRUE(strstr(err.message, wrong[i].why) != NULL))
+            printf("    '%s' in '%s'\n", wrong[i].why, err.message);
     }
 }
 

@@ -370,6 +370,72 @@ def test_an_empty_frame_appends_nothing(log, logs):
     assert logs.append("orders", ORDERS[:0], **NAMES) == {}
 
 
+def typed(**kinds):
+    """An empty table of these columns."""
+    return pa.schema({"value": pa.string()} | kinds).empty_table()
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "reader", "polars", "duckdb", "no batches"])
+@pytest.mark.parametrize(
+    ("frame", "text"),
+    [
+        (typed(key=pa.int64()), "column key has the Arrow type int64"),
+        (typed(value=pa.list_(pa.string())), "column value has the Arrow type (large_)?list"),
+        (typed(timestamp=pa.time64("us")), "column timestamp has the Arrow type time64"),
+        (typed(headers=pa.list_(pa.int8())), "column headers has the Arrow type (large_)?list"),
+        (
+            typed(headers=pa.list_(pa.struct([("key", pa.string()), ("value", pa.int8())]))),
+            r"column headers\.element\.value has the Arrow type int8",
+        ),
+    ],
+    ids=["key", "value", "timestamp", "headers", "header value"],
+)
+def test_types_are_checked_where_there_are_no_rows(log, logs, frame, text, library):
+    make = LIBRARIES.get(library, lambda table: table.schema.empty_table().to_reader())
+    for append in (log.append, lambda frame: logs.append("orders", frame)):
+        with pytest.raises(IllegalArgumentError, match=text):
+            append(make(frame))
+
+
+@pytest.mark.parametrize("names", [("key", "value", "sent"), ("key", "value", "value")])
+@pytest.mark.parametrize("rows", [0, 1])
+def test_no_field_of_a_header_is_lost(log, logs, names, rows):
+    fields = [pa.array([cell]) for cell in ("h", b"1", b"2")]
+    header = pa.StructArray.from_arrays(fields, names=list(names))
+    headers = pa.ListArray.from_arrays([0, 1], header)
+    frame = pa.table({"value": ["x"], "headers": headers})[:rows]
+    text = f"column headers has elements with a field {names[2]} besides .* would be lost"
+    for append in (log.append, lambda frame: logs.append("orders", frame)):
+        with pytest.raises(IllegalArgumentError, match=text):
+            append(frame)
+
+    assert log.log_end_offset == logs.count("orders") == 0
+
+
+@pytest.mark.parametrize("frame", [pa.table({"key": ["a"]}), pd.DataFrame({"key": ["a"]}, [7])])
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_star_needs_a_column_that_is_left(log, logs, frame, rows):
+    for append in (log.append, lambda frame, **names: logs.append("orders", frame, **names)):
+        with pytest.raises(IllegalArgumentError, match=r"value='\*': no column is left"):
+            append(frame[:rows], value="*")
+
+    assert log.log_end_offset == logs.count("orders") == 0
+
+
+@pytest.mark.parametrize("names", [["topic"], ["partition"], ["topic", "partition"]])
+def test_topic_and_partition_of_a_users_frame_are_not_lost(log, logs, names):
+    """A log's table has them too, and other columns by which it is known."""
+    frame = pa.table({"value": ["x"], **{name: pa.array([1]) for name in names}})
+    shown = ", ".join(map(repr, names))
+    for append in (log.append, lambda frame: logs.append("orders", frame)):
+        with pytest.raises(IllegalArgumentError, match=f"{shown} would be lost"):
+            append(frame)
+    assert log.log_end_offset == logs.count("orders") == 0
+    log.append(frame.select(["value"]))
+    log.append(log.scan().to_arrow())
+    assert log.log_end_offset == 2
+
+
 def bad_row(name, array):
     """Many rows in several chunks, of which one in the middle cannot be stored."""
     good = pa.table(
