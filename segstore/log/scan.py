@@ -188,6 +188,7 @@ class LogScan(ArrowRows):
         topic, partition = self._topic_partition
         low, high = self._timestamps
         everything = low == MIN_LONG and high == MAX_LONG
+        high += high == MAX_LONG  # no bound: the largest time is within, as in columns
         for chunk in self._chunks:
             records = iterate_records(
                 chunk.data,
@@ -294,6 +295,7 @@ class LogScan(ArrowRows):
         """Return (offset, timestamp, key, value) of all records, without headers."""
         low, high = self._timestamps
         everything = low == MIN_LONG and high == MAX_LONG
+        high += high == MAX_LONG  # no bound: the largest time is within, as in columns
         rows: list[tuple[int, int, bytes | None, bytes | None]] = []
         for chunk in self._chunks:
             try:

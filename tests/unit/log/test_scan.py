@@ -16,6 +16,7 @@ from segstore.errors import (
     LimitExceededError,
     SegstoreError,
 )
+from segstore.number_limits import MAX_LONG
 from segstore.types import Codec
 from tests.kits.log_kit import TIME, at, batch, offsets, values
 from tests.kits.records_kit import build
@@ -130,6 +131,21 @@ def test_ranges_of_time(new_log, path, start, end):
     assert offsets(scan) == [row[0] for row in scan.tuples()] == expected
     assert scan.to_arrow()["offset"].to_pylist() == expected
     assert scan.count() == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [(0, None, [0, 1]), (MAX_LONG, None, [1]), (None, MAX_LONG, [0, 1]), (0, MAX_LONG - 1, [0])],
+)
+def test_the_largest_time_is_within_a_range_without_an_end(new_log, start, end, expected):
+    log = new_log()
+    log.append_as_follower(
+        build([(0, TIME, None, b"a"), (1, MAX_LONG, None, b"b")], partition_leader_epoch=0), 0
+    )
+    scan = log.scan(start_timestamp=start, end_timestamp=end)
+    assert offsets(scan) == [row[0] for row in scan.tuples()] == expected
+    assert scan.to_arrow()["offset"].to_pylist() == expected
+    assert scan.count() == len(scan) == len(expected)
 
 
 def test_timestamps_in_microseconds_as_spark_has_them(new_log, path):
