@@ -8,9 +8,10 @@ partitions that have none, or that have changed since.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,7 +22,6 @@ from segstore.notebook import text_as_html
 from segstore.spark.job_state import JobState, directory_signature
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
@@ -213,6 +213,15 @@ def run_job(  # noqa: PLR0913 - what is done, for whom, who is told
         ),
         columns,
     )
+
+
+def stored_bytes(directory: str) -> int:
+    """Return the bytes of a partition's ``.log`` files, as a `JobItem` has them."""
+    size = 0
+    with suppress(FileNotFoundError), os.scandir(directory) as entries:  # its writer deletes
+        for one in entries:
+            size += one.stat().st_size if one.name.endswith(".log") else 0
+    return size
 
 
 def packed_items(

@@ -7,7 +7,7 @@ stays done.
 from __future__ import annotations
 
 import os
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from segstore.arguments import integer, seconds, timestamp
@@ -20,7 +20,7 @@ from segstore.manager.partition_directories import partitions_with_logs
 from segstore.spark.compaction_plan import plan_compaction_of
 from segstore.spark.directory_option import local_directory_path
 from segstore.spark.driver_warning import warn
-from segstore.spark.job_runner import ItemResult, JobItem, JobReport, run_job
+from segstore.spark.job_runner import ItemResult, JobItem, JobReport, run_job, stored_bytes
 from segstore.spark.maintenance_jobs import (
     COMPACT,
     MAINTAIN,
@@ -323,14 +323,10 @@ def _maintenance_item(
 ) -> JobItem:
     name = directory_name(partition)
     path = f"{root}/{name}"
-    size = 0
-    with suppress(FileNotFoundError), os.scandir(path) as entries:  # its writer deletes
-        for one in entries:
-            size += one.stat().st_size if one.name.endswith(".log") else 0
     task = template._replace(
         directory=root, topic=partition.topic, partition=partition.partition, path=path
     )
-    return JobItem(name if is_alone else path, task, size_bytes=size)
+    return JobItem(name if is_alone else path, task, size_bytes=stored_bytes(path))
 
 
 def _topics_to_maintain(root: str, job: str, topics: set[str]) -> set[str]:

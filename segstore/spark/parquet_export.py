@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from segstore.log.files.partition_directory import directory_name
 from segstore.spark.conditions import ConnectorOptionError
 from segstore.spark.directory_option import local_directory_path
-from segstore.spark.job_runner import JobItem, JobReport, run_job
+from segstore.spark.job_runner import JobItem, JobReport, run_job, stored_bytes
 from segstore.spark.log_source import LocalSource
 from segstore.spark.mapped_ranges import options_of_call, ranges_of
 from segstore.spark.offsets import cut_by_bytes
@@ -45,6 +46,8 @@ def export_parquet(
     **options: Any,
 ) -> JobReport:
     """Write records to Parquet files, one for each partition or part of it.
+
+    Small ones share a task of Spark, as in `compact`.
 
     The columns are topic, partition, offset, timestamp (ms), timestampType, leaderEpoch, key, value
     and headers; `import_parquet` restores the log from them. A second run writes the missing
@@ -110,7 +113,11 @@ def export_parquet(
     parts = cut_by_bytes(missing, logs, size)
     planned = [one for one in wanted if one.size]  # of an empty partition there is no file
     task = ExportTask(checked, folder, compression, planned)
-    items = [JobItem(file_name_of(offsets), offsets) for offsets in parts]
+    stored = {one: stored_bytes(f"{root}/{directory_name(one)}") for one in logs}
+    items = [
+        JobItem(file_name_of(one), one, size_bytes=min(size, stored[one.topic_partition]))
+        for one in parts
+    ]
     try:
         return run_job(spark, "export", items, task, progress=progress)
     finally:

@@ -13,9 +13,9 @@ pytest.importorskip("pyspark")
 
 import segstore
 from segstore.errors import AlreadyExistsError, CorruptLogError, IllegalArgumentError
-from segstore.spark import jobs
+from segstore.spark import jobs, parquet_export
 from segstore.spark.compaction_plan import plan_compaction_of
-from segstore.spark.job_runner import JobItem, run_job
+from segstore.spark.job_runner import JobItem, packed_items, run_job
 from segstore.spark.mapped_ranges import options_of_call, ranges_of
 from segstore.spark.open_logs import OPEN_LOGS
 from segstore.spark.parquet_export import ExportTask
@@ -329,6 +329,28 @@ def test_an_export_goes_on_and_an_import_brings_it_back(spark, tmp_path):
         jobs.export_parquet(spark, data, files, **{"isolation.level": "read_committed"})
     with pytest.raises(IllegalArgumentError, match="no compression 'rar'"):
         jobs.import_parquet(spark, files, tmp_path / "back", compression="rar")
+
+
+def test_small_partitions_are_exported_in_few_tasks(monkeypatch, tmp_path):
+    """Twenty thousand of them were as many tasks; an item without a size has one of its own."""
+    data, given = tmp_path / "data", []
+    with segstore.open_dir(data, durability="none") as logs:
+        logs.create_topic("t", partitions=40)
+        logs.create_topic("large", partitions=1)
+        logs.append("t", [(b"%d" % n, b"v") for n in range(1000)])
+        for _ in range(2):
+            logs.append("large", [(None, b"x" * 700_000)])
+    monkeypatch.setattr(parquet_export, "run_job", lambda *what, **_: given.extend(what[2]))
+    jobs.export_parquet(None, data, tmp_path / "files", maxBytesPerPartition=1_000_000)
+
+    assert len(given) == 42
+    sizes = {one.key: one.size_bytes for one in given}
+    stored = (data / "t-7" / f"{0:020d}.log").stat().st_size
+    assert [size for name, size in sizes.items() if name.startswith("t-7-")] == [stored]
+    assert [size for name, size in sizes.items() if "large" in name] == [1_000_000] * 2
+    tasks = packed_items([*enumerate(given)], cores=2)
+    assert len(tasks) < 10
+    assert {len(task) for task in tasks} >= {5}
 
 
 @pytest.mark.parametrize(
