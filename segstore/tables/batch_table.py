@@ -15,6 +15,7 @@ from segstore._core import batch_header_dtype, encode_empty_batch
 from segstore.errors import InternalError
 from segstore.number_limits import MAX_INT
 from segstore.numpy_on_demand import np
+from segstore.tables.arrow_numpy import array_of_bytes, array_of_numbers, numbers_of
 from segstore.types import (
     CODEC_MASK,
     CURRENT_MAGIC,
@@ -71,17 +72,19 @@ class NotedBatches(NamedTuple):
         import pyarrow as pa
 
         columns: dict[str, Any] = {
-            name: _arrow_array(np.ascontiguousarray(self.headers[field]))
-            for name, field in FIELDS.items()
+            name: array_of_numbers(self.headers[field]) for name, field in FIELDS.items()
         }
-        return pa.table({**columns, RAW: pa.array(self.raw, pa.binary())})
+        columns[RAW] = array_of_bytes(self.raw)
+        return pa.Table.from_arrays([*columns.values()], names=[*columns])
 
     @classmethod
     def of_arrow(cls, table: pa.Table) -> NotedBatches:
         """Return the batches of a table."""
         headers = np.zeros(table.num_rows, batch_header_dtype())
         for name, field in FIELDS.items():
-            headers[field] = table.column(name).to_numpy()
+            headers[field] = np.concatenate(
+                [np.zeros(0, np.int64), *map(numbers_of, table.column(name).chunks)]
+            )
         return cls(headers, table.column(RAW).to_pylist())
 
 
@@ -199,14 +202,6 @@ def is_built_from_rows(headers: BatchHeaders) -> NDArray[np.bool_]:
         & ((headers["base_timestamp"] >= 0) | (attributes & DELETE_HORIZON_FLAG == 0))
     )
     return is_built
-
-
-def _arrow_array(values: NDArray[Any]) -> pa.Array:
-    """Return *values*; ``pyarrow.array`` would import pandas to look at them, in two threads."""
-    import pyarrow as pa
-
-    buffers = [None, pa.py_buffer(values)]
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), buffers)
 
 
 def _joined(parts: list[BatchHeaders]) -> BatchHeaders:

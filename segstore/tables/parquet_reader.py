@@ -19,6 +19,7 @@ from segstore.errors import (
     UnsupportedFormatError,
 )
 from segstore.numpy_on_demand import np
+from segstore.tables.arrow_numpy import numbers_of
 from segstore.tables.batch_table import NotedBatches
 from segstore.tables.offset_ranges import OffsetRange
 from segstore.tables.parquet_files import COLUMNS, METADATA_KEY
@@ -190,7 +191,8 @@ class ParquetReader:
                     raise self._damaged(f"a table of batches at byte {position} of {size}")
                 file.seek(position)
                 content = io.BytesIO(file.read(length))
-                table = pq.read_table(content, page_checksum_verification=True)
+                with pq.ParquetFile(content, page_checksum_verification=True) as opened:
+                    table = opened.read()
                 try:
                     yield NotedBatches.of_arrow(table)
                 except (KeyError, TypeError, ValueError) as error:
@@ -268,8 +270,6 @@ class ParquetReader:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _check_rows(self, rows: pa.RecordBatch, first_row: int, last_offset: int) -> None:
-        import pyarrow.compute as pc
-
         for name in NEVER_NULL:
             if rows.column(name).null_count:
                 raise IllegalArgumentError(
@@ -280,14 +280,14 @@ class ParquetReader:
                 )
         partition = self.topic_partition
         for name, expected in zip(("topic", "partition"), partition, strict=True):
-            if not pc.all(pc.equal(rows.column(name), expected)).as_py():
+            if rows.column(name).unique().to_pylist() != [expected]:
                 raise IllegalArgumentError(
                     f"the file has records of other partitions than {partition}",
                     file=self.path,
                     found=f"another {name} among the rows from {first_row} on",
                     expected=f"{name} {expected} in each row",
                 )
-        offsets = rows.column("offset").to_numpy()
+        offsets = numbers_of(rows.column("offset"))
         before = np.concatenate([[last_offset], offsets[:-1]])
         wrong = np.flatnonzero(offsets <= before)
         if len(wrong):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore.errors import IllegalArgumentError
 from segstore.records.columns import MAX_BATCH_ROWS
+from segstore.tables.arrow_numpy import numbers_of
 from segstore.tables.batch_table import BatchNotes
 from segstore.tables.parquet_files import COLUMNS, origin_metadata
 from segstore.tables.read_ahead import reading_threads, threads_count, wait_for
@@ -208,7 +209,7 @@ class _RowGroups:
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows; of a stored batch all at once."""
         if self._notes is not None:
-            self._notes.assign(rows.column("offset").to_numpy())
+            self._notes.assign(numbers_of(rows.column("offset")))
         size = rows.nbytes
         if self._waiting and (
             self._rows + rows.num_rows > ROW_GROUP_ROWS or self._bytes + size > ROW_GROUP_BYTES

@@ -18,6 +18,7 @@ from segstore.number_limits import MAX_INT, MAX_LONG
 from segstore.numpy_on_demand import np
 from segstore.records.columns import RECORD_COLUMNS
 from segstore.records.compression import codec_table
+from segstore.tables.arrow_numpy import numbers_of
 from segstore.tables.batch_comparison import first_other_batch
 from segstore.tables.parquet_files import COLUMNS, check_no_gaps
 from segstore.tables.parquet_reader import ParquetReader
@@ -216,7 +217,7 @@ def _new_batches(reader: ParquetReader, codec: Codec | None, log: UnifiedLog) ->
 
 def _rows_from(reader: ParquetReader, start: int) -> Iterator[pa.RecordBatch]:
     for rows in reader.rows():
-        offsets = rows.column("offset").to_numpy()
+        offsets = numbers_of(rows.column("offset"))
         known = int(np.searchsorted(offsets, start))
         if known < len(offsets):
             yield rows.slice(known)
@@ -285,7 +286,7 @@ def _by_batches(
         headers = batches.headers.copy()
         if codec is not None:
             headers["attributes"] = (headers["attributes"] & ~CODEC_MASK) | codec
-        offsets = np.ascontiguousarray(taken.column("offset").to_numpy())
+        offsets = np.ascontiguousarray(numbers_of(taken.column("offset")))
         data = rebuild_batches(taken.select(RECORD_COLUMNS), offsets, headers, codec_table())
         yield _Piece(data, first_offset, count)
 
@@ -339,7 +340,7 @@ def _check_rows(
 def _within(readers: Sequence[ParquetReader], start: int, end: int) -> Iterator[pa.RecordBatch]:
     wanted = (one for one in readers if one.offsets.until_offset > start)
     for rows in chain.from_iterable(_rows_from(one, start) for one in wanted):
-        offsets = rows.column("offset").to_numpy()
+        offsets = numbers_of(rows.column("offset"))
         count = int(np.searchsorted(offsets, end))
         if count:
             yield rows.slice(0, count)

@@ -13,6 +13,7 @@ from segstore._core import BatchOptions, RecordsBuilder, encode_columns, set_max
 from segstore.numpy_on_demand import np
 from segstore.records.columns import RECORD_COLUMNS
 from segstore.records.compression import codec_table
+from segstore.tables.arrow_numpy import numbers_of
 from segstore.types import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, Codec, TimestampType
 
 if TYPE_CHECKING:
@@ -59,10 +60,10 @@ def batches_with_offsets(
 
 def _runs(rows: pa.RecordBatch) -> Iterator[tuple[int, int]]:
     """Yield (first, behind) of rows that can be in one batch."""
-    offsets = rows.column("offset").to_numpy()
-    kinds = rows.column("timestampType").to_numpy()
-    epochs = rows.column("leaderEpoch").to_numpy()
-    timestamps = rows.column("timestamp").cast("int64").to_numpy()
+    offsets = numbers_of(rows.column("offset"))
+    kinds = numbers_of(rows.column("timestampType"))
+    epochs = numbers_of(rows.column("leaderEpoch"))
+    timestamps = numbers_of(rows.column("timestamp"))
     breaks = np.diff(offsets) != 1
     breaks |= np.diff(kinds) != 0
     breaks |= np.diff(epochs) != 0

@@ -10,6 +10,8 @@ import random
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -52,8 +54,10 @@ from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.producers.snapshot_file import SnapshotFile
 from segstore.manager.repair_session import RepairSession
 from segstore.records.compression import codec_table
+from segstore.tables import parquet_writer, partition_import
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.interrupts import interrupts
+from tests.kits.cli_process import environment
 from tests.kits.interrupted_at import InterruptedAt
 from tests.kits.log_kit import (
     PATIENCE_SECONDS,
@@ -1406,3 +1410,93 @@ def test_ctrl_c_within_a_repair_leaves_that_log_to_the_next_recover(
         assert (found["truncated_bytes"], len(found["repaired"])) == (12, 1)
     assert cli.main(["recover", "-q", str(torn_logs)]) == 1
     assert cli.main(["verify", "-q", str(torn_logs)]) == 0
+
+
+# ---- Ctrl-C while pyarrow works ------------------------------------------------------------------
+# pyarrow imports pandas, where it is installed, when it is first asked to convert something. Ctrl-C
+# in that import ended `segstore export` with an AttributeError or a SystemError of half an import,
+# and exit code 1; once it was ignored. The thread that writes imported modules too.
+
+IMPORTS = """
+import sys, threading
+
+noted = []
+
+class Watcher:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pandas" or threading.current_thread() is not threading.main_thread():
+            noted.append(name)
+
+sys.meta_path.insert(0, Watcher())
+from segstore.cli import main
+
+log, file, back = sys.argv[1:]
+codes = [
+    main(["export", log, file, "-q", "--verify"]),
+    main(["import", file, back, "-q", "--verify"]),
+    main(["import", file, back, "-q"]),
+]
+print(codes, noted, file=sys.stderr)
+"""
+
+
+def test_a_transfer_imports_no_pandas_and_nothing_in_a_thread(tmp_path):
+    with segstore.open(tmp_path / "orders-0", durability="none") as log:
+        log.append([(b"k", b"v")] * 10)
+    places = [tmp_path / name for name in ("orders-0", "out.parquet", "back-0")]
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS, *places],
+        capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS, env=environment(),
+    )  # fmt: skip
+    assert done.stderr == "[0, 0, 0] []\n"
+
+
+@pytest.mark.parametrize("nth", [1, 2, 5])
+def test_an_export_that_is_interrupted_while_a_thread_writes(tmp_path, monkeypatch, capsys, nth):
+    """Exit code 130, no word, and no file."""
+    out = tmp_path / "out"
+    out.mkdir()
+    with segstore.open(tmp_path / "orders-0", durability="none") as log:
+        for _ in range(20):
+            log.append([(b"k", b"v")] * 10)
+    monkeypatch.setattr(parquet_writer, "ROW_GROUP_ROWS", 30)
+    monkeypatch.setattr(parquet_writer, "ROWS_AT_ONCE", 10)
+    write = parquet_writer._RowGroups._write
+    writes = iter(range(1, 1000))
+
+    def interrupted(*arguments: object) -> None:
+        if next(writes) == nth:
+            os.kill(os.getpid(), signal.SIGINT)
+        write(*arguments)
+
+    monkeypatch.setattr(parquet_writer._RowGroups, "_write", interrupted)
+    command = ["export", str(tmp_path / "orders-0"), str(out / "out.parquet"), "-q"]
+    assert cli.main(command) == 130
+    assert capsys.readouterr() == ("", "")
+    assert [*out.iterdir()] == []
+    assert cli.main(command) == 0
+
+
+def test_an_import_that_is_interrupted(tmp_path, monkeypatch, capsys):
+    """Exit code 130, and what to do next; the same command does the rest."""
+    with segstore.open(tmp_path / "orders-0", durability="none") as log:
+        for _ in range(20):
+            log.append([(b"k", b"v")] * 10)
+    file, back = str(tmp_path / "out.parquet"), str(tmp_path / "back-0")
+    segstore.export_parquet(tmp_path / "orders-0", file)
+    monkeypatch.setattr(partition_import, "ROWS_OF_AN_APPEND", 10)
+    assign = partition_import._assign_epochs
+    pieces = iter(range(1000))
+
+    def interrupted(*arguments: object) -> None:
+        if next(pieces) == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+        assign(*arguments)
+
+    monkeypatch.setattr(partition_import, "_assign_epochs", interrupted)
+    assert cli.main(["import", file, back, "-q"]) == 130
+    assert "the same command goes on where the logs end" in capsys.readouterr().err
+    with segstore.open(back, read_only=True) as log:
+        assert log.log_end_offset == 70
+    assert cli.main(["import", file, back, "-q"]) == 0
+    assert "130 records written, log end 200" in capsys.readouterr().out
