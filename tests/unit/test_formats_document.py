@@ -6,14 +6,17 @@ expressions by the table of types, and a binary file's rows become `struct` form
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import struct
 import uuid
 from contextlib import closing
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import segstore
@@ -28,9 +31,6 @@ from segstore.log.recovery.restart_marker import RestartMarkerContent
 from segstore.manager.shared_log_directory import MAINTENANCE_LOCK, TOPICS_LOCK
 from segstore.types import EpochEntry, TopicPartition
 from tests.tidy.project_files import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DOCUMENT = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
 CHAPTERS = {
@@ -275,6 +275,27 @@ def test_job_results_are_as_documented(tmp_path, partition):
     check_json(table("Job results", "key"), json.loads(file.read_text()))
 
 
+def test_an_export_is_as_documented(log_directory, tmp_path):
+    """Its rows, its metadata, and a table of batches, which lies where the metadata say."""
+    title = "Parquet files of an export"
+    with segstore.open_dir(log_directory, read_only=True) as logs:
+        files = [report.path for report in logs.export_parquet("a.b", tmp_path / "out")]
+    for file in files:
+        assert pq.read_schema(file).names == [code(row[0]) for row in table(title, "column")]
+        for one, row in zip(pq.read_schema(file), table(title, "column"), strict=True):
+            assert str(one.type) == code(row[1])
+        content = json.loads(pq.read_metadata(file).metadata[b"segstore"])
+        check_json(table(title, "key"), content)
+        assert re.fullmatch(name_pattern("TOPIC-PARTITION-FROM-UNTIL.parquet"), Path(file).name)
+        for position, size in content["batchTables"]:
+            part = Path(file).read_bytes()[position : position + size]
+            schema = pq.read_schema(io.BytesIO(part))
+            rows = table(title, "column of a table")
+            assert [(one.name, str(one.type)) for one in schema] == [
+                (code(row[0]), code(row[1])) for row in rows
+            ]
+
+
 # ---- bytes ---------------------------------------------------------------------------------------
 
 
@@ -338,6 +359,10 @@ def name_pattern(name: str) -> str:
         "NAME": ".+",
         "ID": "[0-9a-f]{16}",
         "N": "[1-9][0-9]*",
+        "TOPIC": ".+",
+        "PARTITION": "[0-9]+",
+        "FROM": r"\d{20}",
+        "UNTIL": r"\d{20}",
     }
     pattern = "|".join(rf"(?<![A-Z]){word}(?![A-Z])" for word in words)
     return re.sub(pattern, lambda match: words[match.group()], re.escape(name))
