@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from segstore.cli.held_interrupts import held_interrupts
 from segstore.cli.output import Progress, UsageError, count_of, human_bytes, say, write_line
 from segstore.cli.partition_paths import (
     add_as_argument,
@@ -134,6 +135,7 @@ def check_pyarrow() -> None:
     from segstore.tables.parquet_files import require_pyarrow
 
     try:
-        require_pyarrow()
+        with held_interrupts():
+            require_pyarrow()
     except ImportError as error:
         raise UsageError(str(error)) from error

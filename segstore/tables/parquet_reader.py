@@ -171,7 +171,7 @@ class ParquetReader:
         ):
             for batch in batches:
                 if batch.num_rows:
-                    yield batch.column(0).to_numpy()
+                    yield numbers_of(batch.column(0))
 
     def batches(self) -> Iterator[NotedBatches]:
         """Yield the stored batches, those of one row group after the other.

@@ -33,6 +33,7 @@ from segstore._core import (
     SyncRounds,
     encode_records,
 )
+from segstore.cli.held_interrupts import held_interrupts
 from segstore.errors import (
     DiskFullError,
     IllegalStateError,
@@ -54,7 +55,7 @@ from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.producers.snapshot_file import SnapshotFile
 from segstore.manager.repair_session import RepairSession
 from segstore.records.compression import codec_table
-from segstore.tables import parquet_writer, partition_import
+from segstore.tables import parquet_files, parquet_writer, partition_import
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.interrupts import interrupts
 from tests.kits.cli_process import environment
@@ -1500,3 +1501,35 @@ def test_an_import_that_is_interrupted(tmp_path, monkeypatch, capsys):
         assert log.log_end_offset == 70
     assert cli.main(["import", file, back, "-q"]) == 0
     assert "130 records written, log end 200" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["export", "import"])
+def test_ctrl_c_while_pyarrow_is_imported(tmp_path, monkeypatch, capsys, command):
+    """NumPy's import made a RuntimeError of it; now it waits for the end of the import."""
+    segstore.open(tmp_path / "orders-0").close()
+    segstore.export_parquet(tmp_path / "orders-0", tmp_path / "in.parquet")
+    source = tmp_path / {"export": "orders-0", "import": "in.parquet"}[command]
+    is_whole = False
+
+    def imported() -> None:
+        nonlocal is_whole
+        os.kill(os.getpid(), signal.SIGINT)
+        is_whole = True
+
+    monkeypatch.setattr(parquet_files, "require_pyarrow", imported)
+    assert cli.main([command, str(source), str(tmp_path / "out-0"), "-q"]) == 130
+    assert capsys.readouterr() == ("", "")
+    assert is_whole
+    assert not (tmp_path / "out-0").exists()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_program_s_own_handler_of_ctrl_c_stays():
+    seen: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: seen.append(number))
+    try:
+        with held_interrupts():
+            os.kill(os.getpid(), signal.SIGINT)
+            assert seen == [signal.SIGINT]
+    finally:
+        signal.signal(signal.SIGINT, before)
