@@ -29,6 +29,24 @@ BatchHeaders: TypeAlias = NDArray[np.void]
 def batch_header_dtype() -> np.dtype[np.void]:
     """The dtype of `BatchHeaders`; imports NumPy, as all that makes such an array."""
 
+class BatchHeader(NamedTuple):
+    """One row of `BatchHeaders`."""
+
+    position: int
+    base_offset: int
+    last_offset: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    size_bytes: int
+    partition_leader_epoch: int
+    base_sequence: int
+    records_count: int
+    crc: int
+    attributes: int
+    producer_epoch: int
+    magic: int
+
 @final
 class BatchTable:
     """Batch headers in the order of a file; a NumPy array of them is made when it is asked for.
@@ -41,6 +59,7 @@ class BatchTable:
 
     def __new__(cls, array: BatchHeaders) -> Self: ...
     def __len__(self) -> int: ...
+    def __getitem__(self, number: int, /) -> BatchHeader: ...
     @property
     def array(self) -> BatchHeaders:
         """The rows; the same array each time."""
@@ -60,6 +79,10 @@ class BatchTable:
     @property
     def is_without_gap(self) -> bool:
         """Whether each begins right behind the one before; False with a batch of magic 0 or 1."""
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """The one of all the batches; None where they have several, and with magic 0 or 1."""
 
 _SegmentT = TypeVar("_SegmentT", bound=LogSegment)
 
@@ -522,8 +545,8 @@ class ScanResult(NamedTuple):
     why: SegstoreError | None
     """The error that a caller may raise, for ``corrupt`` and ``order``."""
 
-def scan_headers(data: Buffer) -> tuple[BatchTable, ScanResult]:
-    """The same as ``scan_batches(data, check_crc=False)``, without an array."""
+def scan_headers(data: Buffer, *, check_crc: bool = False) -> tuple[BatchTable, ScanResult]:
+    """As ``scan_batches``, without an array."""
 
 def scan_batches(
     data: Buffer,
@@ -1212,7 +1235,7 @@ class LogSegment:
     def largest_timestamp_after(self, start_position: int) -> FileTimestampAndOffset:
         """And the last offset of its batch; (-1, -1) when no batch has a timestamp."""
     def find_max_timestamp(self) -> FileTimestampAndOffset | None: ...
-    def scan(
+    def scan_table(
         self,
         *,
         start_position: int = 0,
@@ -1226,7 +1249,18 @@ class LogSegment:
         previous_epoch: int = -1,
         table: bool = True,
         max_batches: int = 4294967295,
-    ) -> tuple[BatchHeaders, ScanResult]: ...
+    ) -> tuple[BatchTable, ScanResult]:
+        """Check batches, with bounded memory. Without *table* the table is empty."""
+
+    def scan(self, **how: Any) -> tuple[BatchHeaders, ScanResult]:
+        """The same; an array of the headers."""
+
+    def scan_result(self, **how: Any) -> ScanResult:
+        """The same, without the headers."""
+
+    def header_at(self, position: int) -> BatchHeader | None:
+        """The header of the batch at a position; None where none is whole, or its CRC is wrong."""
+
     def scan_transactions(
         self,
         *,

@@ -247,3 +247,12 @@ bool sgs_batches_are_without_gap(const sgs_batch_header *rows, size_t count)
     }
     return true;
 }
+
+bool sgs_batches_have_one_epoch(const sgs_batch_header *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].magic < 2 || rows[i].partition_leader_epoch != rows[0].partition_leader_epoch)
+            return false;
+    }
+    return count > 0;
+}

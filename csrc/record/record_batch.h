@@ -126,6 +126,8 @@ static inline bool sgs_batch_lies_below(const sgs_batch_header *header, int64_t 
 /** Whether the rows, one behind the other in a file, have every offset from the first to the last: each begins right
  *  behind the one before it. False for magic 0 and 1, where a row may have only one of the two offsets. */
 bool sgs_batches_are_without_gap(const sgs_batch_header *rows, size_t count);
+/** Whether there is a row, and all have the same leader epoch. False for magic 0 and 1, which have none. */
+bool sgs_batches_have_one_epoch(const sgs_batch_header *rows, size_t count);
 /* Sequence numbers wrap to 0 behind INT32_MAX [format.md 4.2], Kafka DefaultRecordBatch.incrementSequence and
  * decrementSequence; a negative `n` is nonsense that wraps as Java's does. */
 static inline int32_t sgs_sequence_add(int32_t sequence, int32_t n)

@@ -44,6 +44,23 @@ class ScanResult(NamedTuple):
     why: object
 
 
+class BatchHeader(NamedTuple):
+    position: int
+    base_offset: int
+    last_offset: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    size_bytes: int
+    partition_leader_epoch: int
+    base_sequence: int
+    records_count: int
+    crc: int
+    attributes: int
+    producer_epoch: int
+    magic: int
+
+
 @cython.final
 cdef class BatchTable:
     """Batch headers in the order of a file; a NumPy array of them is made when it is asked for."""
@@ -60,6 +77,25 @@ cdef class BatchTable:
 
     def __len__(self):
         return self.count
+
+    def __getitem__(self, size_t number):
+        cdef const sgs_batch_header *row = self.row(number)
+        return BatchHeader(
+            row.position,
+            row.base_offset,
+            row.last_offset,
+            row.base_timestamp,
+            row.max_timestamp,
+            row.producer_id,
+            row.size_bytes,
+            row.partition_leader_epoch,
+            row.base_sequence,
+            row.records_count,
+            row.crc,
+            row.attributes,
+            row.producer_epoch,
+            row.magic,
+        )
 
     @property
     def array(self):
@@ -87,6 +123,11 @@ cdef class BatchTable:
     def is_without_gap(self):
         """Whether each batch begins right behind the one before, in a format that has both offsets."""
         return sgs_batches_are_without_gap(self.rows, self.count)
+
+    @property
+    def leader_epoch(self):
+        """The one of all the batches; None where they have several, or none is told."""
+        return self.row(0).partition_leader_epoch if sgs_batches_have_one_epoch(self.rows, self.count) else None
 
     cdef const sgs_batch_header *row(self, size_t number) except NULL:
         if number >= self.count:
@@ -160,11 +201,11 @@ def scan_batches(data, *, str rules="memory", bint check_crc=True, int32_t max_b
     return table.array, result
 
 
-def scan_headers(data):
-    """The headers of a buffer of batches as a table; checksums are not compared."""
+def scan_headers(data, *, bint check_crc=False):
+    """The headers of a buffer of batches as a table."""
     cdef sgs_scan_options options
     sgs_scan_options_default(&options, SGS_SCAN_MEMORY)
-    options.check_crc = False
+    options.check_crc = check_crc
     return scan_buffer(data, &options)
 
 

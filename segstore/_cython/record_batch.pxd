@@ -44,5 +44,6 @@ cdef extern from "record/record_batch.h" nogil:
     int64_t sgs_batch_least_offset(const sgs_batch_header *header)
     c_bool sgs_batch_lies_below(const sgs_batch_header *header, int64_t offset)
     c_bool sgs_batches_are_without_gap(const sgs_batch_header *rows, size_t count)
+    c_bool sgs_batches_have_one_epoch(const sgs_batch_header *rows, size_t count)
     int32_t sgs_sequence_add(int32_t sequence, int32_t n)
     int32_t sgs_sequence_subtract(int32_t sequence, int32_t n)

@@ -716,32 +716,54 @@ cdef class LogSegment(_Handle):
         options.next_segment_base_offset = next_base_offset
         options.previous_epoch = previous_epoch
 
-    def scan(self, *, int64_t start_position=0, int64_t end_position=-1, bint check_crc=True, bint check_order=False,
-             bint contiguous=False, bint check_epochs=False, int64_t expected_offset=0,
-             int64_t next_segment_base_offset=INT64_MAX, int32_t previous_epoch=-1, bint table=True,
-             uint32_t max_batches=0xFFFFFFFF):
-        """Check batches, with bounded memory; changes nothing."""
+    def scan_table(self, *, int64_t start_position=0, int64_t end_position=-1, bint check_crc=True,
+                   bint check_order=False, bint contiguous=False, bint check_epochs=False, int64_t expected_offset=0,
+                   int64_t next_segment_base_offset=INT64_MAX, int32_t previous_epoch=-1, bint table=True,
+                   uint32_t max_batches=0xFFFFFFFF):
+        """Check batches, with bounded memory; changes nothing. Without *table* the table is empty."""
         cdef sgs_scan_options options
-        cdef sgs_batch_table rows
-        cdef sgs_scan_result result
-        cdef sgs_error err
-        cdef sgs_status status
         self.start_options(&options, check_order, contiguous, check_epochs, expected_offset, next_segment_base_offset,
                            previous_epoch)
         options.check_crc = check_crc
         options.max_batches = max_batches
+        return self.scan_to_table(&options, start_position, end_position, table)
+
+    def scan(self, **how):
+        """The same; an array of the headers."""
+        rows, result = self.scan_table(**how)
+        return rows.array, result
+
+    def scan_result(self, **how):
+        """The same, without the headers."""
+        return self.scan_table(table=False, **how)[1]
+
+    def header_at(self, int64_t position):
+        """The header of the batch at a position, whose CRC is right; None without one."""
+        cdef sgs_scan_options options
+        self.start_options(&options, False, False, False, 0, INT64_MAX, -1)
+        options.check_crc = True
+        options.max_batches = 1
+        rows, _ = self.scan_to_table(&options, position, -1, True)
+        return rows[0] if len(rows) else None
+
+    cdef tuple scan_to_table(self, const sgs_scan_options *options, int64_t start_position, int64_t end_position,
+                             bint table):
+        cdef sgs_batch_table rows
+        cdef sgs_scan_result result
+        cdef sgs_error err
+        cdef sgs_status status
         sgs_batch_table_init(&rows, memory)
         try:
             self.enter()
             try:
                 with nogil:
                     status = sgs_log_segment_scan(
-                        self.segment, &options, start_position, end_position, &rows if table else NULL, &result, &err
+                        self.segment, options, start_position, end_position, &rows if table else NULL, &result, &err
                     )
                 self.check(status, &err)
             finally:
                 self.leave()
-            headers = array_of_rows(sgs_batch_table_rows(&rows), sgs_batch_table_count(&rows))
+            headers = table_of_rows(sgs_batch_table_rows(&rows), sgs_batch_table_count(&rows))
         finally:
             sgs_batch_table_deinit(&rows)
         return headers, scan_result_of(&result, self.context.directory.path)

@@ -145,7 +145,7 @@ def _damage_at(bound: LogOffsetMetadata, segments: Segments) -> Damage | None:
     if segment is None:
         return None
     position = bound.relative_position_in_segment
-    _, result = segment.scan(start_position=position, max_batches=1, table=False)
+    result = segment.scan_result(start_position=position, max_batches=1)
     if result.why is None:
         return None
     return Damage(bound.message_offset, segment.path, position, result.why.message)

@@ -499,11 +499,8 @@ class LogFollower:
                 and end.segment_base_offset == segments[-1].base_offset
             ):
                 break  # a writer is in the middle of a truncation
-            _, scan = segment.scan(
-                start_position=position,
-                check_order=True,
-                expected_offset=max(expected, base),
-                table=False,
+            scan = segment.scan_result(
+                start_position=position, check_order=True, expected_offset=max(expected, base)
             )
             segments.append(segment)
             next_offset = scan.next_offset if scan.batches_count else max(expected, base)
@@ -533,7 +530,7 @@ class LogFollower:
                 return seen.message_offset, position
             # a batch that is being written, or bytes of others: does the position still end one?
             try:
-                _, before = segment.scan(end_position=position, check_crc=False, table=False)
+                before = segment.scan_result(end_position=position, check_crc=False)
             except ReadIOError:  # of what was seen already, whose last bytes are the same
                 return seen.message_offset, position
             if (before.valid_bytes, before.next_offset) == (position, seen.message_offset):

@@ -872,12 +872,11 @@ def _teach_lane(segments: Segments) -> None:
 
 def _check_batches(found: SegmentSlice) -> None:
     """Check the whole batches, which end where the slice does or are followed by part of one."""
-    _, result = found.segment.scan(
+    result = found.segment.scan_result(
         start_position=found.position,
         end_position=found.position + found.size_bytes,
         check_order=True,
         expected_offset=found.base_offset,
-        table=False,
     )
     if result.why is not None:
         raise result.why

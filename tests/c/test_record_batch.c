@@ -220,4 +220,19 @@ TEST(batches_are_without_gap_where_each_begins_behind_the_one_before)
     EXPECT_TRUE(!sgs_batches_are_without_gap(rows, 3));
 }
 
+TEST(batches_have_one_epoch_where_all_have_the_same)
+{
+    sgs_batch_header rows[2] = {
+        { .partition_leader_epoch = 4, .magic = 2 },
+        { .partition_leader_epoch = 4, .magic = 2 },
+    };
+    EXPECT_TRUE(sgs_batches_have_one_epoch(rows, 2));
+    EXPECT_TRUE(!sgs_batches_have_one_epoch(rows, 0));
+
+    rows[1].partition_leader_epoch = -1;
+    EXPECT_TRUE(!sgs_batches_have_one_epoch(rows, 2));
+    rows[0].magic = 1; /* it has none */
+    EXPECT_TRUE(!sgs_batches_have_one_epoch(rows, 1));
+}
+
 TEST_MAIN()

@@ -15,7 +15,7 @@ from segstore._core import (
     check_batch,
     first_batch_size,
     iterate_raw_records,
-    scan_batches,
+    scan_headers,
 )
 from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.files.partition_directory import file_name
@@ -120,18 +120,18 @@ class MetadataFile:
         wanted = CHUNK_BYTES
         while True:
             data = memoryview(self._directory.read_range(self.name, position, wanted))
-            headers, scan = scan_batches(data)
-            for header in headers:
-                start, size = int(header["position"]), int(header["size_bytes"])
+            table, scan = scan_headers(data, check_crc=True)
+            for header in map(table.__getitem__, range(len(table))):
+                start = header.position
                 batch = MetadataBatch(
                     self.path,
                     position + start,
-                    int(header["base_offset"]),
-                    int(header["last_offset"]),
-                    int(header["partition_leader_epoch"]),
-                    int(header["max_timestamp"]),
-                    bool(header["attributes"] & CONTROL_FLAG),
-                    data[start : start + size],
+                    header.base_offset,
+                    header.last_offset,
+                    header.partition_leader_epoch,
+                    header.max_timestamp,
+                    bool(header.attributes & CONTROL_FLAG),
+                    data[start : start + header.size_bytes],
                 )
                 if batch.base_offset != next_offset:
                     raise CorruptLogError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from segstore._core import BatchTable
 from segstore.errors import CorruptRecordError, InvalidRecordError
 from segstore.log.producers.producer_state_rebuild import recover_producer_state
 from segstore.log.recovery.epoch_changes import epoch_changes, latest_epoch
@@ -100,7 +101,7 @@ class KafkaRecovery:
         if len(taken):
             self._valid_bytes = int(taken["position"][-1]) + int(taken["size_bytes"][-1])
         current = taken[taken["magic"] >= CURRENT_MAGIC]
-        for epoch, start_offset in epoch_changes(current, latest_epoch(self._epochs)):
+        for epoch, start_offset in epoch_changes(BatchTable(current), latest_epoch(self._epochs)):
             self._epochs.assign(epoch, start_offset)
         recover_producer_state(
             self._state, self._segment, current, self._codecs, self._transaction_index.append

@@ -189,8 +189,8 @@ class BatchSearch:
         while (found := self._find(position, limit)) < limit:
             if behind is None:
                 return found
-            _, scan = self._segment.scan(
-                start_position=found, end_position=behind, table=False, max_batches=_SCAN_BATCHES
+            scan = self._segment.scan_result(
+                start_position=found, end_position=behind, max_batches=_SCAN_BATCHES
             )
             if scan.stop in {"complete", "limit"}:
                 return found
@@ -254,8 +254,8 @@ class BatchSearch:
         if size > self._budget:
             self._budget = -1
             return False
-        _, scan = self._segment.scan(
-            start_position=position, end_position=position + size, max_batches=1, table=False
+        scan = self._segment.scan_result(
+            start_position=position, end_position=position + size, max_batches=1
         )
         if scan.batches_count == 0:
             self._budget -= size

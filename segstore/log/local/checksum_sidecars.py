@@ -135,7 +135,7 @@ def sidecar_of(directory: Directory, segment: Segment, **how: bool) -> ChecksumS
     """
     size, base_offset = segment.size_bytes, segment.base_offset
     checksums = tuple(checksums_of(directory, segment.name, size))
-    _, scan = segment.scan(check_order=True, expected_offset=base_offset, table=False, **how)
+    scan = segment.scan_result(check_order=True, expected_offset=base_offset, **how)
     file_bytes = directory.info(segment.name).size
     if scan.stop != "complete" or not scan.valid_bytes == size == file_bytes:
         raise CorruptLogError(

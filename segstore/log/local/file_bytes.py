@@ -127,22 +127,33 @@ class FileBytes:
         return True
 
     def scan(
-        self, *, start_position: int, end_position: int, max_batches: int, table: bool = True
+        self, *, start_position: int, end_position: int, max_batches: int
     ) -> tuple[BatchHeaders, ScanResult]:
         """Scan a piece, as `Segment.scan` does; it has one whole batch at least, if there is."""
+        headers, result = self._scan(
+            start_position, end_position, max_batches, check_crc=self._check_crcs
+        )
+        headers["position"] += start_position
+        return headers, result
+
+    def scan_result(
+        self, *, start_position: int, end_position: int, max_batches: int
+    ) -> ScanResult:
+        """Scan a piece, as `Segment.scan_result` does; the CRCs are compared."""
+        return self._scan(start_position, end_position, max_batches, check_crc=True)[1]
+
+    def _scan(
+        self, start_position: int, end_position: int, max_batches: int, *, check_crc: bool
+    ) -> tuple[BatchHeaders, ScanResult]:
         left = end_position - start_position
         data = self.read(start_position, min(_PIECE_BYTES, left))
         first_bytes = _LENGTH_END + int.from_bytes(data[8:_LENGTH_END])
         if _PIECE_BYTES < first_bytes <= left:
             data = self.read(start_position, first_bytes)
-        headers, result = scan_batches(
-            data, check_crc=self._check_crcs or not table, max_batches=max_batches
-        )
+        headers, result = scan_batches(data, check_crc=check_crc, max_batches=max_batches)
         stop = result.stop
         if len(data) < left and len(headers) and stop in {"complete", "incomplete"}:
             stop = "limit"
-        if table:
-            headers["position"] += start_position
         return headers, result._replace(stop=stop, valid_bytes=start_position + result.valid_bytes)
 
     def first_header(self) -> BatchHeaders | None:

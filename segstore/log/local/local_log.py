@@ -744,7 +744,7 @@ class LocalLog:
         before = segment.translate_offset(cut.base_offset - 1)
         if before is not None and before.position < cut.position:
             return cut.base_offset
-        _, scan = segment.scan(end_position=cut.position, check_crc=False, table=False)
+        scan = segment.scan_result(end_position=cut.position, check_crc=False)
         return scan.next_offset
 
     def begin_truncation(self, offset: int | None) -> None:

@@ -344,7 +344,7 @@ def _last_epoch(directory: Directory, base_offset: int) -> tuple[int, ...]:
     try:
         scan = _scan_by_index(directory, segment)
         if scan is None:
-            _, scan = segment.scan(check_crc=False, table=False)
+            scan = segment.scan_result(check_crc=False)
         return (scan.last_epoch,) if scan.batches_count else ()
     finally:
         segment.close_quietly()
@@ -363,7 +363,7 @@ def _scan_by_index(directory: Directory, segment: Segment) -> ScanResult | None:
     position = int.from_bytes(entry[4:], "big")
     if not 0 < position < segment.size_bytes:
         return None
-    _, scan = segment.scan(start_position=position, check_crc=False, table=False)
+    scan = segment.scan_result(start_position=position, check_crc=False)
     return scan if scan.batches_count else None
 
 

@@ -215,7 +215,7 @@ class ObservedEnd:
             segment = None
             try:
                 segment = Segment(self._context, self._base_offset, suffix=self._suffix)
-                _, scan = segment.scan(check_order=True, table=False)
+                scan = segment.scan_result(check_order=True)
                 found = self._directory.read_range(
                     segment.name + self._suffix, scan.valid_bytes, _HEADER_BYTES
                 )

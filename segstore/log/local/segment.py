@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import NoReturn
 
-    from segstore._core import BatchHeaders, CodecTable, Directory, ScanResult
+    from segstore._core import BatchHeaders, BatchTable, CodecTable, Directory, ScanResult
     from segstore.config.log_config import LogConfig
 
 WINDOW_BATCHES: Final = 131_072
@@ -89,7 +89,12 @@ class Segment(LogSegment):
             return True
         return self.indexes_full() or not self.can_hold(max_offset)
 
-    def scan_windows(
+    def scan_windows(self, **how: Any) -> Iterator[tuple[BatchHeaders, ScanResult]]:
+        """As `scan_tables`, with an array of the headers."""
+        for table, result in self.scan_tables(**how):
+            yield table.array, result
+
+    def scan_tables(
         self,
         *,
         start_position: int = 0,
@@ -97,22 +102,22 @@ class Segment(LogSegment):
         previous_epoch: int = -1,
         window_bytes: int | None = None,
         **how: Any,
-    ) -> Iterator[tuple[BatchHeaders, ScanResult]]:
+    ) -> Iterator[tuple[BatchTable, ScanResult]]:
         """Scan the batches; yield the batch-header table in parts of bounded size [DUR-61].
 
-        Arguments are those of ``scan``. Each result covers one part; the last one says where the
-        scan ended, and why. With *window_bytes* a part has about that many bytes of batches.
+        Arguments are those of ``scan_table``. Each result covers one part; the last one says where
+        the scan ended, and why. With *window_bytes* a part has about that many bytes of batches.
         """
         stop, most = "limit", WINDOW_BATCHES if window_bytes is None else FIRST_BATCHES
         while stop == "limit":
-            headers, result = self.scan(
+            table, result = self.scan_table(
                 start_position=start_position,
                 expected_offset=expected_offset,
                 previous_epoch=previous_epoch,
                 max_batches=most,
                 **how,
             )
-            yield headers, result
+            yield table, result
             if window_bytes is not None:
                 most = max(1, most * window_bytes // max(1, result.valid_bytes - start_position))
             start_position, stop = result.valid_bytes, result.stop

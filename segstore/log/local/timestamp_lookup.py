@@ -148,7 +148,5 @@ def _largest_visible_timestamp(
     found = segment.max_timestamp()
     if not (is_growing and found.offset >= log_end.message_offset):
         return found.timestamp
-    _, scan = segment.scan(
-        end_position=log_end.relative_position_in_segment, check_crc=False, table=False
-    )
+    scan = segment.scan_result(end_position=log_end.relative_position_in_segment, check_crc=False)
     return scan.max_timestamp

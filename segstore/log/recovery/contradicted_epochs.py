@@ -133,13 +133,8 @@ def _batch_before(segments: Sequence[Segment], offset: int) -> _Batch | None:
 
 def _batch_at(segments: Sequence[Segment], number: int, position: int) -> _Batch | None:
     """Return the batch of a segment; None where its offset, which no CRC covers, is wrong."""
-    headers, _ = segments[number].scan(start_position=position, check_crc=True, max_batches=1)
-    headers = headers[headers["last_offset"] < next_base_offset(segments, number)]
-    if not len(headers):
+    header = segments[number].header_at(position)
+    if header is None or header.last_offset >= next_base_offset(segments, number):
         return None
-    epoch = int(headers["partition_leader_epoch"][0])
-    return _Batch(
-        int(headers["base_offset"][0]),
-        int(headers["last_offset"][0]),
-        epoch if headers["magic"][0] >= CURRENT_MAGIC else -1,
-    )
+    epoch = header.partition_leader_epoch if header.magic >= CURRENT_MAGIC else -1
+    return _Batch(header.base_offset, header.last_offset, epoch)

@@ -11,14 +11,14 @@ from segstore.types import CURRENT_MAGIC, EpochEntry
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segstore._core import BatchHeaders
+    from segstore._core import BatchTable
     from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
     from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.segment import Segment
 
 
 def epoch_changes(
-    headers: BatchHeaders, previous_epoch: int = -1, log_start_offset: int = 0
+    table: BatchTable, previous_epoch: int = -1, log_start_offset: int = 0
 ) -> list[EpochEntry]:
     """Return where the leader epoch rises in a table of batches [SEG-40], or ends, as epoch -1.
 
@@ -26,6 +26,12 @@ def epoch_changes(
     batch without an epoch says nothing: no CRC covers it. What was deleted counts no more either
     [EPC-4].
     """
+    epoch = table.leader_epoch
+    if epoch is not None and epoch <= previous_epoch:
+        return []
+    if epoch is not None and table.first_last_offset >= log_start_offset:
+        return [EpochEntry(epoch, table.base_offset)]
+    headers = table.array
     is_old = headers["magic"] < CURRENT_MAGIC
     says_so = is_old | (headers["partition_leader_epoch"] >= 0)
     counts = says_so & (headers["last_offset"] >= log_start_offset)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from segstore._core import BatchTable
 from segstore.errors import NotALogError, ReadIOError, SegstoreError
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, require_unreadable
 from segstore.log.files.leader_epoch_file_cache import UNREADABLE_EPOCHS, LeaderEpochFileCache
@@ -150,7 +151,8 @@ def _of_batches(
                 last = int(headers["last_offset"].max(initial=-1))
                 if last >= following:  # no copy of all rows where none is to go
                     headers = headers[headers["last_offset"] < following]  # noqa: PLW2901
-                note_epochs(cache, epoch_changes(headers, latest_epoch(cache), log_start_offset))
+                table, latest = BatchTable(headers), latest_epoch(cache)
+                note_epochs(cache, epoch_changes(table, latest, log_start_offset))
                 if len(headers):
                     found, count = _gaps(headers, max(expected, log_start_offset))
                     gaps_count += count

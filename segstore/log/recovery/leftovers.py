@@ -134,7 +134,7 @@ def end_of_swap(base_offset: int, context: SegmentContext) -> int | None:
     """Return the next offset of a ``.swap`` segment, None when it is not wholly good."""
     segment = Segment(context, base_offset, suffix=SWAP_FILE_SUFFIX)
     try:
-        _, result = segment.scan(check_order=True, expected_offset=base_offset, table=False)
+        result = segment.scan_result(check_order=True, expected_offset=base_offset)
     finally:
         segment.close_quietly()
     return result.next_offset if result.stop == "complete" else None

@@ -250,16 +250,12 @@ class _BytesOfFile:
             rows[name] = np.concatenate([[], *(headers[name] for headers in self._found)])
         return rows
 
-    def scan(
-        self, *, start_position: int, end_position: int, max_batches: int, table: bool = True
-    ) -> tuple[BatchHeaders, ScanResult]:
+    def scan(self, **piece: int) -> tuple[BatchHeaders, ScanResult]:
         """Scan a piece, as `FileBytes.scan` does."""
-        headers, result = self._file.scan(
-            start_position=start_position,
-            end_position=end_position,
-            max_batches=max_batches,
-            table=table,
-        )
-        if table:
-            self._found.append(headers)
+        headers, result = self._file.scan(**piece)
+        self._found.append(headers)
         return headers, result
+
+    def scan_result(self, **piece: int) -> ScanResult:
+        """Scan a piece, as `FileBytes.scan_result` does."""
+        return self._file.scan_result(**piece)

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore._core import SegmentContext, SegmentListing, open_segments
+from segstore._core import BatchTable, SegmentContext, SegmentListing, open_segments
 from segstore.errors import (
     LogNotFoundError,
     NotALogError,
@@ -380,7 +380,7 @@ class Survey:
         """Read all of a sealed segment."""
         base = segment.base_offset
         if base not in self._whole:
-            _, scan = segment.scan(check_order=True, expected_offset=base, table=False)
+            scan = segment.scan_result(check_order=True, expected_offset=base)
             self._whole[base] = WholeScan(
                 scan,
                 is_overflowed(segment, scan, self.following(segment)),
@@ -686,7 +686,7 @@ def _scan_segment(
     epochs: list[EpochEntry] = []
     highest, overlapping, has_producers, above = how.previous_epoch, None, False, None
     for headers, scan in segment.scan_windows(check_order=True, **how._asdict()):  # noqa: B007
-        changes = epoch_changes(headers, highest, log_start_offset)
+        changes = epoch_changes(BatchTable(headers), highest, log_start_offset)
         highest = changes[-1].epoch if changes else highest
         has_producers |= bool((headers["producer_id"] >= 0).any())
         epochs += changes

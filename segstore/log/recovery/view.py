@@ -57,7 +57,7 @@ from segstore.types import LogOffsetMetadata
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from segstore._core import BatchHeaders, Directory, ScanResult, SegmentContext
+    from segstore._core import BatchTable, Directory, ScanResult, SegmentContext
     from segstore.log.files.checkpoint_store import CheckpointStore
     from segstore.log.files.stored_state import StoredState
     from segstore.log.local.segment import Segment
@@ -332,10 +332,10 @@ class LogView:
             if index == first:
                 start, expected = _batch_of(segment, safe_below)
             contiguous = state is not None and expected >= state.contiguous_from
-            for headers, scan in self._windows(
+            for table, scan in self._windows(
                 survey, segment, start, expected, safe_below, contiguous=contiguous
             ):
-                note_epochs(epochs, epoch_changes(headers, latest_epoch(epochs)))
+                note_epochs(epochs, epoch_changes(table, latest_epoch(epochs)))
                 end, position = max(scan.next_offset, segment.base_offset), scan.valid_bytes
             self._report.scanned_bytes += position - start
             jumped = survey.jumped_batch(segment, scan, state, start)
@@ -374,7 +374,7 @@ class LogView:
         safe_below: int,
         *,
         contiguous: bool,
-    ) -> Iterator[tuple[BatchHeaders, ScanResult]]:
+    ) -> Iterator[tuple[BatchTable, ScanResult]]:
         """Scan *segment* from *start* on; what the disk does not give out is reported [DUR-33].
 
         The scan goes on after it. Where no batch follows in the file, the segment reaches to the
@@ -383,10 +383,10 @@ class LogView:
         """
         how: dict[str, Any] = {"check_order": True, "contiguous": contiguous}
         try:
-            for headers, scan in segment.scan_windows(
+            for table, scan in segment.scan_tables(
                 start_position=start, expected_offset=expected, **how
             ):
-                yield headers, scan
+                yield table, scan
                 start, expected = scan.valid_bytes, scan.next_offset
         except ReadIOError:
             unreadable = survey.unreadable_parts(segment).ranges
@@ -397,10 +397,10 @@ class LogView:
             if lost_end <= start:
                 continue
             end = max(start, lost.position)
-            for headers, scan in segment.scan_windows(
+            for table, scan in segment.scan_tables(
                 start_position=start, end_position=end, expected_offset=expected, **how
             ):
-                yield headers, scan
+                yield table, scan
                 start, expected = scan.valid_bytes, scan.next_offset
             if scan.stop != "complete":
                 return
@@ -414,7 +414,7 @@ class LogView:
             if behind is None:
                 return
             start, expected = lost_end, behind
-        yield from segment.scan_windows(start_position=start, expected_offset=expected, **how)
+        yield from segment.scan_tables(start_position=start, expected_offset=expected, **how)
 
     def _require_read_twice(self, found: StoredState, end: int) -> None:
         """Raise LogTruncatedError, for another look, unless the last one found this very loss.
@@ -470,13 +470,12 @@ class LogView:
         if scan.stop != "order" and not is_followed_by_batch(self._directory, segment, position):
             return False
         try:
-            _, now = segment.scan(
+            now = segment.scan_result(
                 start_position=position,
                 check_order=True,
                 expected_offset=end,
                 contiguous=contiguous,
                 max_batches=1,
-                table=False,
             )
         except ReadIOError:  # behind it: a read takes more than one batch
             return True

@@ -165,9 +165,7 @@ class SalvageTarget:
         for base, size in self._segments.items():
             segment = Segment(self._context, base)
             try:
-                _, scan = segment.scan(
-                    check_order=True, expected_offset=max(base, next_offset), table=False
-                )
+                scan = segment.scan_result(check_order=True, expected_offset=max(base, next_offset))
             finally:
                 segment.close_quietly()
             if scan.stop != "complete" or scan.valid_bytes != size:

@@ -6,6 +6,7 @@ import pytest
 
 import segstore
 from segstore import _core
+from segstore._core import BatchTable
 from segstore.log.local.segments import floor_index
 from segstore.log.recovery.epoch_changes import epoch_changes
 from segstore.records.compression import codec_table
@@ -237,6 +238,6 @@ def test_epochs_change_where_they_rise(tmp_path):
             log.append_as_leader(encoded, epoch)
         headers, _ = log.segments()[0].scan()
 
-        assert epoch_changes(headers) == [(0, 0), (2, 2), (5, 4)]
-        assert epoch_changes(headers, 2) == [(5, 4)]
-        assert epoch_changes(headers[:0]) == []
+        assert epoch_changes(BatchTable(headers)) == [(0, 0), (2, 2), (5, 4)]
+        assert epoch_changes(BatchTable(headers), 2) == [(5, 4)]
+        assert epoch_changes(BatchTable(headers[:0])) == []
