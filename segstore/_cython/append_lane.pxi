@@ -364,10 +364,11 @@ cdef class AppendLane:
                     ):
                         status = self.write(way, segment, data, size, row, leader_epoch, now_ms, answer, &err)
                     generation = self.generation
+                    if answer.taken:
+                        number = rounds.next_round()  # under the lock: the round of a close behind it counts
                     if status == SGS_OK:
                         append_lock.release()
                     if answer.taken:
-                        number = rounds.next_round()
                         turn = rounds.sleep_until(number)
             if answer.taken and turn == IS_DURABLE:
                 rounds.wake_next()
