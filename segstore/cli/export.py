@@ -61,6 +61,12 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--verify", action="store_true", help="read each file back and compare it with the log"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the file OUT")
+    parser.add_argument(
+        "--allow-gaps",
+        action="store_true",
+        help="export .log files alone although the end of the last one is damaged, or offsets "
+        "between two of them are missing",
+    )
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 
 
@@ -105,6 +111,7 @@ def _export_partition(arguments: argparse.Namespace) -> list[ExportReport]:
                 compression=arguments.compression,
                 verify=arguments.verify,
                 overwrite=arguments.overwrite,
+                allow_gaps=arguments.allow_gaps,
                 progress=progress,
             )
         ]

@@ -21,6 +21,7 @@ from segstore.log.files.partition_directory import directory_name, is_partition_
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.lone_segment import LoneSegment, open_to_read
 from segstore.log.unified_log import Log
+from segstore.number_limits import MAX_LONG
 from segstore.tables.offset_ranges import OffsetRange
 from segstore.tables.parquet_files import (
     COLUMNS,
@@ -81,6 +82,7 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
     compression: str = "zstd",
     verify: bool = False,
     overwrite: bool = False,
+    allow_gaps: bool = False,
     progress: Progress | None = None,
 ) -> ExportReport:
     """Write one partition to a Parquet file, from which `import_parquet` restores the log.
@@ -108,6 +110,9 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
         Read the file back and compare each record and each stored batch with the log.
     overwrite : bool
         Replace a file of this name.
+    allow_gaps : bool
+        Export files alone although their end is damaged, or offsets between two of them are in
+        neither. A missing file, or compaction, leaves such gaps.
     progress : callable or None
         ``progress(partition, done, total)``, in offsets.
 
@@ -125,7 +130,8 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
     IllegalStateError
         The log begins in remote storage, and no *start_offset* is given.
     CorruptLogError, CorruptRecordError
-        The log is damaged: nothing is left of the file. `segstore.salvage` copies what can be read.
+        The log is damaged, or files alone are without *allow_gaps*: nothing is left of the file.
+        `segstore.salvage` copies what can be read.
     OffsetOutOfRangeError, IllegalArgumentError
         As in `Log.scan`.
     DiskFullError, WriteError
@@ -140,10 +146,13 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
         raise _exists(file)
     with _opened(source) as log:
         scan = log.scan(start_offset, end_offset, columns=COLUMNS, isolation=level)
-        _check_whole(log, start_offset, scan.end_offset)
         until = scan.end_offset
-        if not isinstance(log, Log):  # a scan of files alone ends where their bytes end
-            until = min(until, log.log_end_offset)
+        if isinstance(log, Log):
+            _check_whole(log, start_offset, until)
+        else:
+            if not allow_gaps:
+                _check_files(log, scan.start_offset, end_offset)
+            until = min(until, log.log_end_offset)  # a scan ends where the bytes of the files end
         offsets = OffsetRange(*log.topic_partition, scan.start_offset, until, _topic_id(log))
         if is_folder:
             file.mkdir(parents=True, exist_ok=True)
@@ -294,7 +303,29 @@ def _topic_id(log: Log | LoneSegment) -> uuid.UUID | None:
     return log.topic_id if isinstance(log, Log) else None
 
 
-def _check_whole(log: Log | LoneSegment, start_offset: int | None, end_offset: int) -> None:
+def _check_files(files: LoneSegment, start_offset: int, end_offset: int | None) -> None:
+    """Refuse an export of files alone that would look whole, and lacks records."""
+    end = MAX_LONG if end_offset is None else end_offset
+    if files.damaged_end is not None and end > files.log_end_offset:
+        raise CorruptLogError(
+            f"{files.damaged_end}: pass end_offset to end the export before it, or allow_gaps to "
+            "export what can be read",
+            file=files.path,
+            found=f"readable records up to offset {files.log_end_offset - 1}",
+            expected="whole batches up to the end of the last file",
+        )
+    for first, behind in files.holes:
+        if first < end and start_offset < behind:
+            raise CorruptLogError(
+                f"offsets {first} to {behind - 1} are in none of the files: add the file that is "
+                "missing, or pass allow_gaps, as where compaction has removed these records",
+                file=files.path,
+                found=f"a file from offset {behind} on",
+                expected=f"one from {first} on",
+            )
+
+
+def _check_whole(log: Log, start_offset: int | None, end_offset: int) -> None:
     """Refuse an export that would look whole, and lacks records."""
     if log.report.damage is not None and end_offset >= log.log_end_offset:
         raise CorruptLogError(
@@ -304,9 +335,7 @@ def _check_whole(log: Log | LoneSegment, start_offset: int | None, end_offset: i
             found=f"an end at offset {log.log_end_offset}",
             expected="all that was synced",
         )
-    if not isinstance(log, Log) or start_offset is not None:
-        return
-    if log.log_start_offset < log.local_log_start_offset:
+    if start_offset is None and log.log_start_offset < log.local_log_start_offset:
         raise IllegalStateError(
             f"the records below offset {log.local_log_start_offset} are in remote storage: pass "
             "start_offset to export the local part",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import segstore
+from segstore.cli import main
 from segstore.errors import AlreadyExistsError, CorruptLogError
 from segstore.tables import batch_table
 from tests.unit.tables.test_parquet_transfer import (
@@ -192,3 +193,49 @@ def test_chosen_partitions_and_later_starts_are_whole(tmp_path: Path):
         segstore.import_parquet(tmp_path / "new", tmp_path / "new-back")
         logs.export_parquet("orders", out)
     assert len(segstore.import_parquet(out, tmp_path / "all")) == 4
+
+
+# ---- files alone ---------------------------------------------------------------------------------
+
+
+def segments(path: Path) -> list[Path]:
+    """Make a log of several segments, and return their files."""
+    with segstore.open(path, internal_segment_bytes=2000) as log:
+        for _ in range(30):
+            log.append([(1000, b"k", b"v" * 100)] * 5)
+    return sorted(path.glob("*.log"))
+
+
+def test_files_alone_with_a_torn_end_are_not_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """The file would look whole; a bound below the end, or allow_gaps, says that it is meant."""
+    source = filled(tmp_path / "orders-0") / f"{0:020}.log"
+    torn, out = tmp_path / "torn.log", tmp_path / "out.parquet"
+    torn.write_bytes(source.read_bytes()[:-30])
+    with segstore.open_segment(torn, as_="orders-0") as files:
+        for options in ({}, {"end_offset": 95}, {"isolation": "read_committed"}):
+            with pytest.raises(CorruptLogError, match=r"ends inside a batch.*allow_gaps"):
+                segstore.export_parquet(files, out, **options)
+            assert not out.exists()
+        for options in ({"end_offset": 90}, {"end_offset": 7}, {"allow_gaps": True}):
+            report = segstore.export_parquet(files, out, verify=True, overwrite=True, **options)
+            assert report.records == report.until_offset == options.get("end_offset", 90)
+    arguments = ["export", str(torn), str(tmp_path / "b.parquet"), "--as", "orders-0", "-q"]
+    assert main(arguments) == 1
+    assert "ends inside a batch" in capsys.readouterr().err
+    assert main([*arguments, "--allow-gaps"]) == 0
+
+
+def test_files_alone_with_a_hole_are_not_exported(tmp_path: Path):
+    files = segments(tmp_path / "orders-0")
+    lost, out = files.pop(2), tmp_path / "out.parquet"
+    first, behind = int(lost.stem), int(files[2].stem)
+    with segstore.open_segment(files) as opened:
+        assert opened.holes == ((first, behind),)
+        with pytest.raises(CorruptLogError, match=f"offsets {first} to {behind - 1}.*allow_gaps"):
+            segstore.export_parquet(opened, out)
+        for options in ({"end_offset": first}, {"start_offset": behind}, {"allow_gaps": True}):
+            report = segstore.export_parquet(opened, out, verify=True, overwrite=True, **options)
+            gap = behind - first if "allow_gaps" in options else 0
+            assert report.records == report.until_offset - report.from_offset - gap
