@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore._core import batch_header_dtype, encode_empty_batch
-from segstore.errors import InternalError
+from segstore.errors import IllegalArgumentError, InternalError
 from segstore.number_limits import MAX_INT
 from segstore.numpy_on_demand import np
 from segstore.tables.arrow_numpy import array_of_bytes, array_of_numbers, numbers_of
@@ -20,6 +20,7 @@ from segstore.types import (
     CODEC_MASK,
     CURRENT_MAGIC,
     DELETE_HORIZON_FLAG,
+    NO_TIMESTAMP,
     TRANSACTIONAL_FLAG,
     Codec,
 )
@@ -109,9 +110,17 @@ class BatchNotes:
         """Take note of batches whose rows come next; any one thread may call it."""
         self._chunks.append(chunk)
 
-    def assign(self, offsets: NDArray[np.int64]) -> None:
-        """Give the rows that have come, by their offsets, to the batches that they are of."""
-        rows = self._assign(offsets, int(offsets[-1])) if len(offsets) else 0
+    def assign(self, offsets: NDArray[np.int64], timestamps: NDArray[np.int64]) -> None:
+        """Give the rows that have come, by their offsets, to the batches that they are of.
+
+        Parameters
+        ----------
+        offsets : array of int64, shape (rows,)
+        timestamps : array of int64, shape (rows,)
+            In ms; a builder refuses those before 1970, so such a batch is kept as it is stored.
+        """
+        before_1970 = offsets[timestamps < NO_TIMESTAMP]
+        rows = self._assign(offsets, int(offsets[-1]), before_1970) if len(offsets) else 0
         if rows != len(offsets):
             raise InternalError(
                 "rows of an export are of no stored batch",
@@ -121,7 +130,8 @@ class BatchNotes:
 
     def assign_rest(self) -> None:
         """Note the batches that come after the last row."""
-        self._assign(np.empty(0, np.int64), None)
+        nothing = np.empty(0, np.int64)
+        self._assign(nothing, None, nothing)
 
     def take(self) -> NotedBatches:
         """Return what was noted since the last call."""
@@ -130,7 +140,12 @@ class BatchNotes:
         self._noted.clear()
         return taken
 
-    def _assign(self, offsets: NDArray[np.int64], last_offset: int | None) -> int:
+    def _assign(
+        self,
+        offsets: NDArray[np.int64],
+        last_offset: int | None,
+        before_1970: NDArray[np.int64],
+    ) -> int:
         """Note the batches up to the one with *last_offset*; return how many rows they have."""
         parts: list[tuple[Chunk, slice]] = []
         is_reached = False
@@ -148,13 +163,22 @@ class BatchNotes:
                 self._done = 0
         headers = _joined([chunk.headers[part] for chunk, part in parts])
         until = np.searchsorted(offsets, headers["last_offset"], "right")
-        self._note(headers, np.diff(until, prepend=0), parts)
+        is_kept = np.zeros(len(headers), bool)
+        is_kept[np.searchsorted(headers["last_offset"], before_1970)] = True
+        self._note(headers, np.diff(until, prepend=0), is_kept, parts)
         return int(until[-1]) if len(until) else 0
 
     def _note(
-        self, headers: BatchHeaders, counts: NDArray[np.int64], parts: list[tuple[Chunk, slice]]
+        self,
+        headers: BatchHeaders,
+        counts: NDArray[np.int64],
+        is_kept: NDArray[np.bool_],
+        parts: list[tuple[Chunk, slice]],
     ) -> None:
-        """Note *headers*, which are those of *parts*, and how many rows each batch has."""
+        """Note *headers*, which are those of *parts*, and how many rows each batch has.
+
+        Those that are kept are not built from rows, whatever the headers say.
+        """
         if not len(headers):
             return
         is_cut = (headers["base_offset"] < self._start_offset) | (
@@ -162,8 +186,16 @@ class BatchNotes:
         )
         if self.count == 0 and self._start_offset > 0:  # where an old wrapper begins is not told
             is_cut[0] |= headers["records_count"][0] < 0
+        if (is_kept & is_cut).any():
+            base_offset = int(headers["base_offset"][np.argmax(is_kept & is_cut)])
+            raise IllegalArgumentError(
+                "a batch with timestamps before 1970 can only be exported whole: move the bound of "
+                "the range",
+                found=f"a bound within the batch at offset {base_offset}",
+                expected="a bound between two batches",
+            )
         is_built = is_built_from_rows(headers) & (is_cut | (headers["records_count"] == counts))
-        is_built &= counts > 0
+        is_built &= (counts > 0) & ~is_kept
         raw: list[bytes | None] = [None] * len(headers)
         if not is_built.all():
             stored = [(chunk, row) for chunk, part in parts for row in _range_of(part)]

@@ -209,7 +209,8 @@ class _RowGroups:
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows; of a stored batch all at once."""
         if self._notes is not None:
-            self._notes.assign(numbers_of(rows.column("offset")))
+            timestamps = numbers_of(rows.column("timestamp").view("int64"))
+            self._notes.assign(numbers_of(rows.column("offset")), timestamps)
         size = rows.nbytes
         if self._waiting and (
             self._rows + rows.num_rows > ROW_GROUP_ROWS or self._bytes + size > ROW_GROUP_BYTES

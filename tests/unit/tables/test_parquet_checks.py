@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import segstore
+from segstore._core import RecordsBuilder, crc32c
 from segstore.cli import main
-from segstore.errors import AlreadyExistsError, CorruptLogError
+from segstore.errors import AlreadyExistsError, CorruptLogError, IllegalArgumentError
+from segstore.records.compression import codec_table
 from segstore.tables import batch_table
+from segstore.tables.parquet_reader import ParquetReader
 from tests.unit.tables.test_parquet_transfer import (
     append_batch,
     append_marker,
@@ -239,3 +243,42 @@ def test_files_alone_with_a_hole_are_not_exported(tmp_path: Path):
             report = segstore.export_parquet(opened, out, verify=True, overwrite=True, **options)
             gap = behind - first if "allow_gaps" in options else 0
             assert report.records == report.until_offset - report.from_offset - gap
+
+
+# ---- what cannot be built from rows --------------------------------------------------------------
+
+
+def test_timestamps_before_1970_come_back(tmp_path: Path):
+    """Kafka's records have had them; no batch is built with one, so the stored batch is kept."""
+    with segstore.open(tmp_path / "old-0") as log:
+        for first, timestamps in ((0, (5, -7, 9)), (3, (1, 2, -1)), (6, (-2, -3, 4))):
+            log.append_as_follower(with_timestamps(first, timestamps), 0)
+        expected = log.scan(columns=("offset", "timestamp", "value")).to_arrow()
+        segstore.export_parquet(log, tmp_path / "out.parquet", verify=True)
+        with pytest.raises(IllegalArgumentError, match="within the batch at offset 6"):
+            segstore.export_parquet(log, tmp_path / "part.parquet", end_offset=8)
+        assert not (tmp_path / "part.parquet").exists()
+    segstore.import_parquet(tmp_path / "out.parquet", tmp_path / "back-0", verify=True)
+    with segstore.open(tmp_path / "back-0", read_only=True) as back:
+        assert back.scan(columns=expected.column_names).to_arrow().equals(expected)
+    (table,) = ParquetReader(str(tmp_path / "out.parquet")).batches()
+    assert [one is not None for one in table.raw] == [True, False, True]
+
+
+def with_timestamps(first: int, timestamps: tuple[int, ...]) -> bytes:
+    """Return a batch of records with these timestamps, in single digits."""
+    builder = RecordsBuilder(codec_table(), base_offset=first, partition_leader_epoch=0)
+    for offset in range(first, first + len(timestamps)):
+        builder.append(offset, 10, b"k", b"v")
+    data = bytearray(builder.build())
+    position = 61
+    for timestamp in timestamps:  # behind the size and the attributes
+        data[position + 2] = zigzag(timestamp - timestamps[0])
+        position += 1 + data[position] // 2
+    data[27:43] = struct.pack(">qq", timestamps[0], max(timestamps))
+    data[17:21] = struct.pack(">I", crc32c(bytes(data[21:])))
+    return bytes(data)
+
+
+def zigzag(value: int) -> int:
+    return 2 * value if value >= 0 else -2 * value - 1
