@@ -7,7 +7,7 @@ where offsets have a gap; with LogAppendTime a batch has one timestamp.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from segstore._core import BatchOptions, RecordsBuilder, encode_columns, set_max_timestamp
 from segstore.numpy_on_demand import np
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from segstore._core import EncodedBatches
+
 MAX_BATCH_BYTES: Final = 1024 * 1024
+BASE_OFFSET_BYTES: Final = 8
+"""What a batch begins with; no checksum covers it."""
 
 
 def batches_with_offsets(
@@ -52,10 +56,10 @@ def batches_with_offsets(
         )
         records = run.select(RECORD_COLUMNS)
         batches = encode_columns(records, options, codec_table(), NO_TIMESTAMP, MAX_BATCH_BYTES)
+        _set_base_offsets(batches, options.base_offset)
         if kind == TimestampType.LOG_APPEND_TIME:
-            yield _stamped(batches, run.column("timestamp")[0].value), run
-        else:
-            yield bytes(batches), run
+            _stamp(batches, run.column("timestamp")[0].value)
+        yield bytes(batches), run
 
 
 def _runs(rows: pa.RecordBatch) -> Iterator[tuple[int, int]]:
@@ -72,17 +76,24 @@ def _runs(rows: pa.RecordBatch) -> Iterator[tuple[int, int]]:
     yield from pairwise(bounds)
 
 
-def _stamped(batches: Any, timestamp: int) -> bytes:
-    """Return *batches* with the type LogAppendTime, whose timestamp is that of the batch."""
-    data = bytearray(batches)
-    view = memoryview(data)
+def _set_base_offsets(batches: EncodedBatches, base_offset: int) -> None:
+    """Let each of *batches* begin where the one before ends; as encoded, all have one offset."""
+    view, headers = memoryview(batches), batches.headers
+    positions, counts = (headers[name].tolist() for name in ("position", "records_count"))
+    for position, count in zip(positions, counts, strict=True):
+        view[position : position + BASE_OFFSET_BYTES] = base_offset.to_bytes(BASE_OFFSET_BYTES)
+        base_offset += count
+
+
+def _stamp(batches: EncodedBatches, timestamp: int) -> None:
+    """Give *batches* the type LogAppendTime, whose timestamp is that of the batch."""
+    view = memoryview(batches)
     for position, size in zip(
         batches.headers["position"].tolist(), batches.headers["size_bytes"].tolist(), strict=True
     ):
         set_max_timestamp(
             view[position : position + size], TimestampType.LOG_APPEND_TIME, timestamp
         )
-    return bytes(data)
 
 
 def _messages_of_magic_0(rows: pa.RecordBatch) -> bytes:

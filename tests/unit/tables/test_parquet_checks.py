@@ -13,8 +13,9 @@ from segstore._core import RecordsBuilder, crc32c
 from segstore.cli import main
 from segstore.errors import AlreadyExistsError, CorruptLogError, IllegalArgumentError
 from segstore.records.compression import codec_table
-from segstore.tables import batch_table
+from segstore.tables import batch_table, parquet_reader, partition_import
 from segstore.tables.parquet_reader import ParquetReader
+from segstore.tables.row_queue import RowQueue
 from tests.unit.tables.test_parquet_transfer import (
     append_batch,
     append_marker,
@@ -282,3 +283,53 @@ def with_timestamps(first: int, timestamps: tuple[int, ...]) -> bytes:
 
 def zigzag(value: int) -> int:
     return 2 * value if value >= 0 else -2 * value - 1
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("isolation", ["log_end", "read_committed"])
+def test_rows_are_read_and_appended_by_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: Any
+):
+    """20,000 rows of 40 kB had been in memory at once, also where zstd makes 2 MB of them."""
+    with segstore.open(tmp_path / "big-0", compression_type="zstd") as log:
+        for _ in range(40):
+            log.append([(1000, b"k", b"v" * 4000) for _ in range(10)])
+        segstore.export_parquet(
+            log, tmp_path / "out.parquet", isolation=isolation, compression="none"
+        )
+    monkeypatch.setattr(parquet_reader, "BYTES_AT_ONCE", 100_000)
+    monkeypatch.setattr(partition_import, "BYTES_OF_AN_APPEND", 100_000)
+    taken: list[int] = []
+    take = RowQueue.take
+
+    def noting(queue: RowQueue, count: int) -> Any:
+        rows = take(queue, count)
+        taken.append(rows.nbytes)
+        return rows
+
+    monkeypatch.setattr(RowQueue, "take", noting)
+    segstore.import_parquet(tmp_path / "out.parquet", tmp_path / "back-0", verify=True)
+    assert 30_000 < max(taken) < 250_000
+    with segstore.open(tmp_path / "back-0", read_only=True) as back:
+        assert len(back) == 400
+    read = [one.nbytes for one in ParquetReader(str(tmp_path / "out.parquet")).rows()]
+    assert 30_000 < max(read) < 150_000
+
+
+@pytest.mark.parametrize("codec", [None, "zstd"])
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+def test_records_without_batches_get_batches_that_go_on(
+    tmp_path: Path, kind: str, codec: str | None
+):
+    """3 MB of consecutive records are several new batches: each begins where one has ended."""
+    with segstore.open(tmp_path / "big-0", message_timestamp_type=kind) as log:
+        log.append([(1000, b"k", b"%d" % n + b"v" * 100_000) for n in range(30)])
+        expected = log.scan(columns=("offset", "timestamp", "value")).to_arrow()
+        segstore.export_parquet(log, tmp_path / "out.parquet", isolation="read_committed")
+    options: dict[str, Any] = {"verify": True, "compression": codec}
+    segstore.import_parquet(tmp_path / "out.parquet", tmp_path / "back-0", **options)
+    with segstore.open(tmp_path / "back-0", read_only=True) as back:
+        assert back.scan(columns=expected.column_names).to_arrow().equals(expected)
+        assert len([*back.scan().batches()]) == 3
