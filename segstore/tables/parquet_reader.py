@@ -26,7 +26,7 @@ from segstore.tables.parquet_files import COLUMNS, METADATA_KEY
 from segstore.tables.parquet_writer import FORMAT, rows_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from segstore.types import TopicPartition
 
 ROWS_AT_ONCE: Final = 20_000
+BYTES_AT_ONCE: Final = 4 * 1024 * 1024
+"""Of rows as they are in the file."""
+BUFFER_BYTES: Final = 256 * 1024
+"""Of a column; without it pyarrow reads all of a column of a row group at once."""
 NEVER_NULL: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "leaderEpoch")
 
 
@@ -143,22 +147,31 @@ class ParquetReader:
             A cell is null that never is, has a value that a record cannot have, or is of another
             partition.
         """
-        import pyarrow.parquet as pq
-
         last_offset, row = self.offsets.from_offset - 1, 0
-        with (
-            self._naming_damage(),
-            pq.ParquetFile(self.path, page_checksum_verification=True) as opened,
-            closing(opened.iter_batches(ROWS_AT_ONCE, columns=[*COLUMNS])) as batches,
-        ):
+        with closing(self._batches_of_rows()) as batches:
             for batch in batches:
-                if not batch.num_rows:
-                    continue
                 rows = self._converted(batch)
                 self._check_rows(rows, row, last_offset)
                 last_offset = rows.column("offset")[-1].as_py()
                 row += rows.num_rows
                 yield rows
+
+    def _batches_of_rows(self) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the rows as they are, some MiB at a time, going by the sizes of row groups."""
+        import pyarrow.parquet as pq
+
+        with (
+            self._naming_damage(),
+            pq.ParquetFile(
+                self.path, page_checksum_verification=True, buffer_size=BUFFER_BYTES
+            ) as opened,
+        ):
+            for number in range(opened.metadata.num_row_groups):
+                group = opened.metadata.row_group(number)
+                fitting = BYTES_AT_ONCE * group.num_rows // max(group.total_byte_size, 1)
+                rows = min(max(fitting, 1), ROWS_AT_ONCE)
+                with closing(opened.iter_batches(rows, [number], columns=[*COLUMNS])) as batches:
+                    yield from (batch for batch in batches if batch.num_rows)
 
     def row_offsets(self) -> Iterator[NDArray[np.int64]]:
         """Yield the offsets of the rows, no array empty; errors as of `rows`, which checks them."""

@@ -204,12 +204,12 @@ def _new_batches(reader: ParquetReader, codec: Codec | None, log: UnifiedLog) ->
         return
     rows = RowQueue(_rows_from(reader, start))
     if not reader.keeps_batches:
-        while count := min(rows.fill(ROWS_OF_AN_APPEND), ROWS_OF_AN_APPEND):
-            yield from _by_rows(rows.take(count), codec, log)
+        while at_hand := rows.fill(ROWS_OF_AN_APPEND, BYTES_OF_AN_APPEND):
+            yield from _by_rows(rows.take(min(at_hand, ROWS_OF_AN_APPEND)), codec, log)
         return
     epochs_begin = np.array([one[1] for one in reader.leader_epochs], np.int64)
     for batches in reader.batches():
-        for part in _parts(batches, start, epochs_begin):
+        for part in _parts(batches, start, epochs_begin, rows):
             yield from _by_batches(part, rows, codec, log, reader)
     if rows.fill():
         raise _unfit(reader, f"rows from offset {rows.first_offset} on are of no batch")
@@ -231,11 +231,13 @@ def _by_rows(rows: pa.RecordBatch, codec: Codec | None, log: UnifiedLog) -> Iter
 
 
 def _parts(
-    batches: NotedBatches, start: int, epochs_begin: NDArray[np.int64]
+    batches: NotedBatches, start: int, epochs_begin: NDArray[np.int64], rows: RowQueue
 ) -> Iterator[NotedBatches]:
     """Yield the batches from *start* on, in pieces to be appended at once; raw ones apart.
 
-    A piece ends where a leader epoch begins, which is noted first: it may have no batch.
+    A piece ends where a leader epoch begins, which is noted first: it may have no batch. The caller
+    takes the *rows* of a piece before it asks for the next one. They say how large it is: stored
+    batches can be compressed a thousandfold.
     """
     headers = batches.headers
     first = int(np.searchsorted(headers["last_offset"], start))
@@ -243,7 +245,8 @@ def _parts(
     is_old = ~is_raw & (headers["magic"] != CURRENT_MAGIC)
     kind = is_raw + 2 * is_old
     while first < len(headers):
-        rows = np.cumsum(headers["records_count"][first:], dtype=np.int64)
+        at_hand = min(rows.fill(ROWS_OF_AN_APPEND, BYTES_OF_AN_APPEND), ROWS_OF_AN_APPEND)
+        counts = np.cumsum(headers["records_count"][first:], dtype=np.int64)
         sizes = np.cumsum(headers["size_bytes"][first:], dtype=np.int64)
         others = np.flatnonzero(kind[first:] != kind[first])
         base = int(headers["base_offset"][first])
@@ -252,7 +255,7 @@ def _parts(
         count = max(
             1,
             min(
-                int(np.searchsorted(rows, ROWS_OF_AN_APPEND, "right")),
+                int(np.searchsorted(counts, at_hand, "right")),
                 int(np.searchsorted(sizes, BYTES_OF_AN_APPEND, "right")),
                 # of what fits one segment
                 int(np.searchsorted(headers["last_offset"][first:] - base, MAX_INT, "right")),

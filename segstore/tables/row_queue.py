@@ -28,18 +28,28 @@ class RowQueue:
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
         self._at_hand: deque[pa.RecordBatch] = deque()
-        self._rows = 0
+        self._rows = self._bytes = 0
 
     @property
     def first_offset(self) -> int | None:
         """Offset of the next row; None after the last one."""
         return int(self._at_hand[0].column("offset")[0].as_py()) if self.fill() else None
 
-    def fill(self, wanted: int = 1) -> int:
-        """Read until *wanted* rows are at hand, or the stream ends; return how many are."""
-        while self._rows < wanted and (batch := next(self._batches, None)) is not None:
+    def fill(self, wanted: int = 1, max_bytes: int | None = None) -> int:
+        """Read until *wanted* rows are at hand, or the stream ends; return how many are.
+
+        Parameters
+        ----------
+        max_bytes : int or None
+            So many bytes at hand are enough too; the last batch may exceed them.
+        """
+        while self._rows < wanted and (max_bytes is None or self._bytes < max_bytes):
+            batch = next(self._batches, None)
+            if batch is None:
+                break
             self._at_hand.append(batch)
             self._rows += batch.num_rows
+            self._bytes += batch.nbytes
         return self._rows
 
     def take(self, count: int) -> pa.RecordBatch:
@@ -50,8 +60,11 @@ class RowQueue:
         self._rows -= count
         while count:
             first = self._at_hand.popleft()
+            self._bytes -= first.nbytes
             if first.num_rows > count:
-                self._at_hand.appendleft(first.slice(count))
+                rest = first.slice(count)
+                self._bytes += rest.nbytes
+                self._at_hand.appendleft(rest)
                 first = first.slice(0, count)
             pieces.append(first.select(RECORD_FIELDS))
             count -= first.num_rows
