@@ -384,8 +384,8 @@ def _check_batches(  # noqa: PLR0913 - what, where, with what it may differ
                 expected=f"that of {reader.path}",
             )
         raise AlreadyExistsError(
-            f"the log has the export's records, and another batch at offset {difference}: its "
-            "producers or transactions are not those of the export",
+            f"the log has the export's records, and another batch at offset {difference}: "
+            "producers, transactions or the ends of batches are not those of the export",
             file=log.path,
             found=f"another batch, or none, at offset {difference}",
             expected=f"that of {reader.path}",

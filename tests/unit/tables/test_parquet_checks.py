@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import segstore
 from segstore._core import RecordsBuilder, crc32c
@@ -17,8 +19,10 @@ from segstore.tables import batch_table, parquet_reader, partition_import
 from segstore.tables.parquet_reader import ParquetReader
 from segstore.tables.row_queue import RowQueue
 from tests.unit.tables.test_parquet_transfer import (
+    STEPS,
     append_batch,
     append_marker,
+    append_steps,
     filled,
     in_transactions,
 )
@@ -333,3 +337,29 @@ def test_records_without_batches_get_batches_that_go_on(
     with segstore.open(tmp_path / "back-0", read_only=True) as back:
         assert back.scan(columns=expected.column_names).to_arrow().equals(expected)
         assert len([*back.scan().batches()]) == 3
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS, st.lists(st.integers(0, 40), min_size=3, max_size=3), st.integers(0, 40))
+def test_any_parts_are_verified_and_completed(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[Any], bounds: list[int], cut: int
+):
+    """Two files that meet anywhere, also within a batch; what was cut off is imported again."""
+    folder = tmp_path_factory.mktemp("parts")
+    with segstore.open(folder / "orders-0", durability="none") as log:
+        append_steps(log, steps)
+        first, middle, last = sorted(min(one, log.log_end_offset) for one in bounds)
+        for start, end in ((first, middle), (middle, last)):
+            if start < end:
+                segstore.export_parquet(
+                    log, f"{folder}/out/", start_offset=start, end_offset=end, verify=True
+                )
+        expected = log.scan(first, last).to_arrow()
+    if first == last:
+        return
+    for _ in range(2):
+        segstore.import_parquet(folder / "out", folder / "back", verify=True)
+        with segstore.open(folder / "back" / "orders-0", durability="none") as back:
+            assert back.scan().to_arrow().equals(expected)
+            if cut > first:
+                back.truncate_to(min(cut, back.log_end_offset))

@@ -284,27 +284,8 @@ def test_any_log_comes_back(
 ):
     """Whole, and in two files of which the second is imported later; a part by its records."""
     folder = tmp_path_factory.mktemp("any")
-    epoch = 0
-    sequences = dict.fromkeys((7, 8), 0)
-    in_transaction = set()
     with segstore.open(folder / "orders-0", durability="none") as log:
-        for kind, *values in steps:
-            if kind == "epoch":
-                epoch += values[0]
-            elif kind == "marker":
-                if values[0] in in_transaction:
-                    append_marker_of(log, values[0], commit=values[1], epoch=epoch)
-                    in_transaction.discard(values[0])
-            else:
-                payloads, gap, step, codec, producer = values
-                base = log.log_end_offset + gap
-                offsets = [base + step * n for n in range(len(payloads))]
-                options: dict[str, Any] = {}
-                if producer is not None:
-                    options = {"producer_id": producer, "base_sequence": sequences[producer]}
-                    sequences[producer] += offsets[-1] - offsets[0] + 1
-                    in_transaction.add(producer)
-                append_batch(log, payloads, offsets=offsets, epoch=epoch, codec=codec, **options)
+        append_steps(log, steps)
         segstore.export_parquet(log, folder / "whole.parquet", verify=True)
         with restored(folder / "whole.parquet", folder / "whole-0", verify=True) as back:
             check_same_logs(log, back)
@@ -318,6 +299,30 @@ def test_any_log_comes_back(
             assert rows_of(back, "log_end").equals(
                 log.scan(start, end, columns=rows_of(log, "log_end").column_names).to_arrow()
             )
+
+
+def append_steps(log: UnifiedLog, steps: list[Any]) -> None:
+    """Append what `STEPS` has drawn."""
+    epoch = 0
+    sequences = dict.fromkeys((7, 8), 0)
+    in_transaction = set()
+    for kind, *values in steps:
+        if kind == "epoch":
+            epoch += values[0]
+        elif kind == "marker":
+            if values[0] in in_transaction:
+                append_marker_of(log, values[0], commit=values[1], epoch=epoch)
+                in_transaction.discard(values[0])
+        else:
+            payloads, gap, step, codec, producer = values
+            base = log.log_end_offset + gap
+            offsets = [base + step * n for n in range(len(payloads))]
+            options: dict[str, Any] = {}
+            if producer is not None:
+                options = {"producer_id": producer, "base_sequence": sequences[producer]}
+                sequences[producer] += offsets[-1] - offsets[0] + 1
+                in_transaction.add(producer)
+            append_batch(log, payloads, offsets=offsets, epoch=epoch, codec=codec, **options)
 
 
 def append_marker_of(log: UnifiedLog, producer_id: int, *, commit: bool, epoch: int) -> None:
