@@ -314,13 +314,13 @@ def _check_files(files: LoneSegment, start_offset: int, end_offset: int | None) 
             found=f"readable records up to offset {files.log_end_offset - 1}",
             expected="whole batches up to the end of the last file",
         )
-    for first, behind in files.holes:
-        if first < end and start_offset < behind:
+    for first, until in files.holes:
+        if first < end and start_offset < until:
             raise CorruptLogError(
-                f"offsets {first} to {behind - 1} are in none of the files: add the file that is "
+                f"offsets {first} to {until - 1} are in none of the files: add the file that is "
                 "missing, or pass allow_gaps, as where compaction has removed these records",
                 file=files.path,
-                found=f"a file from offset {behind} on",
+                found=f"a file from offset {until} on",
                 expected=f"one from {first} on",
             )
 

@@ -329,6 +329,11 @@ def test_an_export_goes_on_and_an_import_brings_it_back(spark, tmp_path):
         jobs.export_parquet(spark, data, files, **{"isolation.level": "read_committed"})
     with pytest.raises(IllegalArgumentError, match="no compression 'rar'"):
         jobs.import_parquet(spark, files, tmp_path / "back", compression="rar")
+    for lost in files.glob("t-1-*"):
+        lost.unlink()
+    with pytest.raises(CorruptLogError, match=r"not whole.*no file of t-1,"):
+        jobs.import_parquet(spark, files, tmp_path / "some")
+    assert jobs.import_parquet(spark, files, tmp_path / "some", allow_gaps=True).ok
 
 
 def test_small_partitions_are_exported_in_few_tasks(monkeypatch, tmp_path):
