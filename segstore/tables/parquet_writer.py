@@ -209,7 +209,7 @@ class _RowGroups:
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows; of a stored batch all at once."""
         if self._notes is not None:
-            timestamps = numbers_of(rows.column("timestamp").view("int64"))
+            timestamps = numbers_of(rows.column("timestamp"))
             self._notes.assign(numbers_of(rows.column("offset")), timestamps)
         size = rows.nbytes
         if self._waiting and (
