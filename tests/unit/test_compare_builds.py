@@ -81,7 +81,7 @@ def test_paths_are_benchmarks_with_parameters_of_theirs(monkeypatch: pytest.Monk
     no_benchmarks = {"common", "datasets", "kafka_peer", "process_cpu", "spark_process"}
     modules = {file.stem for file in (BENCHMARKS / "benchmarks").glob("[!_]*.py")}
     others = {"spark_rounds", "memory", "many_partitions", "clean", "latest_values"}
-    others |= {"shared_directory", "topic_scan", "parquet"}
+    others |= {"shared_directory", "topic_scan", "parquet", "lazy_frames", "start"}
     assert modules - asked == with_spark | no_benchmarks | others
 
 
