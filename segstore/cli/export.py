@@ -75,10 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
     check_pyarrow()
     target = arguments.target
     is_file = not (os.path.isdir(target) or target.endswith(os.sep))  # noqa: PTH112 - as typed
-    if arguments.topic is not None and not (is_file and target.endswith(PARQUET)):
-        reports = _export_topic(arguments)
-    else:
-        reports = _export_partition(arguments)
+    is_of_topic = arguments.topic is not None and not (is_file and target.endswith(PARQUET))
+    try:
+        reports = (_export_topic if is_of_topic else _export_partition)(arguments)
+    except KeyboardInterrupt:
+        kept = "the same command writes what is missing" if is_of_topic else "no file was written"
+        say(f"segstore: interrupted: {kept}")
+        raise
     for one in reports:
         write_line(
             f"{one.path}: {count_of(one.records, 'record')}, offsets {one.from_offset} to "

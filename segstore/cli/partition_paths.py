@@ -318,4 +318,4 @@ def _no_directory(path: str) -> LogNotFoundError:
     from segstore.log.files.partition_path import absolute_path, hint_beside
 
     hint = hint_beside(absolute_path(path), None)
-    return LogNotFoundError(f"there is no such directory{hint}", file=path)
+    return LogNotFoundError(f"there is no such file or directory{hint}", file=path)

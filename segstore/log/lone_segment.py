@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, overload
 
 from segstore.arguments import flag, integer, isolation_of, refuse_pickle
-from segstore.errors import IllegalArgumentError
+from segstore.errors import IllegalArgumentError, NotALogError
 from segstore.log.files.partition_directory import parse_directory_name
 from segstore.log.local.file_bytes import FileBytes
 from segstore.log.lone_files import (
@@ -91,7 +92,13 @@ def open_to_read(path: Paths, *, as_: str | None = None) -> Log | LoneSegment:
     """
     paths = absolute_paths(path)
     if len(paths) == 1 and not is_of_files(paths[0]):
-        return open_log(paths[0], read_only=True, as_=as_)
+        try:
+            return open_log(paths[0], read_only=True, as_=as_)
+        except NotALogError as error:
+            if glob.glob(f"{glob.escape(paths[0])}/*.log"):  # noqa: PTH207 - as `matching_files`
+                error.message += f"; the pattern '{paths[0]}/*.log' reads its files alone"
+                error.args = (error.message,)
+            raise
     return LoneSegment(paths, as_=as_)
 
 

@@ -18,6 +18,7 @@ from segstore.arguments import natural, positive, refuse_pickle
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
 from segstore.log.late_columns import LateColumns
 from segstore.log.matching_parts import ArrowFilter, matching_parts, names_in
+from segstore.notebook import as_html
 from segstore.records.columns import MAX_BATCH_ROWS
 from segstore.records.compression import codec_table
 
@@ -235,6 +236,15 @@ class RecordDataset(dataset.UnionDataset):  # type: ignore[misc] # of a library 
 
     def __reduce__(self) -> NoReturn:
         refuse_pickle("a dataset of records", "open the log there, and ask it for a dataset")
+
+    @as_html
+    def _repr_html_(self) -> Iterator[tuple[str, object]]:
+        yield (
+            "columns",
+            [{"column": field.name, "type": str(field.type)} for field in self._schema],
+        )
+        if self._where is not None:
+            yield "filter", str(self._where)
 
     def __repr__(self) -> str:
         return f"RecordDataset({', '.join(self._schema.names)})"

@@ -332,8 +332,9 @@ class LogManager:
             while self._directories:
                 self._directories.pop().release()
             raise
-        for path, error in self._offline.items():
-            _log.warning("%s is offline: %s", path, error)
+        if len(self._paths) > 1:  # else the open fails with this error
+            for path, error in self._offline.items():
+                _log.warning("%s is offline: %s", path, error)
         for path, error in self._known_directories.errors().items():
             self._offline.setdefault(path, error)
 
@@ -1613,7 +1614,8 @@ class LogManager:
             default, columns = columns_of_frame(timestamp, key, value, headers, partition)
             partitioner = self._partitioner(topic)
             for appends in self._appends(topic, records, partitioner, default, columns):
-                for number, (log, append) in appends.items():
+                for number in [*appends]:
+                    log, append = appends.pop(number)  # its records are freed when they are stored
                     appended.begin(number, log)
                     appended.add(number, self._call(log, topic, number, append))
         except BaseException as error:

@@ -12,6 +12,7 @@ from segstore.config.topic_config import NOT_DELETING
 from segstore.config.topic_keys import TOPIC_KEYS
 from segstore.config.topic_properties import values_of
 from segstore.log.files.profile import Profile
+from segstore.notebook import as_html
 
 if TYPE_CHECKING:
     import uuid
@@ -78,6 +79,27 @@ class TopicDescription(NamedTuple):
     topic_id: uuid.UUID | None
     partitions: tuple[int, ...]
     settings: tuple[TopicSetting, ...]
+
+    @as_html
+    def _repr_html_(self) -> Iterator[tuple[str, object]]:
+        yield "topic id", self.topic_id
+        yield "partitions", len(self.partitions)
+        usual = (SettingSource.DEFAULT, SettingSource.NOT_SET)
+        given = [one for one in self.settings if one.source not in usual]
+        yield (
+            "settings that were given",
+            [
+                {"setting": one.name, "value": one.value, "source": one.source.value}
+                for one in given
+            ],
+        )
+        yield "other settings", len(self.settings) - len(given)
+
+    def __repr__(self) -> str:
+        return (
+            f"TopicDescription({self.name!r}, {len(self.partitions)} partitions,"
+            f" {len(self.settings)} settings)"
+        )
 
 
 def settings_of(

@@ -21,6 +21,7 @@ from segstore.log.files.partition_directory import directory_name, is_partition_
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.lone_segment import LoneSegment, open_to_read
 from segstore.log.unified_log import Log
+from segstore.notebook import text_as_html
 from segstore.number_limits import MAX_LONG
 from segstore.tables.offset_ranges import OffsetRange
 from segstore.tables.parquet_files import (
@@ -67,6 +68,9 @@ class ImportReport(NamedTuple):
     path: str
     records: int
     log_end_offset: int
+
+    def _repr_html_(self) -> str:
+        return text_as_html(self)
 
 
 # ---- export --------------------------------------------------------------------------------------

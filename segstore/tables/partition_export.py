@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.errors import CorruptLogError, DiskFullError, SegstoreError, WriteError
+from segstore.notebook import text_as_html
 from segstore.tables.batch_comparison import first_misplaced_row, first_other_batch
 from segstore.tables.parquet_files import COLUMNS
 from segstore.tables.parquet_reader import ParquetReader
@@ -47,6 +48,9 @@ class ExportReport(NamedTuple):
     records: int
     batches: int
     size_bytes: int
+
+    def _repr_html_(self) -> str:
+        return text_as_html(self)
 
 
 def export_range(  # noqa: PLR0913 - what, where, how, who is told
@@ -138,6 +142,12 @@ def _naming_write_errors(path: Path) -> Iterator[None]:
     except SegstoreError:
         raise
     except OSError as error:
+        if not path.parent.is_dir():
+            raise WriteError(
+                "the Parquet file cannot be written: its folder does not exist, create it first",
+                file=str(path),
+                os_error=error.errno,
+            ) from error
         kind = DiskFullError if error.errno in {errno.ENOSPC, errno.EDQUOT} else WriteError
         raise kind(
             f"the Parquet file cannot be written: {error}",

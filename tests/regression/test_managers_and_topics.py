@@ -27,6 +27,7 @@ from segstore.errors import (
     IllegalStateError,
     InconsistentTopicIdError,
     LogLockedError,
+    LogNotFoundError,
     ResourceError,
     UnknownTopicOrPartitionError,
     UnsupportedFormatError,
@@ -625,6 +626,14 @@ def test_a_topic_made_again_does_not_begin_at_the_old_log_start(tmp_path):
 
         assert manager.log("t", 0).log_start_offset == 0
         assert manager.log("t", 0).append([(b"k", b"v")]).base_offset == 0
+
+
+def test_a_directory_that_is_not_there_is_one_error(tmp_path, caplog):
+    """The same text came on stderr too."""
+    with pytest.raises(LogNotFoundError):
+        segstore.open_dir(tmp_path / "nope", read_only=True)
+
+    assert caplog.records == []
 
 
 def test_an_append_that_fails_says_which_partitions_got_records(tmp_path, monkeypatch):

@@ -405,3 +405,17 @@ def test_wrong_arguments_of_a_dataset_are_refused_at_the_call(logs):
         logs.dataset("orders")
     with pytest.raises(ClosedError):
         dataset.to_table()
+
+
+def test_a_folder_of_files_names_the_pattern(tmp_path):
+    """Its name is no partition's, and `scan_log` has no ``as_``."""
+    with segstore.open(tmp_path / "orders-0") as log:
+        log.append([(b"k", b"v")])
+    folder = tmp_path / "fetched"
+    folder.mkdir()
+    (name,) = (tmp_path / "orders-0").glob("*.log")
+    name.rename(folder / name.name)
+
+    with pytest.raises((NotALogError, pl.exceptions.ComputeError), match=r"fetched/\*\.log'"):
+        segstore.polars.scan_log(folder).collect()
+    assert segstore.polars.scan_log(folder / "*.log").collect().height == 1

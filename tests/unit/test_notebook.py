@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute
 import pytest
 
 import segstore
@@ -141,6 +144,26 @@ def test_first_records_are_looked_for_in_a_part_alone(tmp_path):
 
         assert "none" in text
         assert "b'4" not in text
+
+
+def test_what_a_topic_was_given_is_shown(logs):
+    """Its text had 8 KB."""
+    logs.create_topic("kept", 3, config={"retention.ms": 5})
+    topic = logs.describe_topic("kept")
+
+    assert "retention.ms\n5\ntopic" in shown(topic)
+    assert re.fullmatch(r"TopicDescription\('kept', 3 partitions, \d+ settings\)", repr(topic))
+
+
+def test_datasets_and_reports_of_parquet_are_shown(logs, tmp_path):
+    dataset = logs.dataset("orders").filter(pa.compute.field("offset") > 1)
+    exported = segstore.export_parquet(logs.log("orders", 0), tmp_path / "orders-0.parquet")
+    (imported,) = segstore.import_parquet(tmp_path / "orders-0.parquet", tmp_path / "copy-0")
+
+    assert "offset\nint64" in shown(dataset)
+    assert "offset > 1" in shown(dataset)
+    assert "records=3" in shown(exported)
+    assert "log_end_offset=3" in shown(imported)
 
 
 class _Many:

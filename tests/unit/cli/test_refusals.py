@@ -58,7 +58,7 @@ def test_a_path_where_nothing_is_names_what_is_beside_it(data: Path, command: st
 
     out, err = capfdbinary.readouterr()
     assert out == b""
-    assert err.endswith(b"orders-0: there is no such directory; beside it are notes-0\n")
+    assert err.endswith(b"orders-0: there is no such file or directory; beside it are notes-0\n")
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from segstore.errors import (
 )
 from segstore.log import chunk_reader
 from segstore.records.compression import codec_table
-from segstore.tables import parquet_writer, partition_import
+from segstore.tables import parquet_writer, partition_export, partition_import
 from segstore.tables.parquet_files import COLUMNS, METADATA_KEY, origin_of
 from segstore.types import Codec, TimestampType
 from tests.kits.same_logs import check_same_logs, check_same_records, headers_of, rows_of
@@ -649,11 +649,29 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert "100 records, offsets 0 to 100" in capsys.readouterr().out
     assert main(["export", source, file]) == 1
     assert "overwrite" in capsys.readouterr().err
+    assert main(["export", source, str(tmp_path / "absent" / "x.parquet")]) == 1
+    assert "its folder does not exist" in capsys.readouterr().err
     assert main(["import", file, back, "--verify"]) == 0
     assert capsys.readouterr().out == f"{back}: 100 records written, log end 100\n"
     assert main(["import", file, str(tmp_path / "data3")]) == 0
     assert f"{tmp_path}/data3/orders-0: 100 records" in capsys.readouterr().out
     assert main(["import", str(tmp_path / "none"), back]) == 2
+
+
+@pytest.mark.parametrize(
+    ("is_of_topic", "kept"), [(True, "writes what is missing"), (False, "no file was written")]
+)
+def test_an_interrupted_export_says_what_there_is(tmp_path, capsys, monkeypatch, is_of_topic, kept):
+    source = str(filled(tmp_path / "data" / "orders-0"))
+    place = [str(tmp_path / "data"), "-t", "orders"] if is_of_topic else [source]
+    monkeypatch.setattr(partition_export, "write_parquet", _interrupt)
+
+    assert main(["export", *place, str(tmp_path / ("out" if is_of_topic else "x.parquet"))]) == 130
+    assert kept in capsys.readouterr().err
+
+
+def _interrupt(*_arguments, **_options):
+    raise KeyboardInterrupt
 
 
 def test_the_command_for_a_topic(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
