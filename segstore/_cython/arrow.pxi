@@ -80,9 +80,13 @@ cdef int take_array(object capsule, ArrowArray *target) except -1:
 
 
 cdef object unreadable(reason):
-    message = str(reason)
+    parts = getattr(reason, "args", ())  # of pyarrow's errors there may be two
+    if not parts or not all(isinstance(part, str) for part in parts):
+        parts = (str(reason),)
     return IllegalArgumentError(
-        f"the Arrow data cannot be read: {message}", found=message[:80], expected="a stream that can be read"
+        f"the Arrow data cannot be read: {'. '.join(parts)}",
+        found=parts[0][:80],
+        expected="a stream that can be read",
     )
 
 

@@ -353,6 +353,15 @@ def test_values_that_arrow_has_no_type_for_are_named(log, logs):
             append(frame)
 
 
+def test_a_column_of_pandas_with_two_types_is_refused_in_a_sentence(log):
+    """It was the text of a tuple, cut within a word."""
+    with pytest.raises(IllegalArgumentError) as caught:
+        log.append(pd.DataFrame({"key": ["a", "b"], "value": ["x", 3]}))
+
+    assert "read: Expected bytes, got a 'int' object. Conversion failed" in str(caught.value)
+    assert caught.value.found == "Expected bytes, got a 'int' object"
+
+
 def test_an_old_pandas_is_converted(log, monkeypatch):
     """Before 2.2 it has no ``__arrow_c_stream__``."""
     frame = ORDERS.to_pandas()
