@@ -108,11 +108,12 @@ def export_parquet(
         files = [one for one in there if one.partition == offsets.topic_partition]
         log_end_offset = logs[offsets.topic_partition].log_end_offset
         check_same_export(files, offsets, str(checked.isolation), log_end_offset)
+        if not files and not offsets.size:  # a log without records is one too
+            missing.append(offsets)
         missing += what_is_missing(offsets, [one.offsets for one in files])
     size = checked.max_bytes_per_partition or DEFAULT_BYTES_OF_A_FILE
     parts = cut_by_bytes(missing, logs, size)
-    planned = [one for one in wanted if one.size]  # of an empty partition there is no file
-    task = ExportTask(checked, folder, compression, planned)
+    task = ExportTask(checked, folder, compression, wanted)
     stored = {one: stored_bytes(f"{root}/{directory_name(one)}") for one in logs}
     items = [
         JobItem(file_name_of(one), one, size_bytes=min(size, stored[one.topic_partition]))

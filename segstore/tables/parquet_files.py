@@ -86,7 +86,7 @@ def exported_files(folder: str) -> list[ExportedFile]:
         if match is not None and not path.name.startswith((".", "_")):
             numbers = int(match["partition"]), int(match["from"]), int(match["until"])
             found.append(ExportedFile(str(path), OffsetRange(match["topic"], *numbers)))
-    found.sort(key=lambda one: (one.partition, one.offsets.from_offset))
+    found.sort(key=lambda one: (one.partition, one.offsets.from_offset, one.offsets.until_offset))
     for before, one in pairwise(found):
         overlap = one.offsets.from_offset < before.offsets.until_offset
         if before.partition == one.partition and overlap:

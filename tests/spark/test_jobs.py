@@ -310,6 +310,7 @@ def test_an_export_goes_on_and_an_import_brings_it_back(spark, tmp_path):
     data, files = tmp_path / "data", tmp_path / "files"
     with segstore.open_dir(data, durability="none") as logs:
         logs.create_topic("t", partitions=2)
+        logs.create_topic("empty", partitions=3)
         logs.append("t", [(b"%d" % n, b"v") for n in range(100)])
     first = jobs.export_parquet(spark, data, files)
     with segstore.open_dir(data, durability="none") as logs:
@@ -322,6 +323,7 @@ def test_an_export_goes_on_and_an_import_brings_it_back(spark, tmp_path):
     assert sum(one["records"] for one in second.results.values()) == 10
     assert third.items == ()
     assert back.ok
+    assert {f"empty-{number}" for number in range(3)} <= {*back.results}
     for name in ("t-0", "t-1"):
         assert records_of(tmp_path / "back" / name) == records_of(data / name)
     assert spark.read.parquet(str(files)).count() == 110

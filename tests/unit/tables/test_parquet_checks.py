@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,10 +27,6 @@ from tests.unit.tables.test_parquet_transfer import (
     filled,
     in_transactions,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 # ---- batches -------------------------------------------------------------------------------------
 
@@ -187,6 +184,26 @@ def test_a_second_export_that_was_interrupted(tmp_path: Path):
     interrupted_export(data, out, "orders-1 15")
     with pytest.raises(CorruptLogError, match="no file of orders-1 from offset 10 to 14"):
         segstore.import_parquet(out, tmp_path / "back")
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_a_partition_that_was_empty_is_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_reversed: bool
+):
+    """Its first file has no offsets, and begins where the next one does; folders have no order."""
+    with segstore.open_dir(tmp_path / "data") as logs:
+        logs.create_topic("orders")
+        logs.export_parquet("orders", tmp_path / "out")
+        logs.append("orders", [(b"k", b"v")] * 5)
+        logs.export_parquet("orders", tmp_path / "out")
+    glob = Path.glob
+
+    def ordered(path: Path, pattern: str) -> list[Path]:
+        return sorted(glob(path, pattern), reverse=is_reversed)
+
+    monkeypatch.setattr(Path, "glob", ordered)
+    done = segstore.import_parquet(tmp_path / "out", tmp_path / "back", verify=True)
+    assert [one.records for one in done] == [5]
 
 
 def test_chosen_partitions_and_later_starts_are_whole(tmp_path: Path):
