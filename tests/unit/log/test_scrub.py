@@ -53,7 +53,7 @@ def test_the_cache_is_dropped_before_anything_is_read(log, monkeypatch):
     calls = []
     segments = log.segments()
     kind = type(segments[0])
-    drop, scan, scan_transactions = kind.drop_cache, kind.scan, kind.scan_transactions
+    drop, scan, scan_transactions = kind.drop_cache, kind.scan_table, kind.scan_transactions
 
     def dropped(segment):
         calls.append(("drop", segment.base_offset))
@@ -69,7 +69,7 @@ def test_the_cache_is_dropped_before_anything_is_read(log, monkeypatch):
 
     monkeypatch.setattr(kind, "scan_transactions", scanned_again, raising=False)
     monkeypatch.setattr(kind, "drop_cache", dropped, raising=False)
-    monkeypatch.setattr(kind, "scan", scanned, raising=False)
+    monkeypatch.setattr(kind, "scan_table", scanned, raising=False)
     log.scrub()
     expected = [(what, s.base_offset) for s in segments for what in ("drop", "scan")]
     assert calls[: len(expected)] == expected

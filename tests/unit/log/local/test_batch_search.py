@@ -40,6 +40,11 @@ class BadBlocks:
         self.check(start_position, end_position)
         return self.segment.scan(start_position=start_position, end_position=end_position, **how)
 
+    def scan_result(self, *, start_position, end_position, **how):
+        self.check(start_position, end_position)
+        piece = {"start_position": start_position, "end_position": end_position}
+        return self.segment.scan_result(**piece, **how)
+
 
 def rows_of(path, content, bad=()):
     """All rows of a file with that content, and the reasons."""
