@@ -327,9 +327,10 @@ def joined(first: LogAppendInfo, second: LogAppendInfo) -> LogAppendInfo:
 class AppendedRecords:
     """What an append to several partitions has stored so far.
 
-    An exception, above all Ctrl-C, may come when a partition has its records and the call that
-    appended them has not returned. So the partition whose turn it was is asked for its end. What
-    other threads appended to it since is counted too.
+    Ctrl-C may come when a partition has its records and the call that appended them has not
+    returned. So the partition whose turn it was is asked for its end. What other threads appended
+    to it since is counted too: then the note says how many records there are at most. An error of
+    the append itself says that its partition got none of them.
 
     Attributes
     ----------
@@ -351,31 +352,36 @@ class AppendedRecords:
         """Note what the partition has got."""
         earlier = self.infos.get(number)
         self.infos[number] = info if earlier is None else joined(earlier, info)
+        self._current = None
 
     def note(self, error: BaseException, topic: str) -> None:
         """Say in the error of the append which partitions have got records before it."""
-        self._add_current()
+        at_most = ""
+        if isinstance(error, SegstoreError):
+            if self.infos:
+                error.appended = self.infos
+        elif self._add_current():
+            at_most = "up to "
         if not self.infos:
             return
-        if isinstance(error, SegstoreError):
-            error.appended = self.infos
         numbers = sorted(self.infos)
         shown = ", ".join(map(str, numbers[:MOST_NUMBERS]))
         rest = len(numbers) - MOST_NUMBERS
         count = sum(info.records_count for info in self.infos.values())
         error.add_note(
-            f"{count} records of this append were appended to topic {topic!r} before the error, and"
-            f" stay there: in partitions {shown}{f' and {rest} more' if rest > 0 else ''}"
+            f"{at_most}{count} records of this append were appended to topic {topic!r} before the"
+            " error, and stay there: in partitions"
+            f" {shown}{f' and {rest} more' if rest > 0 else ''}"
         )
 
-    def _add_current(self) -> None:
-        """Count what the partition has whose turn it was, beyond what its call returned."""
+    def _add_current(self) -> bool:
+        """Count what the partition whose turn it is has got since; return whether it has."""
         if self._current is None:
-            return
+            return False
         number, log = self._current
         first, end = self._end_before, log.log_end_offset
-        if number in self.infos:
-            first = max(first, self.infos[number].last_offset + 1)
-        if end > first:
-            start, durable = log.log_start_offset, log.durable_offset
-            self.add(number, LogAppendInfo(first, end - 1, -1, -1, start, end - first, 0, durable))
+        if end <= first:
+            return False
+        start, durable = log.log_start_offset, log.durable_offset
+        self.add(number, LogAppendInfo(first, end - 1, -1, -1, start, end - first, 0, durable))
+        return True

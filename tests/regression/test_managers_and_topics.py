@@ -28,6 +28,7 @@ from segstore.errors import (
     InconsistentTopicIdError,
     LogLockedError,
     LogNotFoundError,
+    RecordTooLargeError,
     ResourceError,
     UnknownTopicOrPartitionError,
     UnsupportedFormatError,
@@ -55,6 +56,7 @@ from segstore.manager import (
 )
 from segstore.manager.partition_directories import partitions_with_logs
 from segstore.manager.partition_listing import PartitionListing
+from segstore.manager.partition_records import AppendedRecords
 from segstore.manager.topic_registry import TopicRegistry
 from segstore.records.partitioner import partition_for_key
 from segstore.spark.sink_topics import SinkTopics
@@ -695,7 +697,8 @@ def test_ctrl_c_says_all_that_stayed(tmp_path, monkeypatch, records, comes):
 
     assert (stayed > 0) == (comes == "after" or records != "one partition")
     notes = getattr(caught.value, "__notes__", [])
-    assert [int(note.split()[0]) for note in notes] == [stayed][: bool(stayed)]
+    counts = [int(note.removeprefix("up to ").split()[0]) for note in notes]
+    assert counts == [stayed][: bool(stayed)]
 
 
 def _interrupted(real, comes):
@@ -1325,3 +1328,38 @@ def test_a_manager_does_not_go_on_with_its_handle_of_the_old_directory(logs):
         assert (logs / "t-0" / f"{0:020}.log").stat().st_size > 0
     with segstore.open(logs / "t-0") as log:
         assert offsets_of(log) == (0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "note"),
+    [
+        (RecordTooLargeError("refused"), None),
+        (KeyboardInterrupt(), "up to 2 records of this append were appended"),
+    ],
+)
+def test_a_refused_append_does_not_count_records_of_others(
+    tmp_path: Path, error: BaseException, note: str | None
+):
+    """[DUR-131] An error says that its partition got nothing; Ctrl-C may come behind the write."""
+    with segstore.open(tmp_path / "t-0") as log:
+        appended = AppendedRecords()
+        appended.begin(0, log)
+        log.append([(None, b"of another"), (None, b"thread")])
+        appended.note(error, "t")
+
+    notes = getattr(error, "__notes__", [])
+    assert [one.partition(" to topic")[0] for one in notes] == ([] if note is None else [note])
+    assert getattr(error, "appended", None) in (None, {})
+
+
+def test_a_partition_that_has_its_result_is_not_asked_again(tmp_path: Path):
+    """Records that others append behind it are not of this append."""
+    with segstore.open(tmp_path / "t-0") as log:
+        appended = AppendedRecords()
+        appended.begin(0, log)
+        appended.add(0, log.append([(None, b"ours")]))
+        log.append([(None, b"of another")])
+        error = KeyboardInterrupt()
+        appended.note(error, "t")
+
+    assert error.__notes__[0].startswith("1 records of this append")

@@ -164,7 +164,7 @@ LOOKS_AT_DELETIONS = {
     "clean end": (view, "clean_end"),
     "end": (LogView, "_readable_end"),
     "gaps": (LogView, "_note_gaps"),
-    "segments": (Segment, "scan_windows"),
+    "segments": (Segment, "scan_tables"),
     "ends": (Segment, "read_next_offset"),
 }
 MANY = 10**9
@@ -297,7 +297,7 @@ LOOKS_AT_CUTS = {
     "places": (CheckpointStore, "read"),
     "epochs": (view, "find_epochs"),
     "state": (view, "state_of_last_writer"),
-    "segments": (Segment, "scan_windows"),
+    "segments": (Segment, "scan_tables"),
 }
 
 
@@ -371,7 +371,7 @@ def test_what_was_cut_is_not_missing(monkeypatch, truncating_writer, look, count
 
 def test_written_again_before_the_end_is_judged(monkeypatch, truncating_writer):
     """[DUR-16, DUR-78] the recovery point is the same again when the reader could compare it."""
-    scan, written = Segment.scan_windows, []
+    scan, written = Segment.scan_tables, []
 
     def then_written(*arguments, **options):
         yield from scan(*arguments, **options)
@@ -386,7 +386,7 @@ def test_written_again_before_the_end_is_judged(monkeypatch, truncating_writer):
         written.append(False)
 
     turns = take_turns_at_cutting(monkeypatch, "places", 1, cut_first)
-    monkeypatch.setattr(Segment, "scan_windows", then_written)
+    monkeypatch.setattr(Segment, "scan_tables", then_written)
     with segstore.open(truncating_writer.path, read_only=True) as log:
         assert (len(turns), written) == (1, [False, True])
         assert log.report.damage is None
@@ -655,7 +655,7 @@ def test_a_cut_above_what_was_seen_during_a_refresh(
             fill(refilling_writer, b"B", 31)
 
         assert log.log_end_offset == 8
-        happened = behind(monkeypatch, "scan", base_offset, change)
+        happened = behind(monkeypatch, "scan_table", base_offset, change)
         assert log.refresh() == 31
         assert happened
         assert values(log) == values(refilling_writer)
@@ -680,7 +680,7 @@ def test_a_cut_during_an_open(
         refilling_writer.truncate_to(cut)
         fill(refilling_writer, b"B", 31)
 
-    happened = behind(monkeypatch, "scan", base_offset, change)
+    happened = behind(monkeypatch, "scan_table", base_offset, change)
     with segstore.open(refilled_path, read_only=True) as log:
         assert happened
         assert values(log) == values(refilling_writer)
@@ -700,7 +700,7 @@ def test_a_cut_during_the_look_behind_a_cut(
             refilling_writer.truncate_to(15)
             fill(refilling_writer, b"C", 41)
 
-        happened = behind(monkeypatch, "scan", 20, change)
+        happened = behind(monkeypatch, "scan_table", 20, change)
         with pytest.raises(LogTruncatedError):
             log.refresh()
         assert happened
@@ -1332,7 +1332,7 @@ def test_a_cut_while_new_records_are_looked_at(
         refilling_writer.truncate_to(cut)
         fill(refilling_writer, b"B", end)
 
-    before_next(monkeypatch, "scan", change)
+    before_next(monkeypatch, "scan_table", change)
     if cut < 15:
         with pytest.raises(LogTruncatedError):
             log.refresh()
@@ -1405,7 +1405,7 @@ def test_records_that_were_deleted_before_they_were_read(
     assert values(log) == values(refilling_writer)
 
 
-@pytest.mark.parametrize("look", ["scan", "translate_offset"])
+@pytest.mark.parametrize("look", ["scan_table", "translate_offset"])
 def test_an_open_while_the_log_is_cut(
     refilling_writer: UnifiedLog,
     reader: Callable[[], UnifiedLog],
