@@ -83,7 +83,8 @@ class ReadableChunks:
     has_index : bool
         False: a part is looked for from the beginning of its file.
     skipped : list of LostRange
-        What the last pass has left out so far, in its order.
+        What the last pass has left out so far, in its order; before it, what of *undecided* lies
+        in the range.
     """
 
     has_index = False
@@ -103,7 +104,6 @@ class ReadableChunks:
         undecided: Sequence[LostRange] = (),
         missing: Sequence[MissingRecords] = (),
     ) -> None:
-        self.skipped: list[LostRange] = []
         self._files = files
         self._codecs = codecs
         self._start_offset = start_offset
@@ -114,6 +114,7 @@ class ReadableChunks:
         self._known_end = known_end
         self._stands_alone = stands_alone
         self._undecided = [clipped for one in undecided if (clipped := self._clipped(one))]
+        self.skipped: list[LostRange] = [*self._undecided]
         self._missing = missing
 
     def __iter__(self) -> Iterator[Chunk]:
@@ -169,9 +170,9 @@ class ReadableChunks:
 
     def narrow(self, start_offset: int, end_offset: int) -> None:
         """Give out from now on only a part of the range."""
-        self.skipped = []
         self._start_offset, self._end_offset = start_offset, end_offset
         self._undecided = [clipped for one in self._undecided if (clipped := self._clipped(one))]
+        self.skipped = [*self._undecided]
 
     def explain(self, error: SegstoreError, chunk: Chunk) -> None:
         """Name the file of an error about the bytes of *chunk*, and where the next batch begins."""

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import Callable, Mapping
 
+    from segstore.log.scan import LogScan
     from segstore.types import Codec, IsolationName
 
     PathLike = str | os.PathLike[str]
@@ -116,7 +117,8 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
         Replace a file of this name.
     allow_gaps : bool
         Export files alone although their end is damaged, or offsets between two of them are in
-        neither. A missing file, or compaction, leaves such gaps.
+        neither. A missing file, or compaction, leaves such gaps. With ``read_committed``, also
+        leave out transactions whose end marker may be there.
     progress : callable or None
         ``progress(partition, done, total)``, in offsets.
 
@@ -155,7 +157,7 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
             _check_whole(log, start_offset, until)
         else:
             if not allow_gaps:
-                _check_files(log, scan.start_offset, end_offset)
+                _check_files(log, scan, end_offset)
             until = min(until, log.log_end_offset)  # a scan ends where the bytes of the files end
         offsets = OffsetRange(*log.topic_partition, scan.start_offset, until, _topic_id(log))
         if is_folder:
@@ -307,8 +309,9 @@ def _topic_id(log: Log | LoneSegment) -> uuid.UUID | None:
     return log.topic_id if isinstance(log, Log) else None
 
 
-def _check_files(files: LoneSegment, start_offset: int, end_offset: int | None) -> None:
+def _check_files(files: LoneSegment, scan: LogScan, end_offset: int | None) -> None:
     """Refuse an export of files alone that would look whole, and lacks records."""
+    start_offset = scan.start_offset
     end = MAX_LONG if end_offset is None else end_offset
     if files.damaged_end is not None and end > files.log_end_offset:
         raise CorruptLogError(
@@ -327,6 +330,14 @@ def _check_files(files: LoneSegment, start_offset: int, end_offset: int | None) 
                 found=f"a file from offset {until} on",
                 expected=f"one from {first} on",
             )
+    for lost in scan.skipped:
+        raise CorruptLogError(
+            f"{lost}: pass end_offset to end the export before them, or allow_gaps to leave them "
+            "out",
+            file=files.path,
+            found=f"a transaction from offset {lost.first_offset} on without an end marker",
+            expected="its COMMIT or ABORT in the files",
+        )
 
 
 def _check_whole(log: Log, start_offset: int | None, end_offset: int) -> None:

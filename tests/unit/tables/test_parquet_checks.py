@@ -19,6 +19,7 @@ from segstore.records.compression import codec_table
 from segstore.tables import batch_table, parquet_reader, partition_import
 from segstore.tables.parquet_reader import ParquetReader
 from segstore.tables.row_queue import RowQueue
+from tests.unit.log.test_committed_view import PLAIN, data, marker
 from tests.unit.tables.test_parquet_transfer import (
     STEPS,
     append_batch,
@@ -265,6 +266,31 @@ def test_files_alone_with_a_hole_are_not_exported(tmp_path: Path):
             report = segstore.export_parquet(opened, out, verify=True, overwrite=True, **options)
             gap = behind - first if "allow_gaps" in options else 0
             assert report.records == report.until_offset - report.from_offset - gap
+
+
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_undecided_transactions_of_files_alone_are_not_left_out(tmp_path: Path, *, is_torn: bool):
+    """Where their marker may be missing, records may be committed that the file would not have."""
+    content = data(PLAIN, 0, 2) + data(11, 2, 3) + data(PLAIN, 5, 2)
+    torn = marker(11, 7, "commit")[:-4] if is_torn else b""
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / f"{0:020}.log").write_bytes(content + torn)
+    if not is_torn:
+        (tmp_path / "orders-0" / f"{9:020}.log").write_bytes(data(PLAIN, 9, 1))
+    source, out = f"{tmp_path}/orders-0/*.log", tmp_path / "out.parquet"
+    query: dict[str, Any] = {"isolation": "read_committed", "verify": True}
+    for options in ({"end_offset": 7}, {"end_offset": 3}, {"start_offset": 4, "end_offset": 7}):
+        with pytest.raises(CorruptLogError, match=r"end marker of their transaction.*allow_gaps"):
+            segstore.export_parquet(source, out, **query, **options)
+        assert not out.exists()
+    assert segstore.export_parquet(source, out, end_offset=7).records == 7
+    for options, records in (
+        ({"end_offset": 2}, 2),
+        ({"start_offset": 5, "end_offset": 7}, 2),
+        ({"end_offset": 7, "allow_gaps": True}, 4),
+    ):
+        report = segstore.export_parquet(source, out, overwrite=True, **query, **options)
+        assert report.records == records
 
 
 # ---- what cannot be built from rows --------------------------------------------------------------
