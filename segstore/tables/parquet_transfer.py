@@ -16,6 +16,7 @@ from segstore.errors import (
     IllegalStateError,
     InconsistentTopicIdError,
     LogNotFoundError,
+    OffsetOutOfRangeError,
 )
 from segstore.log.files.partition_directory import directory_name, is_partition_directory_name
 from segstore.log.files.partition_metadata_file import topic_id_text
@@ -118,7 +119,7 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
     allow_gaps : bool
         Export files alone although their end is damaged, or offsets between two of them are in
         neither. A missing file, or compaction, leaves such gaps. With ``read_committed``, also
-        leave out transactions whose end marker may be there.
+        leave out transactions whose end marker may be there. And begin below the first offset.
     progress : callable or None
         ``progress(partition, done, total)``, in offsets.
 
@@ -139,7 +140,7 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
         The log is damaged, or files alone are without *allow_gaps*: nothing is left of the file.
         `segstore.salvage` copies what can be read.
     OffsetOutOfRangeError, IllegalArgumentError
-        As in `Log.scan`.
+        As in `Log.scan`; of files alone, an end above theirs, too.
     DiskFullError, WriteError
         The file system refuses the file; nothing is left of it.
     """
@@ -158,6 +159,7 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
         else:
             if not allow_gaps:
                 _check_files(log, scan, end_offset)
+            _check_bounds(log, start_offset, end_offset, allow_gaps=allow_gaps)
             until = min(until, log.log_end_offset)  # a scan ends where the bytes of the files end
         offsets = OffsetRange(*log.topic_partition, scan.start_offset, until, _topic_id(log))
         if is_folder:
@@ -338,6 +340,22 @@ def _check_files(files: LoneSegment, scan: LogScan, end_offset: int | None) -> N
             found=f"a transaction from offset {lost.first_offset} on without an end marker",
             expected="its COMMIT or ABORT in the files",
         )
+
+
+def _check_bounds(
+    files: LoneSegment, start_offset: int | None, end_offset: int | None, *, allow_gaps: bool
+) -> None:
+    """Refuse bounds outside of files alone: the name of the file would claim those offsets."""
+    first = 0 if allow_gaps else files.log_start_offset
+    for name, offset in (("start_offset", start_offset), ("end_offset", end_offset)):
+        if offset is not None and not first <= offset <= files.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"{name} is not in the files, which have the offsets {files.log_start_offset} to "
+                f"{files.log_end_offset}",
+                file=files.path,
+                found=str(offset),
+                expected=f"{first} to {files.log_end_offset}",
+            )
 
 
 def _check_whole(log: Log, start_offset: int | None, end_offset: int) -> None:

@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 import segstore
 from segstore._core import RecordsBuilder, crc32c
 from segstore.cli import main
-from segstore.errors import AlreadyExistsError, CorruptLogError, IllegalArgumentError
+from segstore.errors import (
+    AlreadyExistsError,
+    CorruptLogError,
+    IllegalArgumentError,
+    OffsetOutOfRangeError,
+)
 from segstore.records.compression import codec_table
 from segstore.tables import batch_table, parquet_reader, partition_import
 from segstore.tables.parquet_reader import ParquetReader
@@ -291,6 +296,30 @@ def test_undecided_transactions_of_files_alone_are_not_left_out(tmp_path: Path, 
     ):
         report = segstore.export_parquet(source, out, overwrite=True, **query, **options)
         assert report.records == records
+
+
+def test_bounds_are_in_the_files(tmp_path: Path):
+    """A file that claimed offsets 0 to 99 would be imported as a log that has compacted them."""
+    file, out = tmp_path / f"{100:020}.log", tmp_path / "out.parquet"
+    file.write_bytes(data(PLAIN, 100, 5))
+    with segstore.open_segment(file, as_="orders-0") as files:
+        for options in (
+            {"start_offset": 0},
+            {"start_offset": 106},
+            {"end_offset": 106},
+            {"start_offset": 200, "allow_gaps": True},
+            {"start_offset": 103, "end_offset": 1000, "allow_gaps": True},
+        ):
+            with pytest.raises(OffsetOutOfRangeError, match="offsets 100 to 105"):
+                segstore.export_parquet(files, out, **options)
+            assert not out.exists()
+        for options, records in (
+            ({"start_offset": 100, "end_offset": 105}, 5),
+            ({"start_offset": 0, "allow_gaps": True}, 5),
+            ({"start_offset": 105}, 0),
+        ):
+            report = segstore.export_parquet(files, out, overwrite=True, verify=True, **options)
+            assert (report.records, report.until_offset) == (records, 105)
 
 
 # ---- what cannot be built from rows --------------------------------------------------------------
