@@ -39,6 +39,8 @@ METADATA_KEY: Final = b"segstore"
 PLAN_KEY: Final = b"segstore.export"
 """Of what else the export was to write: a JSON object, end offsets by partition of the topic."""
 SUFFIX: Final = ".parquet"
+MOST_SHOWN: Final = 100
+"""So many bytes of what is damaged are in a message."""
 MOST_NAMED: Final = 5
 """So many missing parts are named in a message."""
 
@@ -189,17 +191,17 @@ def check_is_whole(folder: str, files: Sequence[ExportedFile]) -> None:
         file is lost.
     """
     starts: dict[TopicPartition, int] = {}
-    plans: set[tuple[str, bytes]] = set()
+    plans: dict[tuple[str, bytes], str] = {}
     for one in files:
         metadata = _metadata_of(one.path)
-        with suppress(KeyError, ValueError, TypeError):
+        with suppress(KeyError, ValueError, TypeError, OverflowError):
             start = int(json.loads(metadata[METADATA_KEY])["startOffset"])
             starts[one.partition] = max(start, starts.get(one.partition, 0))
-            plans.add((one.offsets.topic, metadata[PLAN_KEY]))
+            plans.setdefault((one.offsets.topic, metadata[PLAN_KEY]), one.path)
     ends: dict[TopicPartition, int] = {}
-    for topic, plan in plans:
-        for number, end in json.loads(plan).items():
-            partition = TopicPartition(topic, int(number))
+    for (topic, plan), path in plans.items():
+        for number, end in _plan_of(path, plan).items():
+            partition = TopicPartition(topic, number)
             ends[partition] = max(end, ends.get(partition, 0))
     there: dict[TopicPartition, list[OffsetRange]] = {}
     for one in files:
@@ -225,6 +227,20 @@ def check_is_whole(folder: str, files: Sequence[ExportedFile]) -> None:
             found=f"no file of {', '.join(missing[:MOST_NAMED])}{more}",
             expected="all that the export was to hold",
         )
+
+
+def _plan_of(path: str, text: bytes) -> dict[int, int]:
+    """Return the end offsets, by partition, of the export that *path* is of."""
+    try:
+        return {int(number): int(end) for number, end in json.loads(text).items()}
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise CorruptLogError(
+            f"what the file says of the other files of its export is damaged: {error}. Export the "
+            "records again, or allow gaps",
+            file=path,
+            found=repr(text[:MOST_SHOWN]),
+            expected="a JSON object of end offsets by partition",
+        ) from error
 
 
 def _metadata_of(path: str) -> dict[bytes, bytes]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from segstore.errors import (
 )
 from segstore.records.compression import codec_table
 from segstore.tables import batch_table, parquet_reader, partition_import
+from segstore.tables.parquet_files import METADATA_KEY, PLAN_KEY
 from segstore.tables.parquet_reader import ParquetReader
 from segstore.tables.row_queue import RowQueue
 from tests.unit.log.test_committed_view import PLAIN, data, marker
@@ -225,6 +227,24 @@ def test_chosen_partitions_and_later_starts_are_whole(tmp_path: Path):
         segstore.import_parquet(tmp_path / "new", tmp_path / "new-back")
         logs.export_parquet("orders", out)
     assert len(segstore.import_parquet(out, tmp_path / "all")) == 4
+
+
+@pytest.mark.parametrize(
+    "plan", [b"[]", b'{"0":"x"}', b"garbage", b"null", b'{"a":1}', b'{"0":1e400}', b"\xff"]
+)
+def test_a_damaged_plan_is_named(tmp_path: Path, plan: bytes):
+    """What the other files of the export were to hold cannot be told then."""
+    data, out = topic(tmp_path / "data", 1), tmp_path / "out"
+    with segstore.open_dir(data, read_only=True) as logs:
+        logs.export_parquet("orders", out, isolation="read_committed")  # records alone
+    (file,) = out.iterdir()
+    rows, metadata = pq.read_table(file), pq.read_metadata(file).metadata
+    changed = {METADATA_KEY: metadata[METADATA_KEY], PLAN_KEY: plan}
+    pq.write_table(rows.replace_schema_metadata(changed), file)
+    with pytest.raises(CorruptLogError, match=r"other files of its export is damaged") as caught:
+        segstore.import_parquet(out, tmp_path / "back")
+    assert caught.value.file == str(file)
+    assert segstore.import_parquet(out, tmp_path / "back", allow_gaps=True)[0].records == 10
 
 
 # ---- files alone ---------------------------------------------------------------------------------
