@@ -154,7 +154,7 @@ def _first_difference(
 
 def _first_wrong_bytes(expected: BatchHeaders, raw: list[Any]) -> int | None:
     """Return the base offset of the first batch whose stored bytes are of another one."""
-    found = scan_headers(b"".join(raw))[0].array
+    found = scan_headers(b"".join(raw), check_crc=True)[0].array
     count = min(len(found), len(expected))
     is_other = np.ones(max(len(found), len(expected)), bool)
     is_other[:count] = False

@@ -71,7 +71,7 @@ def test_a_log_with_the_same_records_and_other_batches_is_not_changed(
         assert log.log_end_offset == end
 
 
-@pytest.mark.parametrize("damage", ["rows", "order", "crc", "raw", "last", "producer"])
+@pytest.mark.parametrize("damage", ["rows", "order", "crc", "raw", "bytes", "last", "producer"])
 def test_a_verified_export_compares_its_tables_of_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ):
@@ -92,6 +92,9 @@ def test_a_verified_export_compares_its_tables_of_batches(
         elif damage == "raw":
             first, second = [n for n, one in enumerate(raw) if one is not None][:2]
             raw[first], raw[second] = raw[second], raw[first]
+        elif damage == "bytes":  # COMMIT or ABORT, behind a header that is right
+            first = next(n for n, one in enumerate(raw) if one is not None)
+            raw[first] = raw[first][:69] + bytes([raw[first][69] ^ 1]) + raw[first][70:]
         elif damage == "last":
             headers["last_offset"][0] += 1
         else:
