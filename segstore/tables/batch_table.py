@@ -186,16 +186,18 @@ class BatchNotes:
         )
         if self.count == 0 and self._start_offset > 0:  # where an old wrapper begins is not told
             is_cut[0] |= headers["records_count"][0] < 0
-        if (is_kept & is_cut).any():
-            base_offset = int(headers["base_offset"][np.argmax(is_kept & is_cut)])
+        is_built = is_built_from_rows(headers) & ~is_kept & (counts > 0)
+        # records of old formats get new batches, if their times allow it
+        needs_bytes = is_kept | (~is_built & (counts > 0) & (headers["magic"] == CURRENT_MAGIC))
+        if (needs_bytes & is_cut).any():
+            base_offset = int(headers["base_offset"][np.argmax(needs_bytes & is_cut)])
             raise IllegalArgumentError(
-                "a batch with timestamps before 1970 can only be exported whole: move the bound of "
-                "the range",
+                "a batch with timestamps before 1970, or a header that no builder makes, can only "
+                "be exported whole: move the bound of the range",
                 found=f"a bound within the batch at offset {base_offset}",
                 expected="a bound between two batches",
             )
-        is_built = is_built_from_rows(headers) & (is_cut | (headers["records_count"] == counts))
-        is_built &= (counts > 0) & ~is_kept
+        is_built &= is_cut | (headers["records_count"] == counts)
         raw: list[bytes | None] = [None] * len(headers)
         if not is_built.all():
             stored = [(chunk, row) for chunk, part in parts for row in _range_of(part)]

@@ -365,6 +365,38 @@ def test_timestamps_before_1970_come_back(tmp_path: Path):
     assert [one is not None for one in table.raw] == [True, False, True]
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {21: struct.pack(">h", 0x80)},  # attributes: a bit without a meaning
+        {43: struct.pack(">qhi", 5, 0, -1)},  # a producer without a sequence
+        {21: struct.pack(">h", 0x10), 43: struct.pack(">qhi", 5, 0, -1)},  # in a transaction
+        {21: struct.pack(">h", 0x40), 27: struct.pack(">q", -1)},  # a delete horizon of none
+    ],
+)
+def test_a_batch_that_is_not_built_from_rows_is_exported_whole(
+    tmp_path: Path, changes: dict[int, bytes]
+):
+    """A part of it had been exported, and verified; its import then refused the header."""
+    batch = bytearray(with_timestamps(0, (5, 6, 7, 8)))
+    for position, content in changes.items():
+        batch[position : position + len(content)] = content
+    batch[17:21] = struct.pack(">I", crc32c(bytes(batch[21:])))
+    with segstore.open(tmp_path / "odd-0") as log:
+        log.append_as_follower(bytes(batch) + with_timestamps(4, (1, 2)), 0)
+        expected = log.scan(columns=("offset", "timestamp", "value")).to_arrow()
+        for options in ({"end_offset": 2}, {"start_offset": 2}):
+            with pytest.raises(IllegalArgumentError, match="within the batch at offset 0"):
+                segstore.export_parquet(log, tmp_path / "part.parquet", **options)
+            assert not (tmp_path / "part.parquet").exists()
+        segstore.export_parquet(log, tmp_path / "out.parquet", verify=True)
+        committed = {"isolation": "read_committed", "start_offset": 4, "end_offset": 6}
+        segstore.export_parquet(log, tmp_path / "part.parquet", **committed)
+    segstore.import_parquet(tmp_path / "out.parquet", tmp_path / "back-0", verify=True)
+    with segstore.open(tmp_path / "back-0", read_only=True) as back:
+        assert back.scan(columns=expected.column_names).to_arrow().equals(expected)
+
+
 def with_timestamps(first: int, timestamps: tuple[int, ...]) -> bytes:
     """Return a batch of records with these timestamps, in single digits."""
     builder = RecordsBuilder(codec_table(), base_offset=first, partition_leader_epoch=0)
