@@ -8,7 +8,7 @@ from segstore._core import batch_header_dtype, scan_headers
 from segstore.number_limits import MIN_LONG
 from segstore.numpy_on_demand import np
 from segstore.tables.batch_table import FIELDS
-from segstore.types import CODEC_MASK, CURRENT_MAGIC
+from segstore.types import CODEC_MASK, CURRENT_MAGIC, NO_PARTITION_LEADER_EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,7 +140,10 @@ def _first_difference(
     left, right, is_raw = found[:count], expected[:count], is_raw[:count]
     is_other = np.zeros(count, bool)
     for field in {*FIELDS.values()} - _SEEN_IN_ROWS - {"attributes"}:
-        is_other |= left[field] != right[field]
+        is_same = left[field] == right[field]
+        if field == "partition_leader_epoch" and not is_source:  # an import gives one
+            is_same |= right[field] == NO_PARTITION_LEADER_EPOCH
+        is_other |= ~is_same
     ignored = CODEC_MASK if ignores_codec else 0
     is_other |= (left["attributes"] ^ right["attributes"]) & ~ignored != 0
     is_other |= ~is_raw & (left["records_count"] != right["records_count"])

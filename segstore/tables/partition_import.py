@@ -22,7 +22,7 @@ from segstore.tables.arrow_numpy import numbers_of
 from segstore.tables.batch_comparison import first_other_batch
 from segstore.tables.parquet_files import COLUMNS, check_no_gaps
 from segstore.tables.parquet_reader import ParquetReader
-from segstore.tables.rebuilt_batches import batches_with_offsets
+from segstore.tables.rebuilt_batches import batches_with_offsets, with_leader_epochs
 from segstore.tables.row_comparison import first_difference
 from segstore.tables.row_queue import RowQueue
 from segstore.types import CODEC_MASK, CURRENT_MAGIC, Codec
@@ -124,7 +124,8 @@ def import_partition(
         for reader in readers:
             for piece in _new_batches(reader, work.codec, log):
                 _assign_epochs(log, epochs, piece.first_offset)
-                log.append_as_follower(piece.data, EVERY_EPOCH)
+                data = with_leader_epochs(piece.data, log.latest_epoch or 0)
+                log.append_as_follower(data, EVERY_EPOCH)
                 records += piece.records
                 if progress is not None:
                     progress(log.log_end_offset, readers[-1].offsets.until_offset)

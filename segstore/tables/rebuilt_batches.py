@@ -7,25 +7,41 @@ where offsets have a gap; with LogAppendTime a batch has one timestamp.
 from __future__ import annotations
 
 from itertools import pairwise
+from struct import pack_into
 from typing import TYPE_CHECKING, Final
 
-from segstore._core import BatchOptions, RecordsBuilder, encode_columns, set_max_timestamp
+from segstore._core import (
+    BatchOptions,
+    RecordsBuilder,
+    encode_columns,
+    scan_headers,
+    set_max_timestamp,
+)
 from segstore.numpy_on_demand import np
 from segstore.records.columns import RECORD_COLUMNS
 from segstore.records.compression import codec_table
 from segstore.tables.arrow_numpy import numbers_of
-from segstore.types import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, Codec, TimestampType
+from segstore.types import (
+    CURRENT_MAGIC,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_TIMESTAMP,
+    Codec,
+    TimestampType,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
+    from typing_extensions import Buffer
 
     from segstore._core import EncodedBatches
 
 MAX_BATCH_BYTES: Final = 1024 * 1024
 BASE_OFFSET_BYTES: Final = 8
 """What a batch begins with; no checksum covers it."""
+EPOCH_POSITION: Final = 12
+"""Where in a batch its leader epoch is, an int32."""
 
 
 def batches_with_offsets(
@@ -60,6 +76,30 @@ def batches_with_offsets(
         if kind == TimestampType.LOG_APPEND_TIME:
             _stamp(batches, run.column("timestamp")[0].value)
         yield bytes(batches), run
+
+
+def with_leader_epochs(batches: Buffer, least_epoch: int) -> Buffer:
+    """Return *batches*; one without a leader epoch gets that of the batch before it.
+
+    Logs of old brokers have batches without one, which an append refuses. No checksum covers the
+    epoch.
+
+    Parameters
+    ----------
+    batches : bytes-like
+    least_epoch : int
+        For those that no batch with an epoch comes before.
+    """
+    headers = scan_headers(batches)[0].array
+    epochs = headers["partition_leader_epoch"]
+    has_none = (epochs == NO_PARTITION_LEADER_EPOCH) & (headers["magic"] >= CURRENT_MAGIC)
+    if not has_none.any():
+        return batches
+    given = np.maximum.accumulate(np.maximum(epochs, least_epoch))
+    changed = bytearray(batches)
+    for row in np.flatnonzero(has_none).tolist():
+        pack_into(">i", changed, int(headers["position"][row]) + EPOCH_POSITION, int(given[row]))
+    return changed
 
 
 def _runs(rows: pa.RecordBatch) -> Iterator[tuple[int, int]]:

@@ -397,6 +397,29 @@ def test_a_batch_that_is_not_built_from_rows_is_exported_whole(
         assert back.scan(columns=expected.column_names).to_arrow().equals(expected)
 
 
+def test_batches_without_a_leader_epoch_get_one(tmp_path: Path):
+    """Built from rows or raw: an append refuses them, and no checksum covers the epoch."""
+    none = struct.pack(">i", -1)
+    old = [with_timestamps(0, (5, 6)), with_timestamps(2, (-5, 6)), marker(11, 4, "commit")]
+    new = [bytearray(with_timestamps(first, (7, 8))) for first in (5, 7)]
+    new[0][12:16] = struct.pack(">i", 3)
+    new[1][12:16] = none
+    stored = b"".join([*(one[:12] + none + one[16:] for one in old), *map(bytes, new)])
+    file = tmp_path / f"{0:020}.log"
+    file.write_bytes(stored)
+    with segstore.open_segment(file, as_="old-0") as files:
+        expected = files.scan(columns=("offset", "timestamp", "value")).to_arrow()
+        segstore.export_parquet(files, tmp_path / "out.parquet", verify=True)
+    for _ in range(2):
+        segstore.import_parquet(tmp_path / "out.parquet", tmp_path / "back-0", verify=True)
+        with segstore.open(tmp_path / "back-0") as back:
+            assert back.scan(columns=expected.column_names).to_arrow().equals(expected)
+            epochs = [one.partition_leader_epoch for one in back.scan().batches()]
+            assert epochs == [0, 0, 0, 3, 3]
+            back.truncate_to(2)
+    segstore.import_parquet(tmp_path / "out.parquet", tmp_path / "back-0", verify=True)
+
+
 def with_timestamps(first: int, timestamps: tuple[int, ...]) -> bytes:
     """Return a batch of records with these timestamps, in single digits."""
     builder = RecordsBuilder(codec_table(), base_offset=first, partition_leader_epoch=0)
