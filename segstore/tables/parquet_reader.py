@@ -268,7 +268,7 @@ class ParquetReader:
         import pyarrow as pa
 
         if self._is_as_written:
-            return batch.replace_schema_metadata(None)
+            return _without_empty_lists(batch.replace_schema_metadata(None))
         columns = []
         for field in self._schema:
             try:
@@ -280,7 +280,7 @@ class ParquetReader:
                     found=str(batch.column(field.name).type),
                     expected=str(field.type),
                 ) from error
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        return _without_empty_lists(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def _check_rows(self, rows: pa.RecordBatch, first_row: int, last_offset: int) -> None:
         for name in NEVER_NULL:
@@ -333,6 +333,20 @@ class ParquetReader:
             found=found,
             expected=expected,
         )
+
+
+def _without_empty_lists(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return *rows* with null for an empty list of headers: a log does not tell them apart."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    index = rows.schema.get_field_index("headers")
+    headers = rows.column(index)
+    lengths = pc.list_value_length(headers)
+    if pc.min(lengths).as_py() != 0:
+        return rows
+    filled = pc.if_else(pc.equal(lengths, 0), pa.scalar(None, headers.type), headers)
+    return rows.set_column(index, rows.schema.field(index), filled)
 
 
 def _holds(found: pa.DataType, expected: pa.DataType) -> bool:

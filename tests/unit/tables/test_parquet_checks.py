@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -25,6 +27,7 @@ from segstore.records.compression import codec_table
 from segstore.tables import batch_table, parquet_reader, partition_import
 from segstore.tables.parquet_files import METADATA_KEY, PLAN_KEY
 from segstore.tables.parquet_reader import ParquetReader
+from segstore.tables.parquet_writer import rows_schema
 from segstore.tables.row_queue import RowQueue
 from tests.unit.log.test_committed_view import PLAIN, data, marker
 from tests.unit.tables.test_parquet_transfer import (
@@ -437,6 +440,33 @@ def with_timestamps(first: int, timestamps: tuple[int, ...]) -> bytes:
 
 def zigzag(value: int) -> int:
     return 2 * value if value >= 0 else -2 * value - 1
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_empty_lists_of_headers_are_no_headers(tmp_path: Path, *, large: bool):
+    """Other programs write them; what the log gave back was another record than the file's."""
+    rows = [
+        {
+            "topic": "t",
+            "partition": 0,
+            "offset": offset,
+            "timestamp": datetime(2020, 1, 1, tzinfo=UTC),
+            "timestampType": 0,
+            "leaderEpoch": 0,
+            "key": None,
+            "value": b"v",
+            "headers": headers,
+        }
+        for offset, headers in enumerate(([], None, [{"key": "h", "value": b"1"}], []))
+    ]
+    table = pa.Table.from_pylist(rows, schema=rows_schema())
+    if large:
+        kind = pa.large_list(table.schema.field("headers").type.value_type)
+        table = table.set_column(8, "headers", table["headers"].cast(kind))
+    pq.write_table(table, tmp_path / "out.parquet")
+    for records in (4, 0):
+        done = segstore.import_parquet(tmp_path / "out.parquet", tmp_path / "t-0", verify=True)
+        assert done[0].records == records
 
 
 # ---- memory --------------------------------------------------------------------------------------
