@@ -114,7 +114,7 @@ def test_damaged_settings_keep_the_command_from_nothing_else(directory: Path, ca
 def test_a_missing_directory_is_not_made(tmp_path: Path, capsys):
     assert cli.main(["maintain", str(tmp_path / "none"), "--once"]) == 2
     assert not (tmp_path / "none").exists()
-    assert "no such directory" in capsys.readouterr().err
+    assert "no such file or directory" in capsys.readouterr().err
 
 
 def test_a_directory_that_is_open_elsewhere_is_refused(directory: Path, capsys):

@@ -247,7 +247,7 @@ def test_one_log_that_cannot_be_opened_keeps_no_other(tmp_path: Path, run):
         (("data/t-0",), "the directory of one partition"),
         (("data", "-t", "u"), "no topic 'u' here"),
         (("data", "-t", "t", "-p", "7"), "no partition 7 of topic 't' here"),
-        (("nothing",), "no such directory"),
+        (("nothing",), "no such file or directory"),
     ],
 )
 def test_what_does_not_fit_is_wrong_usage(tmp_path: Path, run, monkeypatch, arguments, text):
