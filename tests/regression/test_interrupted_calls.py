@@ -1473,7 +1473,7 @@ def test_an_export_that_is_interrupted_while_a_thread_writes(tmp_path, monkeypat
     monkeypatch.setattr(parquet_writer._RowGroups, "_write", interrupted)
     command = ["export", str(tmp_path / "orders-0"), str(out / "out.parquet"), "-q"]
     assert cli.main(command) == 130
-    assert capsys.readouterr() == ("", "")
+    assert capsys.readouterr() == ("", "segstore: interrupted: no file was written\n")
     assert [*out.iterdir()] == []
     assert cli.main(command) == 0
 
