@@ -82,7 +82,7 @@ class BatchTable:
 
     @property
     def leader_epoch(self) -> int | None:
-        """The one of all the batches; None where they have several, and with magic 0 or 1."""
+        """The leader epoch that all batches have; None where they differ, and with magic 0 or 1."""
 
 _SegmentT = TypeVar("_SegmentT", bound=LogSegment)
 

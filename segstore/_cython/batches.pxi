@@ -18,7 +18,7 @@ cdef list HEADER_FIELDS = [
     ("padding", "u1", (7,)),
 ]
 
-cdef object header_dtype = None  # made when somebody asks for an array
+cdef object header_dtype = None  # of NumPy, which the first array imports
 
 
 def batch_header_dtype():
@@ -126,7 +126,7 @@ cdef class BatchTable:
 
     @property
     def leader_epoch(self):
-        """The one of all the batches; None where they have several, or none is told."""
+        """The leader epoch that all batches have; None where they differ, and with magic 0 or 1."""
         return self.row(0).partition_leader_epoch if sgs_batches_have_one_epoch(self.rows, self.count) else None
 
     cdef const sgs_batch_header *row(self, size_t number) except NULL:

@@ -137,7 +137,8 @@ class WrittenOrder:
 
 def _headers_with_a_gap(fetched: FetchDataInfo) -> BatchHeaders | None:
     """Return the headers of a fetch; None where each batch begins right behind the one before."""
-    table, _ = scan_headers(fetched.records)  # what ends it is told when the reader comes there
+    # an incomplete or damaged end is no error here: the reader raises one when it comes there
+    table, _ = scan_headers(fetched.records)
     if table.is_without_gap or int(table.array["magic"].min()) < CURRENT_MAGIC:
         return None
     return table.array
