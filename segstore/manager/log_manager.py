@@ -923,9 +923,12 @@ class LogManager:
             ``topics.json`` is damaged, or of a later version.
         """
         self._check_usable()
-        numbers = self._numbers_of(name)
-        homes = [one for one in self._directories if name in one.listed_if_it_works().topics]
-        return homes[0].settings.describe(name, numbers)
+        for _ in range(MOST_LOOKS):
+            numbers = self._numbers_of(name)
+            for one in self._directories:  # it may be deleted, or moved, since that look
+                if name in one.listed_if_it_works().topics:
+                    return one.settings.describe(name, numbers)
+        raise self._unknown(f"topic {name!r} is being deleted or moved", "no such topic")
 
     def stray_partitions(self) -> dict[TopicPartition, str]:
         """Return the partitions that the directories' broker takes for stray, and each reason.

@@ -362,3 +362,18 @@ def test_logs_with_equal_settings_share_them(tmp_path: Path):
         assert logs.log("a", 1).config is first
         assert logs.log("b", 0).config is first
         assert logs.log("c", 0).config is not first
+
+
+def test_a_topic_is_deleted_while_it_is_described(tmp_path: Path, monkeypatch):
+    with segstore.open_dir(tmp_path) as logs:
+        logs.create_topic("orders")
+        look = logs._numbers_of
+
+        def look_and_delete(topic: str):
+            numbers = look(topic)
+            logs.delete_topic(topic)
+            return numbers
+
+        monkeypatch.setattr(logs, "_numbers_of", look_and_delete)
+        with pytest.raises(UnknownTopicOrPartitionError, match="no topic 'orders'"):
+            logs.describe_topic("orders")
