@@ -52,9 +52,11 @@ CHOICE = {
 
 
 BUCKET_PACK = Path(__file__).with_name("golden_buckets.tar.xz")
-BUCKET_PACK_LIMIT_BYTES = 512 * 1024
+BUCKET_PACK_LIMIT_BYTES = 768 * 1024
 BUCKET_CHOICE = {
     "compressed-encrypted": "zstd and AES-GCM, a prefix with a space, a raised log start",
+    "encrypted": "transactions, a change of the key pair, a transaction without its marker",
+    "leaders": "segments of two leaders, a lost branch of an unclean election",
     "leftovers": "copies and deletions that were cut short, segments of an older topic id",
 }
 

@@ -9,15 +9,12 @@ import struct
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import zstandard
-from Crypto.Cipher import AES, PKCS1_OAEP
-from Crypto.Hash import SHA3_512
-from Crypto.PublicKey import RSA
-
 from segstore.remote.tiered.segment_manifest import INDEX_NAMES
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from Crypto.PublicKey.RSA import RsaKey
 
 TOPIC_ID, SEGMENT_ID = "MNLa-lFfSKy8CJMN7PSmCg", "ywNGp7RQSYSZHOkzcztCrQ"
 MAIN_KEY = f"archive/orders-{TOPIC_ID}/0/00000000000000000100-{SEGMENT_ID}"
@@ -32,8 +29,10 @@ INDEXES: dict[str, bytes | None] = {
 
 
 @cache
-def rsa_key() -> RSA.RsaKey:
+def rsa_key() -> RsaKey:
     """A key for these tests alone."""
+    from Crypto.PublicKey import RSA
+
     return RSA.generate(2048)
 
 
@@ -53,6 +52,8 @@ class Sealer:
         """Return IV, ciphertext and tag."""
         if self.key_id is None:
             return plain
+        from Crypto.Cipher import AES
+
         iv = os.urandom(12)
         cipher = AES.new(self.key, AES.MODE_GCM, nonce=iv, mac_len=16)
         cipher.update(self.aad)
@@ -60,6 +61,9 @@ class Sealer:
 
     def fields(self) -> dict[str, str]:
         """Return the field ``encryption`` of the manifest."""
+        from Crypto.Cipher import PKCS1_OAEP
+        from Crypto.Hash import SHA3_512
+
         wrapped = PKCS1_OAEP.new(rsa_key().public_key(), hashAlgo=SHA3_512).encrypt(self.key)
         return {
             "dataKey": f"{self.key_id}:{base64.b64encode(wrapped).decode()}",
@@ -90,6 +94,8 @@ def write_segment(  # noqa: PLR0913 - the settings of the plug-in
     indexes: dict[str, bytes | None] = INDEXES,
 ) -> dict[str, Any]:
     """Write the three objects of `MAIN_KEY` below *bucket*; return the manifest's fields."""
+    import zstandard
+
     sealer = Sealer(key_id)
     pieces = [plain[at : at + chunk_size] for at in range(0, len(plain), chunk_size)]
     if compression:
