@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-import struct
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore.errors import CorruptLogError
 from segstore.log.files.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -33,6 +31,7 @@ from segstore.log.files.partition_metadata_file import format_partition_metadata
 from segstore.number_limits import MAX_INT
 from segstore.remote.remote_file import Folder, RemoteFile, changed_error
 from segstore.remote.tiered.object_key import parse_topic_folder
+from segstore.remote.tiered.segment_run import segment_runs
 from segstore.remote.tiered.tiered_partition import TieredPartition, list_partition
 from segstore.types import TopicPartition
 
@@ -42,18 +41,13 @@ if TYPE_CHECKING:
 
     from segstore.remote.remote_file import RemoteStore
     from segstore.remote.tiered.key_ring import KeyRing
-    from segstore.remote.tiered.partition_plan import PartitionPlan
+    from segstore.remote.tiered.segment_run import SegmentRun
     from segstore.remote.tiered.tiered_segment import IndexName, TieredSegment
 
-_HEADER: Final = struct.Struct(">qiib4xhi")
-"""Of a batch: base offset, length, leader epoch, magic, CRC, attributes, last offset delta."""
-_LENGTH_END: Final = 12
 _INDEX_SUFFIXES: Final[tuple[tuple[str, IndexName], ...]] = (
     ("index", "offset"),
     ("timeindex", "timestamp"),
 )
-_MAGIC: Final = 2
-_WINDOW_BYTES: Final = 1024 * 1024
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
@@ -62,14 +56,6 @@ class _Shown(NamedTuple):
 
     file: RemoteFile
     pieces: Callable[[], Iterator[bytes]]
-
-
-class _Run(NamedTuple):
-    """Neighbouring ranges of one segment."""
-
-    segment: TieredSegment
-    from_offset: int
-    to_offset: int
 
 
 class TieredStore:
@@ -187,7 +173,7 @@ class TieredStore:
     def _files(self, topic_partition: TopicPartition, partition: TieredPartition) -> list[_Shown]:
         where = directory_name(topic_partition)
         plan = partition.plan()
-        self._refuse_gaps(where, plan)
+        runs = segment_runs(plan, f"{self.url}/{where}")
         newest = partition.newest
         end = plan.end_offset
         start = max(plan.start_offset, partition.lineage[0].start_offset)
@@ -205,27 +191,12 @@ class TieredStore:
             )
             for name, data in small.items()
         ]
-        for number, run in enumerate(_runs(plan)):
-            shown += self._segment_files(where, run, is_first=number == 0)
+        for run in runs:
+            shown += self._segment_files(where, run)
         return shown
 
-    def _refuse_gaps(self, where: str, plan: PartitionPlan[TieredSegment]) -> None:
-        for first, last in plan.gaps:
-            raise CorruptLogError(
-                "no segment of the bucket holds these records: they were deleted, or their objects"
-                " cannot be read",
-                file=f"{self.url}/{where}",
-                found=f"a gap from offset {first} to {last}",
-                expected="segments without a gap",
-            ).lacks(first, last + 1)
-
-    def _segment_files(self, where: str, run: _Run, *, is_first: bool) -> Iterator[_Shown]:
-        segment, low, high = run.segment, 0, run.segment.size_bytes
-        base = segment.start_offset
-        if not is_first and run.from_offset > segment.start_offset:
-            base, low = run.from_offset, _position(segment, run.from_offset)
-        if run.to_offset < segment.end_offset:
-            high = _position(segment, run.to_offset + 1)
+    def _segment_files(self, where: str, run: SegmentRun) -> Iterator[_Shown]:
+        segment, base, low, high = run.segment, run.base_offset, run.low, run.high
 
         def shown(suffix: str, size: int, pieces: Callable[[], Iterator[bytes]]) -> _Shown:
             identity = segment.identity
@@ -234,7 +205,7 @@ class TieredStore:
             return _Shown(RemoteFile(path, size, tag, segment.modified_ns), pieces)
 
         yield shown(LOG_FILE_SUFFIX, high - low, partial(segment.pieces, low, high))
-        if (low, high) == (0, segment.size_bytes):  # their positions are those of the whole
+        if run.is_whole:
             for suffix, name in _INDEX_SUFFIXES:
                 size = segment.index_bytes(name)
                 yield shown(suffix, size, partial(_index_pieces, segment, name))
@@ -242,57 +213,3 @@ class TieredStore:
 
 def _index_pieces(segment: TieredSegment, name: IndexName) -> Iterator[bytes]:
     yield segment.read_index(name) or b""
-
-
-def _runs(plan: PartitionPlan[TieredSegment]) -> Iterator[_Run]:
-    run: _Run | None = None
-    for segment, from_offset, to_offset, _ in plan.ranges:
-        if run is not None and run.segment is segment and run.to_offset + 1 == from_offset:
-            run = run._replace(to_offset=to_offset)
-            continue
-        if run is not None:
-            yield run
-        run = _Run(segment, from_offset, to_offset)
-    if run is not None:
-        yield run
-
-
-def _position(segment: TieredSegment, offset: int) -> int:
-    """Return where the first batch from *offset* on begins, by index and batch headers [RDB-2]."""
-    position = 0
-    relative = offset - segment.start_offset
-    for entry, at in struct.iter_unpack(">ii", _whole_entries(segment.read_index("offset") or b"")):
-        if entry >= relative:  # an entry is of a batch's last offset: begin one before
-            break
-        if 0 <= at < segment.size_bytes:
-            position = at
-    window, begin = b"", position
-    while position < segment.size_bytes:
-        if position + _HEADER.size > begin + len(window):
-            window, begin = segment.read(position, position + _WINDOW_BYTES), position
-            if len(window) < _HEADER.size:
-                raise _no_batch(segment, position, f"{len(window)} bytes")
-        base, length, _, magic, _, delta = _HEADER.unpack_from(window, position - begin)
-        if magic != _MAGIC:
-            raise _no_batch(segment, position, f"magic {magic}")
-        if base >= offset:
-            return position
-        if base + delta >= offset or length <= 0:
-            found = f"{length} bytes of offsets {base} to {base + delta}"
-            raise _no_batch(segment, position, found)
-        position += _LENGTH_END + length
-    return segment.size_bytes
-
-
-def _whole_entries(index: bytes) -> bytes:
-    return index[: len(index) // 8 * 8]
-
-
-def _no_batch(segment: TieredSegment, position: int, found: str) -> CorruptLogError:
-    return CorruptLogError(
-        "the segment cannot be cut where another one goes on",
-        file=segment.log_name,
-        position=position,
-        found=found,
-        expected="a batch of magic 2 that ends before the cut",
-    )
