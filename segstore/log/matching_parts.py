@@ -5,13 +5,15 @@ pyarrow leaves out a fragment where the filter contradicts what is known of all 
 range of offsets or timestamps becomes a fragment without a file, and pyarrow says which of them are
 left. A range for which it proves nothing is read.
 
-The ranges are cut at the constants of the filter, which its pickled form has as Arrow data. Where
-they cannot be read, or where one is NaN, of which pyarrow proves what is wrong (`offset < nan` for
-each row with a known least offset), all is read.
+The ranges are cut at the constants of the filter, which its pickled form has as Arrow data. Of NaN
+pyarrow proves what is wrong: `offset < nan` for each row with a known least offset. So all is read
+where a constant is NaN, where a function could make one (`sqrt(-1)`), or where the pickled form
+cannot be read.
 """
 
 from __future__ import annotations
 
+import re
 from functools import reduce
 from itertools import pairwise
 from operator import and_
@@ -32,6 +34,18 @@ MOST_CONSTANTS: Final = 200
 """Of more, such as of a long list, only some cut: each range costs some 30 µs."""
 BYTES_OF_RECORD: Final = 128
 """So large a record is taken to be; of larger ones, more is read."""
+_NEVER_NAN: Final = frozenset(
+    """
+    and and_kleene and_not and_not_kleene equal greater greater_equal if_else invert is_in is_nan
+    is_null is_valid less less_equal not_equal or or_kleene true_unless_null xor
+    bit_wise_and bit_wise_not bit_wise_or bit_wise_xor
+    binary_length count_substring count_substring_regex ends_with find_substring
+    find_substring_regex match_like match_substring match_substring_regex starts_with utf8_length
+    day day_of_week day_of_year floor_temporal hour minute month quarter second week year
+    """.split()  # noqa: SIM905 - a list has a line for each
+)
+"""Functions of Arrow that give no floating-point number, or only one that they were given."""
+_CALL: Final = re.compile("^call: '(.*)'$", re.MULTILINE)
 
 
 class ArrowFilter:
@@ -224,7 +238,8 @@ def _matching_ranges(
 def constants_in(expression: Any) -> tuple[list[int], list[int]] | None:
     """Return constants of an expression: numbers rounded down, and timestamps in ms.
 
-    None where one is NaN, or where they cannot be read. Text and the like is ignored.
+    None where one is NaN, or may be made of them, or where they cannot be read. Text and the like
+    is ignored.
     """
     import pyarrow as pa
     from pyarrow import compute
@@ -232,6 +247,8 @@ def constants_in(expression: Any) -> tuple[list[int], list[int]] | None:
     numbers: set[int] = set()
     times: set[int] = set()
     try:
+        if not calls_in(expression) <= _NEVER_NAN:
+            return None
         for values in _constants_of(expression):
             kind = values.type
             if pa.types.is_timestamp(kind):
@@ -247,6 +264,27 @@ def constants_in(expression: Any) -> tuple[list[int], list[int]] | None:
     except (pa.ArrowException, TypeError, ValueError, LookupError, AttributeError):
         return None
     return _some(numbers), _some(times)
+
+
+def calls_in(expression: Any) -> set[str]:
+    """Return the names of the functions of an expression; its pickled form has them in its schema.
+
+    As text, since pyarrow gives out the metadata of a schema as a dict, and names repeat there.
+
+    Raises
+    ------
+    pyarrow.ArrowException, TypeError
+        It has no such form.
+    ValueError
+        It has something else than a constant or a column, and no function is found.
+    """
+    import pyarrow as pa
+
+    schema = pa.ipc.open_file(_pickled(expression)).schema
+    calls = {*_CALL.findall(schema.to_string(show_schema_metadata=True))}
+    if not calls and not {*(schema.metadata or {b"": b""})} <= {b"literal", b"field_ref"}:
+        raise ValueError(schema)
+    return calls
 
 
 def _constants_of(expression: Any) -> Iterator[Any]:

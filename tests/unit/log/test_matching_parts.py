@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -220,6 +221,19 @@ def test_a_constant_that_is_nan_is_found_wherever_it_is(nan):
     assert constants_in((OFFSET > 5) & compute.equal(KEY, nan)) is None
 
 
+def test_functions_that_may_make_nan_prove_nothing(monkeypatch):
+    """Also where pyarrow does not say which functions there are."""
+    for made in (compute.sqrt(compute.scalar(-1)), compute.scalar("nan").cast(pa.float64())):
+        assert constants_in((OFFSET > 5) & (made > OFFSET)) is None
+        assert parts_of((OFFSET > 5) & (made > OFFSET), Scan(0, 0, 9)) == (
+            [(0, (0, 9), UNBOUNDED)],
+            False,
+        )
+    assert constants_in(OFFSET > 5) == ([5], [])
+    monkeypatch.setattr("segstore.log.matching_parts._CALL", re.compile("written in another way"))
+    assert constants_in(OFFSET > 5) is None
+
+
 @pytest.mark.parametrize(
     ("expression", "numbers", "times"),
     [
@@ -230,6 +244,8 @@ def test_a_constant_that_is_nan_is_found_wherever_it_is(nan):
         (OFFSET.isin(pa.array([5, 7]).dictionary_encode()), [5, 7], []),
         (compute.scalar(None) > OFFSET, [], []),
         (KEY.is_null(), [], []),
+        ((OFFSET > 5) & (compute.hour(TIMESTAMP) == 8) & compute.starts_with(KEY, "k"), [5, 8], []),
+        (compute.if_else(OFFSET.is_valid(), OFFSET.isin([5]), None), [5], []),  # DuckDB's IN
     ],
     ids=str,
 )

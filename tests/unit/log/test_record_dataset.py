@@ -111,6 +111,7 @@ def test_a_filter_reads_only_the_segments_that_it_must(log, read_ranges):
 
 
 NAN = float("nan")
+PARTITION = compute.field("partition")
 
 
 @pytest.mark.parametrize(
@@ -124,12 +125,18 @@ NAN = float("nan")
         ~(OFFSET == NAN),
         pa.scalar(NAN, pa.float32()) > OFFSET,
         OFFSET.isin(pa.array([NAN])),
-        (OFFSET < 30) & ~(compute.field("partition") > NAN),
+        (OFFSET < 30) & ~(PARTITION > NAN),
+        ~(compute.sqrt(compute.scalar(-1.0)) > OFFSET),
+        compute.sqrt(PARTITION - 1) <= OFFSET,
+        ~(compute.divide(compute.scalar(0.0), compute.scalar(0.0)) > OFFSET),
+        ~(compute.scalar("nan").cast(pa.float64()) > OFFSET),
+        compute.if_else(OFFSET > 5, compute.ln(compute.scalar(-1)), 3.0) != OFFSET,
     ],
     ids=str,
 )
 def test_what_is_compared_with_nan_is_as_over_a_table(log, where):
-    """pyarrow takes `offset < nan` for proven where the least offset is known."""
+    """pyarrow takes `offset < nan` for proven where the least offset is known, also after it has
+    made the NaN itself."""
     wanted = log.to_arrow().filter(where)
     assert offsets(log.dataset().to_table(filter=where)) == offsets(wanted)
     assert log.dataset().count_rows(filter=where) == len(wanted)
