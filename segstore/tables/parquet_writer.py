@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 """Of the tables of batches, in the metadata of a file."""
-ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
+ROW_GROUP_BYTES: Final = 16 * 1024 * 1024
 ROW_GROUP_ROWS: Final = 1_048_576
 ROWS_AT_ONCE: Final = MAX_BATCH_ROWS
 """Of a read; with five times as many, memory comes from the system again, and costs more."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Barrier, DataFile, Directory
 from segstore.log.files.meta_properties import read_meta_properties
-from segstore.log.files.metadata_image_reader import METADATA_LOG, read_metadata_image
+from segstore.log.files.metadata_image_reader import read_metadata_image
+from segstore.log.files.topic_names import METADATA_LOG
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition_to_write
 from segstore.log.open_options import open_options

@@ -17,8 +17,9 @@ import segstore
 from segstore.cli import main
 from segstore.errors import CorruptCheckpointError, CorruptLogError
 from segstore.log.files.meta_properties import parse_meta_properties
-from segstore.log.files.metadata_image_reader import METADATA_LOG, read_metadata_image
+from segstore.log.files.metadata_image_reader import read_metadata_image
 from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.log.files.topic_names import METADATA_LOG
 from segstore.manager.topic_description import SettingSource
 from tests.fuzz.mutations import outcome
 from tests.interop.kafka_metadata import EPOCH, TIMESTAMP, KafkaMetadata, tree_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from segstore._core import RecordsBuilder, write_uvarint
-from segstore.log.files.metadata_image_reader import METADATA_LOG
+from segstore.log.files.topic_names import METADATA_LOG
 from segstore.records.compression import codec_table
 from segstore.records.control_batch import build_kraft_batch
 from segstore.records.kraft_record import KRaftValue, SnapshotFooter, SnapshotHeader

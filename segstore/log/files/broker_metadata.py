@@ -18,10 +18,8 @@ from segstore._core import Directory
 from segstore.config.broker_config import topic_properties_of
 from segstore.errors import CorruptLogError, LogNotFoundError, SegstoreError
 from segstore.log.files.meta_properties import read_meta_properties
-from segstore.log.files.metadata_image import ConfigResource, ConfigResourceType
-from segstore.log.files.metadata_image_reader import METADATA_LOG, read_metadata_image
 from segstore.log.files.parsed_file import SETTLED_NS
-from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC
+from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC, METADATA_LOG
 
 if TYPE_CHECKING:
     import uuid
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
 UNREADABLE_METADATA: Final = (SegstoreError, OSError)
 """Whatever keeps the metadata log from being read: nothing is deleted by retention then."""
-_OF_ALL_BROKERS: Final = ConfigResource(ConfigResourceType.BROKER, "")
 
 
 class _Kept(NamedTuple):
@@ -72,9 +69,7 @@ class BrokerMetadata:
     def __init__(self, image: MetadataImage, node_id: int | None) -> None:
         self.path = image.path
         self.broker_properties: Mapping[str, str] = topic_properties_of(
-            image.configs.get(_OF_ALL_BROKERS, {})
-            if node_id is None
-            else image.broker_config(node_id)
+            image.broker_config(node_id)
         )
         self._image = image
         self._node_id = node_id
@@ -187,6 +182,10 @@ def metadata_log_in(log_directory: Directory) -> str | None:
 
 def _image(path: str, environment: Environment) -> MetadataImage:
     """Return the image; where no file has changed, the one that was read before."""
+    from segstore.log.files.metadata_image_reader import (
+        read_metadata_image,  # most have no such log
+    )
+
     kept = _kept.get(path)
     files = _files(path, environment)
     if kept is None or kept.environment is not environment or not files or kept.files != files:

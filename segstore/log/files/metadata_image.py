@@ -216,14 +216,14 @@ class MetadataImage:
         """Return the settings that a topic was given; none of an unknown one."""
         return self.configs.get(ConfigResource(ConfigResourceType.TOPIC, topic), {})
 
-    def broker_config(self, broker_id: int) -> Mapping[str, str]:
+    def broker_config(self, broker_id: int | None) -> Mapping[str, str]:
         """Return the settings that a broker was given while it ran, else those of all brokers.
 
-        What its own file of settings says is not in the log.
+        Of a broker that is not known (None) those of all brokers. What its own file of settings
+        says is not in the log.
         """
-        of_all, own = ("", str(broker_id))
         broker = ConfigResourceType.BROKER
-        return {
-            **self.configs.get(ConfigResource(broker, of_all), {}),
-            **self.configs.get(ConfigResource(broker, own), {}),
-        }
+        of_all = self.configs.get(ConfigResource(broker, ""), {})
+        if broker_id is None:
+            return of_all
+        return {**of_all, **self.configs.get(ConfigResource(broker, str(broker_id)), {})}

@@ -13,7 +13,7 @@ from segstore.errors import CorruptLogError, LogNotFoundError, SegstoreError
 from segstore.log.files.metadata_image import MetadataImage
 from segstore.log.files.metadata_log_files import MetadataLogFiles, snapshot_ids
 from segstore.log.files.metadata_replay import MetadataReplay, MetadataReplayError
-from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC
+from segstore.log.files.topic_names import METADATA_LOG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from segstore._core import Environment, RawRecord
     from segstore.log.files.metadata_log_files import MetadataBatch
 
-METADATA_LOG: Final = f"{CLUSTER_METADATA_TOPIC}-0"
 ATTEMPTS: Final = 3
 
 

@@ -16,13 +16,13 @@ from segstore._core import Directory
 from segstore.errors import InconsistentTopicIdError, SegstoreError
 from segstore.log.files.broker_metadata import UNREADABLE_METADATA, find_broker_metadata
 from segstore.log.files.checkpoints import PARTITION_METADATA, read_topic_id
-from segstore.log.files.metadata_image_reader import METADATA_LOG
 from segstore.log.files.partition_directory import (
     directory_name,
     is_partition_directory_name,
     parse_directory_name,
 )
 from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.log.files.topic_names import METADATA_LOG
 from segstore.log.files.topics_file import TOPICS_FILE, read_topics
 
 if TYPE_CHECKING:

@@ -12,5 +12,8 @@ INTERNAL_TOPICS: Final = frozenset(
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 """The log of the KRaft quorum; it may lie beside the topics but is none that a broker serves."""
 
+METADATA_LOG: Final = f"{CLUSTER_METADATA_TOPIC}-0"
+"""The directory of that log."""
+
 REMOTE_LOG_METADATA_TOPIC: Final = "__remote_log_metadata"
 """Where a broker notes what of its logs is in remote storage."""

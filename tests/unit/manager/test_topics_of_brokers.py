@@ -22,8 +22,8 @@ from segstore.errors import (
     LogDirectoryOfflineError,
     LogNotFoundError,
 )
-from segstore.log.files.metadata_image_reader import METADATA_LOG
 from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.log.files.topic_names import METADATA_LOG
 from segstore.manager.topic_description import SettingSource
 from segstore.types import TopicPartition
 from tests.kits.metadata_kit import (
