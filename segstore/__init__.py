@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from segstore.log.remote_tier import RemoteOffsetReader
     from segstore.log.scan import LogScan
     from segstore.log.unified_log import Log, UnifiedLog
-    from segstore.manager.log_cleaner import CleanerConfig
+    from segstore.manager.cleaner_config import CleanerConfig
     from segstore.manager.log_manager import LogManager, open_dir
     from segstore.records.error_mapping import ErrorCode
     from segstore.records.fetch_data_info import FetchDataInfo
@@ -80,7 +80,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "AppendOrigin": "segstore.types",
     "Bucket": "segstore.remote.bucket",
-    "CleanerConfig": "segstore.manager.log_cleaner",
+    "CleanerConfig": "segstore.manager.cleaner_config",
     "Codec": "segstore.types",
     "EpochEntry": "segstore.types",
     "ErrorCode": "segstore.records.error_mapping",

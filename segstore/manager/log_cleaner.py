@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import (
@@ -31,9 +31,6 @@ from segstore.errors import (
 )
 from segstore.log.cleaning.cleaner import (
     BYTES_PER_KEY,
-    DEFAULT_IO_BUFFER_BYTES,
-    DEFAULT_LOAD_FACTOR,
-    DEFAULT_MAP_BYTES,
     Cleaner,
     map_bytes_for,
 )
@@ -47,10 +44,10 @@ from segstore.number_limits import MAX_INT
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from segstore.config.broker_config import BrokerConfig
     from segstore.log.cleaning.cleaner_stats import CleanerStats
     from segstore.log.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.cleaner_config import CleanerConfig
     from segstore.manager.log_cleaner_manager import LogCleanerManager
     from segstore.manager.log_to_clean import LogToClean
     from segstore.manager.maintenance_report import Findings
@@ -66,65 +63,6 @@ _STORAGE: Final = (ClosedError, LogDirectoryOfflineError, LogReadOnlyError)
 """The log takes no changes any more; who has ended that has reported it."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class CleanerConfig:
-    """How a manager compacts (Kafka ``CleanerConfig``); the keys begin with ``log.cleaner``.
-
-    Attributes
-    ----------
-    threads : int
-        How many logs of one log directory are cleaned at the same time, 1 or more.
-    dedupe_buffer_size : int
-        Bytes for the keys of all threads together, 24 a key.
-    dedupe_buffer_load_factor : float
-        The part of them that is filled, above 0 and at most 1.
-    io_buffer_size : int
-        Bytes of the buffers of all threads together.
-    max_io_bytes_per_second : float
-        What all threads together may read and write.
-    backoff_ms : int
-        How long a thread waits that found nothing to clean.
-    enable : bool
-        False = nothing is compacted, and retention deletes of compacted logs.
-    """
-
-    threads: int = 1
-    dedupe_buffer_size: int = DEFAULT_MAP_BYTES
-    dedupe_buffer_load_factor: float = DEFAULT_LOAD_FACTOR
-    io_buffer_size: int = DEFAULT_IO_BUFFER_BYTES
-    max_io_bytes_per_second: float = math.inf
-    backoff_ms: int = 15_000
-    enable: bool = True
-
-    def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise IllegalArgumentError(
-                f"a cleaner cannot have {self.threads} threads",
-                found=str(self.threads),
-                expected="1 or more",
-            )
-        if not self.max_io_bytes_per_second > 0:
-            raise IllegalArgumentError(
-                "a cleaner that may read and write nothing cannot clean",
-                found=str(self.max_io_bytes_per_second),
-                expected="a number of bytes a second above 0",
-            )
-
-    @classmethod
-    def of_broker(cls, config: BrokerConfig) -> CleanerConfig:
-        """Return that of a broker's settings [CFG-69…CFG-75]."""
-        values = config.values
-        return cls(
-            values["log.cleaner.threads"],
-            values["log.cleaner.dedupe.buffer.size"],
-            values["log.cleaner.io.buffer.load.factor"],
-            values["log.cleaner.io.buffer.size"],
-            values["log.cleaner.io.max.bytes.per.second"],
-            values["log.cleaner.backoff.ms"],
-            values["log.cleaner.enable"],
-        )
 
 
 class CleanedLog(NamedTuple):

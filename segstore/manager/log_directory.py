@@ -34,7 +34,6 @@ from segstore.log.files.topics_file import read_topics_file
 from segstore.log.log_dir_failure_channel import IO_ERRORS
 from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.deleted_partitions import DeletedPartitions
-from segstore.manager.maintenance import Maintenance
 from segstore.manager.maintenance_report import FailedTask
 from segstore.manager.owned_log_directory import OwnedLogDirectory
 from segstore.manager.partition_directories import refuse_partition_directory
@@ -56,10 +55,11 @@ if TYPE_CHECKING:
     from segstore.log.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.open_options import OpenOptions
     from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.cleaner_config import CleanerConfig
     from segstore.manager.current_logs import DirectoryOwner
     from segstore.manager.directory_metadata import DirectoryMetadata
-    from segstore.manager.log_cleaner import CleanerConfig
-    from segstore.manager.maintenance import MaintenanceIntervals
+    from segstore.manager.maintenance import Maintenance
+    from segstore.manager.maintenance_intervals import MaintenanceIntervals
     from segstore.manager.maintenance_report import MaintenanceReport
     from segstore.manager.partition_listing import Listed
     from segstore.manager.throttler import Throttler
@@ -158,6 +158,8 @@ class LogDirectory:
             raise
         self.settings = TopicSettings(self.directory, self._listing, options, metadata)
         if self.owned is not None:
+            from segstore.manager.maintenance import Maintenance  # who only reads needs none
+
             self.maintenance = Maintenance(
                 self.directory,
                 self._listing,

@@ -54,9 +54,9 @@ from segstore.log.latest_values import LatestValues
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.open_options import OpenKeywords, open_options, with_settings
 from segstore.log.shutdown import Shutdown, suppress_repeated_error
+from segstore.manager.cleaner_config import CleanerConfig
 from segstore.manager.directory_metadata import DirectoryMetadata, metadata_log_of
 from segstore.manager.known_directories import KnownDirectories, is_new
-from segstore.manager.log_cleaner import CleanerConfig
 from segstore.manager.log_directory import (
     LogDirectory,
     absolute,
@@ -64,7 +64,7 @@ from segstore.manager.log_directory import (
     close_all_logs,
     distinct_paths,
 )
-from segstore.manager.maintenance import MaintenanceIntervals
+from segstore.manager.maintenance_intervals import MaintenanceIntervals
 from segstore.manager.maintenance_report import combined_counts, combined_report
 from segstore.manager.manager_stats import manager_stats
 from segstore.manager.partition_directories import (

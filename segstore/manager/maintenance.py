@@ -16,10 +16,9 @@ import logging
 import weakref
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol
 
 from segstore._core import AppendLock
-from segstore.config.broker_keys import BROKER_KEYS
 from segstore.errors import ClosedError
 from segstore.log.files.checkpoints import (
     HIGH_WATERMARK_CHECKPOINT,
@@ -31,6 +30,7 @@ from segstore.manager.compacted_logs import CompactedLogs
 from segstore.manager.listed_topics import ListedTopics
 from segstore.manager.log_cleaner import LogCleaner
 from segstore.manager.log_cleaner_manager import LogCleanerManager, parent_dir
+from segstore.manager.maintenance_intervals import MaintenanceIntervals
 from segstore.manager.maintenance_report import FailedTask, Findings
 from segstore.manager.manager_stats import CLEANER, CLEANER_MANAGER
 from segstore.manager.retention_schedule import RetentionSchedule
@@ -42,13 +42,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from segstore._core import Directory
-    from segstore.config.broker_config import BrokerConfig
     from segstore.config.log_config import LogConfig
     from segstore.log.files.log_directory_checkpoints import OwnedCheckpoints
     from segstore.log.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.open_options import OpenOptions
     from segstore.log.unified_log import UnifiedLog
-    from segstore.manager.log_cleaner import CleanerConfig
+    from segstore.manager.cleaner_config import CleanerConfig
     from segstore.manager.maintenance_report import DeletionCounts, MaintenanceReport
     from segstore.manager.partition_listing import PartitionListing
     from segstore.manager.shared_log_directory import SharedCheckpoints
@@ -60,50 +59,6 @@ FIRST_RETRY_MS: Final = 1000
 """What fails as a whole is tried again after that, then after twice as long, and so on."""
 
 _log = logging.getLogger(__name__)
-
-
-def _default_ms(name: str) -> int:
-    return cast("int", BROKER_KEYS[name].default)
-
-
-class MaintenanceIntervals(NamedTuple):
-    """How often what is done, in ms.
-
-    Attributes
-    ----------
-    retention_ms : int
-        Kafka's ``log.retention.check.interval.ms``.
-    recovery_points_ms : int
-        Kafka's ``log.flush.offset.checkpoint.interval.ms``.
-    log_starts_ms : int
-        Kafka's ``log.flush.start.offset.checkpoint.interval.ms``.
-    initial_delay_ms : int
-        Threads begin so long after the open: ``log.initial.task.delay.ms``.
-    high_watermarks_ms : int
-        Kafka's ``replica.high.watermark.checkpoint.interval.ms``.
-    flushes_ms : int
-        Kafka's ``log.flush.scheduler.interval.ms``. In the safe profile each log has its own timer.
-    """
-
-    retention_ms: int = _default_ms("log.retention.check.interval.ms")
-    recovery_points_ms: int = _default_ms("log.flush.offset.checkpoint.interval.ms")
-    log_starts_ms: int = _default_ms("log.flush.start.offset.checkpoint.interval.ms")
-    initial_delay_ms: int = _default_ms("log.initial.task.delay.ms")
-    high_watermarks_ms: int = _default_ms("replica.high.watermark.checkpoint.interval.ms")
-    flushes_ms: int = _default_ms("log.flush.scheduler.interval.ms")
-
-    @classmethod
-    def of_broker(cls, config: BrokerConfig) -> MaintenanceIntervals:
-        """Return those of a broker's settings."""
-        values = config.values
-        return cls(
-            values["log.retention.check.interval.ms"],
-            max(1, values["log.flush.offset.checkpoint.interval.ms"]),
-            max(1, values["log.flush.start.offset.checkpoint.interval.ms"]),
-            values["log.initial.task.delay.ms"],
-            max(1, values["replica.high.watermark.checkpoint.interval.ms"]),
-            max(1, values["log.flush.scheduler.interval.ms"]),
-        )
 
 
 class OtherPartitions(Protocol):

@@ -13,7 +13,8 @@ from segstore.errors import SegstoreError
 from segstore.log.files.checkpoints import CLEANER_OFFSET_CHECKPOINT
 from segstore.log.files.partition_directory import parse_directory_name
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
-from segstore.manager.log_cleaner import CleanerConfig, LogCleaner
+from segstore.manager.cleaner_config import CleanerConfig
+from segstore.manager.log_cleaner import LogCleaner
 from segstore.manager.log_cleaner_manager import ABORTED, LogCleanerManager
 from segstore.manager.log_to_clean import LogToClean
 from segstore.manager.maintenance_report import Findings

@@ -46,7 +46,7 @@ from segstore.log.files.topics_file import TopicEntry, TopicState
 from segstore.log.log_opener import open_partition
 from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.manager import current_logs, log_manager
-from segstore.manager.log_cleaner import CleanerConfig
+from segstore.manager.cleaner_config import CleanerConfig
 from segstore.manager.log_directory import LogDirectory
 from segstore.manager.maintenance_report import Findings
 from segstore.manager.partition_directories import has_unopened_logs

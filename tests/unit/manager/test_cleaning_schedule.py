@@ -32,7 +32,7 @@ from segstore.log.local.cleaned_output import CleanedOutput
 from segstore.manager import log_cleaner_manager
 from segstore.manager.compacted_logs import CompactedLogs
 from segstore.manager.log_cleaner_manager import ABORTED, IN_PROGRESS
-from segstore.manager.maintenance import MaintenanceIntervals
+from segstore.manager.maintenance_intervals import MaintenanceIntervals
 from segstore.manager.maintenance_report import Findings
 from segstore.types import TopicPartition
 

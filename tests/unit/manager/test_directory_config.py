@@ -21,8 +21,8 @@ from segstore.errors import (
     IllegalArgumentError,
     InvalidConfigurationError,
 )
-from segstore.manager.log_cleaner import CleanerConfig
-from segstore.manager.maintenance import MaintenanceIntervals
+from segstore.manager.cleaner_config import CleanerConfig
+from segstore.manager.maintenance_intervals import MaintenanceIntervals
 
 if TYPE_CHECKING:
     from pathlib import Path

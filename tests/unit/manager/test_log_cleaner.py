@@ -22,7 +22,8 @@ from segstore.errors import (
 )
 from segstore.log.files.profile import Profile
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
-from segstore.manager.log_cleaner import CleanedLog, CleanerConfig, LogCleaner
+from segstore.manager.cleaner_config import CleanerConfig
+from segstore.manager.log_cleaner import CleanedLog, LogCleaner
 from segstore.manager.log_cleaner_manager import ABORTED, LogCleanerManager, paused
 from segstore.manager.maintenance_report import Findings
 from segstore.manager.throttler import Throttler

@@ -31,7 +31,7 @@ from segstore.log.files.topics_file import TOPICS_FILE, format_topics, parse_top
 from segstore.log.retention_plan import RetentionLimit
 from segstore.log.unified_log import UnifiedLog
 from segstore.manager import maintenance
-from segstore.manager.maintenance import MaintenanceIntervals
+from segstore.manager.maintenance_intervals import MaintenanceIntervals
 from segstore.number_limits import MAX_LONG
 from segstore.types import TopicPartition
 from tests.conftest import IN_CI

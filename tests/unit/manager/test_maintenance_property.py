@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import segstore
-from segstore.manager.maintenance import MaintenanceIntervals
+from segstore.manager.maintenance_intervals import MaintenanceIntervals
 from segstore.types import TopicPartition
 from tests.conftest import IN_CI
 
