@@ -65,7 +65,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--allow-gaps",
         action="store_true",
         help="export .log files alone although the end of the last one is damaged, or offsets "
-        "between two of them are missing",
+        "between two of them are missing; with read_committed, also leave out transactions whose "
+        "end marker may be missing",
     )
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 

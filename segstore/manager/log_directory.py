@@ -36,7 +36,10 @@ from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.deleted_partitions import DeletedPartitions
 from segstore.manager.maintenance_report import FailedTask
 from segstore.manager.owned_log_directory import OwnedLogDirectory
-from segstore.manager.partition_directories import refuse_partition_directory
+from segstore.manager.partition_directories import (
+    refuse_other_directory,
+    refuse_partition_directory,
+)
 from segstore.manager.partition_listing import NOTHING_LISTED, PartitionListing
 from segstore.manager.pending_closes import PendingCloses
 from segstore.manager.shared_log_directory import SharedLogDirectory
@@ -145,6 +148,8 @@ class LogDirectory:
         self._listing = PartitionListing(self.directory)
         try:
             refuse_partition_directory(self.directory)
+            if options.read_only:
+                refuse_other_directory(self.directory)
             metadata = metadata_of(self.directory)
             if not options.read_only:
                 with hint_at_read_only():

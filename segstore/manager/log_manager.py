@@ -205,7 +205,8 @@ def open_dir(  # noqa: PLR0913 - keywords of users
     LogLockedError
         A broker or another manager has the directory open, or another writer one of its logs.
     NotALogError
-        *path* is a file, or the directory of one partition.
+        *path* is a file, or the directory of one partition. With *read_only*, also a directory that
+        holds other files, and none of a log directory.
     LogNotFoundError
         There is no metadata log at *metadata_log*.
     IllegalArgumentError

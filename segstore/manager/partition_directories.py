@@ -12,16 +12,26 @@ from segstore.errors import (
     LogNotFoundError,
     NotALogError,
 )
-from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
+from segstore.log.files.checkpoints import (
+    CLEAN_SHUTDOWN_MARKER,
+    CLEANER_OFFSET_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    LOG_STATE,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+)
 from segstore.log.files.partition_directory import (
     FUTURE_DIRECTORY_SUFFIX,
     STRAY_DIRECTORY_SUFFIX,
     directory_name,
     has_indexes,
+    has_unique_id,
     is_partition_directory_name,
     parse_directory_name,
     segment_files,
 )
+from segstore.log.files.partition_path import ANYBODYS
 from segstore.log.files.topics_file import (
     TOPICS_FILE,
     UNREADABLE_TOPICS,
@@ -39,6 +49,19 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 MOST_LOOKS: Final = 5
+MOST_NAMED: Final = 5
+LOG_DIRECTORY_FILES: Final = frozenset(
+    {
+        CLEANER_OFFSET_CHECKPOINT,
+        CLEAN_SHUTDOWN_MARKER,
+        HIGH_WATERMARK_CHECKPOINT,
+        LOG_START_OFFSET_CHECKPOINT,
+        META_PROPERTIES,
+        RECOVERY_POINT_CHECKPOINT,
+        TOPICS_FILE,
+    }
+)
+"""Files that only a log directory has."""
 _log = logging.getLogger(__name__)
 
 
@@ -185,6 +208,33 @@ def refuse_partition_directory(directory: Directory) -> None:
             found="segment files (.log)",
             expected="directories <topic>-<partition>",
         )
+
+
+def refuse_other_directory(directory: Directory) -> None:
+    """Raise `NotALogError` when *directory* has files, and none is of a log directory.
+
+    A new disk, which has nothing or ``lost+found``, is an empty log directory.
+    """
+    others = [name for name in directory.names(ordered=False) if name not in ANYBODYS]
+    if not others or any(map(_is_of_log_directory, others)):
+        return
+    shown = sorted(others)
+    more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
+    raise NotALogError(
+        "this is no log directory: it holds other files only",
+        file=directory.path,
+        found=f"{', '.join(shown[:MOST_NAMED])}{more}",
+        expected="directories <topic>-<partition>, topics.json or meta.properties",
+    )
+
+
+def _is_of_log_directory(name: str) -> bool:
+    return (
+        name in LOG_DIRECTORY_FILES
+        or name.startswith(LOG_STATE)
+        or is_partition_directory_name(name)
+        or has_unique_id(name)
+    )
 
 
 def first_missing(numbers: Sequence[int]) -> int:

@@ -20,6 +20,7 @@ from segstore.record_rows import (
     record_timestamp,
     refuse_no_rows,
 )
+from segstore.records.arrow_numpy import array_of_numbers
 from segstore.records.partitioner import partition_for_key
 from segstore.types import LogAppendInfo
 
@@ -206,7 +207,6 @@ def split_batch(
 def rows_by_number(batch: pa.RecordBatch, numbers: Any) -> dict[int, pa.RecordBatch]:
     """Return the rows of *batch* by their number, a small one for each, in their order."""
     import numpy as np
-    import pyarrow as pa
 
     counts = np.bincount(numbers)
     present = np.flatnonzero(counts)
@@ -214,7 +214,7 @@ def rows_by_number(batch: pa.RecordBatch, numbers: Any) -> dict[int, pa.RecordBa
         return {int(present[0]): batch}
     if len(counts) <= 1 << 16:
         numbers = numbers.astype(np.uint16)  # sorted by radix, several times as fast
-    rows = batch.take(pa.array(np.argsort(numbers, kind="stable")))
+    rows = batch.take(array_of_numbers(np.argsort(numbers, kind="stable")))
     ends = np.cumsum(counts)
     return {
         int(number): rows.slice(int(ends[number] - counts[number]), int(counts[number]))

@@ -15,7 +15,7 @@ from segstore._core import batch_header_dtype, encode_empty_batch
 from segstore.errors import IllegalArgumentError, InternalError
 from segstore.number_limits import MAX_INT
 from segstore.numpy_on_demand import np
-from segstore.tables.arrow_numpy import array_of_bytes, array_of_numbers, numbers_of
+from segstore.records.arrow_numpy import array_of_bytes, array_of_numbers, numbers_of
 from segstore.types import (
     CODEC_MASK,
     CURRENT_MAGIC,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore.errors import CorruptLogError
 from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.number_limits import MAX_LONG
 from segstore.tables.offset_ranges import OffsetRange
 from segstore.types import Isolation, TopicPartition
 
@@ -44,6 +44,9 @@ MOST_SHOWN: Final = 100
 MOST_NAMED: Final = 5
 """So many missing parts are named in a message."""
 
+_OFFSETS: Final = ("startOffset", "fromOffset", "untilOffset")
+_NUMBERS: Final = frozenset({*_OFFSETS, "partition", "records"})
+_TEXTS: Final = frozenset({"isolation", "topicId"})
 _NAME: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)-(?P<from>\d{20})-(?P<until>\d{20})")
 
 
@@ -188,15 +191,15 @@ def check_is_whole(folder: str, files: Sequence[ExportedFile]) -> None:
     ------
     CorruptLogError
         A partition, or the beginning or end of one, is in no file: the export was interrupted, or a
-        file is lost.
+        file is lost. Or what a file says of that is damaged.
     """
     starts: dict[TopicPartition, int] = {}
     plans: dict[tuple[str, bytes], str] = {}
     for one in files:
         metadata = _metadata_of(one.path)
-        with suppress(KeyError, ValueError, TypeError, OverflowError):
-            start = int(json.loads(metadata[METADATA_KEY])["startOffset"])
-            starts[one.partition] = max(start, starts.get(one.partition, 0))
+        origin = parsed_origin(one.path, metadata.get(METADATA_KEY, b"{}"))
+        if "startOffset" in origin and PLAN_KEY in metadata:
+            starts[one.partition] = max(origin["startOffset"], starts.get(one.partition, 0))
             plans.setdefault((one.offsets.topic, metadata[PLAN_KEY]), one.path)
     ends: dict[TopicPartition, int] = {}
     for (topic, plan), path in plans.items():
@@ -232,8 +235,10 @@ def check_is_whole(folder: str, files: Sequence[ExportedFile]) -> None:
 def _plan_of(path: str, text: bytes) -> dict[int, int]:
     """Return the end offsets, by partition, of the export that *path* is of."""
     try:
-        return {int(number): int(end) for number, end in json.loads(text).items()}
-    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        plan = {int(number): end for number, end in json.loads(text).items()}
+        if not all(map(_is_whole_number, plan.values())):
+            raise ValueError("an end offset is no whole number")  # noqa: TRY301 - as the others
+    except (ValueError, AttributeError, RecursionError) as error:
         raise CorruptLogError(
             f"what the file says of the other files of its export is damaged: {error}. Export the "
             "records again, or allow gaps",
@@ -241,6 +246,7 @@ def _plan_of(path: str, text: bytes) -> dict[int, int]:
             found=repr(text[:MOST_SHOWN]),
             expected="a JSON object of end offsets by partition",
         ) from error
+    return plan
 
 
 def _metadata_of(path: str) -> dict[bytes, bytes]:
@@ -255,24 +261,66 @@ def _metadata_of(path: str) -> dict[bytes, bytes]:
 
 
 def origin_of(path: str) -> dict[str, Any]:
-    """Return what the metadata of a file says.
-
-    Raises
-    ------
-    CorruptLogError
-        It is no file of an export.
-    """
+    """Return what the metadata of a file say; raises CorruptLogError where it is of no export."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        metadata = pq.read_metadata(path).metadata or {}
-        origin: dict[str, Any] = json.loads(metadata[METADATA_KEY])
-    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        text = (pq.read_metadata(path).metadata or {})[METADATA_KEY]
+    except (pa.ArrowException, OSError, KeyError) as error:
         raise CorruptLogError(
             f"this is no file of an export: {error}",
             file=path,
             found="another file",
             expected="Parquet with the metadata of an export",
         ) from error
+    return parsed_origin(path, text)
+
+
+def parsed_origin(path: str, text: bytes) -> dict[str, Any]:
+    """Return what the metadata of a file say, of which each number is a whole one.
+
+    Raises
+    ------
+    CorruptLogError
+        They are damaged.
+    """
+    try:
+        origin = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise damaged_file(path, f"its metadata are damaged: {error}") from error
+    if not isinstance(origin, dict):
+        raise damaged_file(path, "its metadata are damaged: they are no JSON object")
+    for name in _NUMBERS & origin.keys():
+        if not _is_whole_number(origin[name]):
+            raise damaged_file(
+                path, f"its metadata are damaged: {name} {origin[name]!r}", "a whole number"
+            )
+    for name in _TEXTS & origin.keys():
+        if not isinstance(origin[name], str | None):
+            raise damaged_file(path, f"its metadata are damaged: {name} {origin[name]!r}", "a text")
+    first, end = origin.get("fromOffset", 0), origin.get("untilOffset", MAX_LONG)
+    if not origin.get("startOffset", first) <= first <= end:
+        raise damaged_file(
+            path,
+            "its metadata are damaged: "
+            + ", ".join(f"{name} {origin[name]}" for name in _OFFSETS if name in origin),
+            "offsets that ascend",
+        )
     return origin
+
+
+def _is_whole_number(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MAX_LONG
+
+
+def damaged_file(
+    path: str, found: str, expected: str = "a whole file of an export"
+) -> CorruptLogError:
+    """Return the error of a file that cannot be used."""
+    return CorruptLogError(
+        "the Parquet file cannot be used: export the records again",
+        file=path,
+        found=found,
+        expected=expected,
+    )

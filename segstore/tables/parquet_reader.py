@@ -7,9 +7,8 @@ filtered with polars, say. What it lacks is named before anything is changed.
 from __future__ import annotations
 
 import io
-import json
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from segstore.errors import (
     CorruptLogError,
@@ -19,10 +18,10 @@ from segstore.errors import (
     UnsupportedFormatError,
 )
 from segstore.numpy_on_demand import np
-from segstore.tables.arrow_numpy import numbers_of
+from segstore.records.arrow_numpy import numbers_of
 from segstore.tables.batch_table import NotedBatches
 from segstore.tables.offset_ranges import OffsetRange
-from segstore.tables.parquet_files import COLUMNS, METADATA_KEY
+from segstore.tables.parquet_files import COLUMNS, METADATA_KEY, damaged_file, parsed_origin
 from segstore.tables.parquet_writer import FORMAT, rows_schema
 
 if TYPE_CHECKING:
@@ -98,7 +97,8 @@ class ParquetReader:
         self._schema = rows_schema()
         self._check_columns(schema)
         self._is_as_written = schema.remove_metadata() == self._schema.remove_metadata()
-        origin = self._origin(metadata.get(METADATA_KEY))
+        text = metadata.get(METADATA_KEY)
+        origin = None if text is None else parsed_origin(path, text)
         self.isolation: str | None = None
         self.topic_id: str | None = None
         self.leader_epochs: list[tuple[int, int]] = []
@@ -110,9 +110,9 @@ class ParquetReader:
         try:
             self.offsets = OffsetRange(
                 origin["topic"],
-                int(origin["partition"]),
-                int(origin["fromOffset"]),
-                int(origin["untilOffset"]),
+                origin["partition"],
+                origin["fromOffset"],
+                origin["untilOffset"],
             )
             self.isolation = origin.get("isolation")
             self.topic_id = origin.get("topicId")
@@ -231,17 +231,6 @@ class ParquetReader:
                     expected=str(field.type),
                 )
 
-    def _origin(self, text: bytes | None) -> dict[str, Any] | None:
-        if text is None:
-            return None
-        try:
-            origin = json.loads(text)
-        except ValueError as error:
-            raise self._damaged(f"its metadata are damaged: {error}") from error
-        if not isinstance(origin, dict):
-            raise self._damaged("its metadata are damaged: they are no JSON object")
-        return origin
-
     def _offsets_of_rows(self) -> OffsetRange:
         """Return the range of a file that does not state it: the rows are read for that."""
         import pyarrow.parquet as pq
@@ -327,12 +316,7 @@ class ParquetReader:
             raise self._damaged(str(error).partition("\n")[0]) from error
 
     def _damaged(self, found: str, expected: str = "a whole file of an export") -> CorruptLogError:
-        return CorruptLogError(
-            "the Parquet file cannot be used: export the records again",
-            file=self.path,
-            found=found,
-            expected=expected,
-        )
+        return damaged_file(self.path, found, expected)
 
 
 def _without_empty_lists(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -13,8 +13,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore.errors import IllegalArgumentError
+from segstore.records.arrow_numpy import numbers_of
 from segstore.records.columns import MAX_BATCH_ROWS
-from segstore.tables.arrow_numpy import numbers_of
 from segstore.tables.batch_table import BatchNotes
 from segstore.tables.parquet_files import COLUMNS, origin_metadata
 from segstore.tables.read_ahead import reading_threads, threads_count, wait_for

@@ -6,7 +6,13 @@ import errno
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from segstore.errors import CorruptLogError, DiskFullError, SegstoreError, WriteError
+from segstore.errors import (
+    CorruptLogError,
+    DiskFullError,
+    OffsetOutOfRangeError,
+    SegstoreError,
+    WriteError,
+)
 from segstore.notebook import text_as_html
 from segstore.tables.batch_comparison import first_misplaced_row, first_other_batch
 from segstore.tables.parquet_files import COLUMNS
@@ -81,9 +87,18 @@ def export_range(  # noqa: PLR0913 - what, where, how, who is told
     ------
     CorruptLogError
         With *verify*: the file is not what was written.
+    OffsetOutOfRangeError
+        The range begins above its end, where visible data ends.
     DiskFullError, WriteError
         The file system refuses the file; there is none then.
     """
+    if offsets.size < 0:
+        raise OffsetOutOfRangeError(
+            f"the export of {offsets.topic_partition} would begin above the last stable offset "
+            f"{offsets.until_offset}, where data that {isolation} sees ends",
+            found=str(offsets.from_offset),
+            expected=f"at most {offsets.until_offset}",
+        )
     with _naming_write_errors(file), whole_file(file, run) as part:
         written = write_parquet(
             scan,

@@ -16,9 +16,9 @@ from segstore.errors import (
 from segstore.log.open_log import open as open_log
 from segstore.number_limits import MAX_INT, MAX_LONG
 from segstore.numpy_on_demand import np
+from segstore.records.arrow_numpy import numbers_of
 from segstore.records.columns import RECORD_COLUMNS
 from segstore.records.compression import codec_table
-from segstore.tables.arrow_numpy import numbers_of
 from segstore.tables.batch_comparison import first_other_batch
 from segstore.tables.parquet_files import COLUMNS, check_no_gaps
 from segstore.tables.parquet_reader import ParquetReader

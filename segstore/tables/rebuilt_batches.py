@@ -18,9 +18,9 @@ from segstore._core import (
     set_max_timestamp,
 )
 from segstore.numpy_on_demand import np
+from segstore.records.arrow_numpy import numbers_of
 from segstore.records.columns import RECORD_COLUMNS
 from segstore.records.compression import codec_table
-from segstore.tables.arrow_numpy import numbers_of
 from segstore.types import (
     CURRENT_MAGIC,
     NO_PARTITION_LEADER_EPOCH,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore.numpy_on_demand import np
-from segstore.tables.arrow_numpy import array_of_numbers, numbers_of
+from segstore.records.arrow_numpy import array_of_numbers, numbers_of
 from segstore.tables.row_queue import RowQueue
 from segstore.types import NO_PARTITION_LEADER_EPOCH
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from segstore.numpy_on_demand import np
+from segstore.records.arrow_numpy import array_of_numbers, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +51,7 @@ class _Head:
         if found is None:
             return False
         self._rows = pa.record_batch(found)
-        times = self._rows.column("timestamp").cast(pa.int64()).to_numpy()
+        times = numbers_of(self._rows.column("timestamp"))
         self.times = np.maximum(np.maximum.accumulate(times), self._latest)
         self._latest = self.times[-1]
         return True
@@ -143,7 +144,7 @@ def _arranged(pieces: list[Any], places: NDArray[np.int64]) -> Any:
 
     breaks = np.flatnonzero(np.diff(places) != 1) + 1
     if len(breaks) * _LONG_RUN > len(places):
-        return _joined(pieces).take(pa.array(places))
+        return _joined(pieces).take(array_of_numbers(places))
     table = pa.Table.from_batches(pieces)
     runs = np.split(places, breaks)
     return _joined(

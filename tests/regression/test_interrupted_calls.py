@@ -1452,6 +1452,28 @@ def test_a_transfer_imports_no_pandas_and_nothing_in_a_thread(tmp_path):
     assert done.stderr == "[0, 0, 0] []\n"
 
 
+FRAMES = """
+import sys
+import segstore
+
+with segstore.open_dir(sys.argv[1], durability="none") as logs:
+    for topic in ("orders", "copies"):
+        logs.create_topic(topic, partitions=3)
+    logs.append("orders", [(b"%d" % n, b"v") for n in range(1000)])
+    logs.append("copies", logs.to_arrow("orders", columns=["key", "value"]))
+    rows = logs.to_arrow("copies", order="timestamp").num_rows
+print(rows, "pandas" in sys.modules, file=sys.stderr)
+"""
+
+
+def test_a_merge_by_timestamp_and_an_append_of_a_frame_import_no_pandas(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", FRAMES, tmp_path / "data"],
+        capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS, env=environment(),
+    )  # fmt: skip
+    assert done.stderr == "1000 False\n"
+
+
 @pytest.mark.parametrize("nth", [1, 2, 5])
 def test_an_export_that_is_interrupted_while_a_thread_writes(tmp_path, monkeypatch, capsys, nth):
     """Exit code 130, no word, and no file."""

@@ -62,7 +62,7 @@ OWN_FILES = TEMPORARY_FILES | {
 }
 """What a directory without a ``.log`` may hold and still become a log."""
 
-_ANYBODYS: Final = frozenset({LOCK, "lost+found"})
+ANYBODYS: Final = frozenset({LOCK, "lost+found"})
 """Of those, what says nothing of a log: other programs have locks, and a disk its own directory."""
 
 
@@ -163,7 +163,7 @@ def _check_may_become_a_log(path: str, names: list[str]) -> None:
     ours = {file.name for file in segment_files(names)}.union(OWN_FILES.intersection(names))
     ours |= {name for name in names if _IS_OURS.fullmatch(name)}
     foreign = [name for name in names if name not in ours]
-    if foreign and not ours - _ANYBODYS:
+    if foreign and not ours - ANYBODYS:
         raise NotALogError(
             f"the directory holds no .log file, but {_some(foreign)}: it is no partition of a log",
             file=path,

@@ -309,6 +309,38 @@ def test_reading_a_directory_that_is_missing_does_not_make_it(tmp_path):
     assert not (tmp_path / "missing").exists()
 
 
+@pytest.mark.parametrize("names", [["notes.txt"], ["2024/", ".git/"], ["lost+found/", "a"]])
+def test_reading_a_directory_of_other_files_is_refused(tmp_path, names):
+    """Else a wrong path looks like a log directory without topics."""
+    for name in names:
+        path = tmp_path / name
+        path.mkdir() if name.endswith("/") else path.write_bytes(b"")
+
+    with pytest.raises(NotALogError, match="no log directory") as raised:
+        segstore.open_dir(tmp_path, read_only=True)
+    assert raised.value.file == str(tmp_path)
+    assert raised.value.found.startswith(names[-1].rstrip("/"))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [],
+        ["lost+found"],
+        ["notes.txt", "topics.json"],
+        ["notes.txt", "meta.properties"],
+        ["notes.txt", "recovery-point-offset-checkpoint"],
+        ["notes.txt", f"orders-0.{'a' * 32}-delete"],
+        ["notes.txt", ".segstore.topics.lock"],
+    ],
+)
+def test_reading_a_log_directory_without_partitions(tmp_path, names):
+    for name in names:
+        (tmp_path / name).write_bytes(segstore.log.files.topics_file.format_topics({}))
+    with segstore.open_dir(tmp_path, read_only=True) as logs:
+        assert logs.topics() == {}
+
+
 # ---- close ------------------------------------------------------------------------------------
 
 

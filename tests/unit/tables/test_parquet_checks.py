@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +39,19 @@ from tests.unit.tables.test_parquet_transfer import (
     filled,
     in_transactions,
 )
+
+
+def with_metadata(folder: Path, **more: object) -> Path:
+    """Return a file of an export of which the metadata say something else."""
+    source = filled(folder / "orders-0")
+    file = Path(segstore.export_parquet(source, f"{folder}/out/").path)
+    table, metadata = pq.read_table(file), pq.read_metadata(file).metadata
+    origin = json.loads(metadata[METADATA_KEY])
+    del origin["batchTables"], origin["format"]
+    told = {**metadata, METADATA_KEY: json.dumps({**origin, **more}).encode()}
+    pq.write_table(table.replace_schema_metadata(told), file)
+    return file
+
 
 # ---- batches -------------------------------------------------------------------------------------
 
@@ -348,6 +362,56 @@ def test_bounds_are_in_the_files(tmp_path: Path):
             assert (report.records, report.until_offset) == (records, 105)
 
 
+# ---- a start above the last stable offset --------------------------------------------------------
+
+
+def test_a_committed_export_does_not_begin_above_the_last_stable_offset(tmp_path: Path):
+    """The file would say that it ends before it begins."""
+    source = in_transactions(tmp_path / "orders-0")
+    with segstore.open(source) as log:
+        append_batch(log, [b"more"] * 5)
+        stable = log.last_stable_offset
+    out = tmp_path / "out"
+    out.mkdir()
+    for start, end in ((stable + 1, None), (stable + 2, stable + 4)):
+        with pytest.raises(OffsetOutOfRangeError, match="last stable offset") as raised:
+            segstore.export_parquet(
+                source, out, start_offset=start, end_offset=end, isolation="read_committed"
+            )
+        assert "orders-0" in str(raised.value)
+        assert (raised.value.found, raised.value.expected) == (str(start), f"at most {stable}")
+    assert [*out.iterdir()] == []
+    options: dict[str, Any] = {"isolation": "read_committed", "verify": True}
+    report = segstore.export_parquet(source, out, start_offset=stable, **options)
+    assert (report.from_offset, report.until_offset, report.records) == (stable, stable, 0)
+
+
+@pytest.mark.parametrize("source", ["the file", "its folder"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"fromOffset": 9, "untilOffset": 3},
+        *({"fromOffset": damage} for damage in (-1, True, "0", 0.0, None, 2**63)),
+        *({"startOffset": damage} for damage in (-1, True, "0", 0.0, None, 2**63, 1)),
+        {"partition": 0.0},
+        {"records": "100"},
+        {"isolation": 3},
+        {"topicId": []},
+    ],
+    ids=str,
+)
+def test_a_file_with_damaged_metadata_is_not_imported(
+    tmp_path: Path, damage: dict[str, object], source: str
+):
+    """A damaged ``startOffset`` was passed over: so was a first part that was missing."""
+    file = with_metadata(tmp_path, **damage)
+    with pytest.raises(CorruptLogError, match="cannot be used") as raised:
+        segstore.import_parquet(file if source == "the file" else file.parent, tmp_path / "back-0")
+    assert raised.value.file == str(file)
+    assert "its metadata are damaged" in str(raised.value.found)
+    assert not (tmp_path / "back-0").exists()
+
+
 # ---- what cannot be built from rows --------------------------------------------------------------
 
 
@@ -393,7 +457,8 @@ def test_a_batch_that_is_not_built_from_rows_is_exported_whole(
                 segstore.export_parquet(log, tmp_path / "part.parquet", **options)
             assert not (tmp_path / "part.parquet").exists()
         segstore.export_parquet(log, tmp_path / "out.parquet", verify=True)
-        committed = {"isolation": "read_committed", "start_offset": 4, "end_offset": 6}
+        start = min(4, log.last_stable_offset)
+        committed = {"isolation": "read_committed", "start_offset": start, "end_offset": 6}
         segstore.export_parquet(log, tmp_path / "part.parquet", **committed)
     segstore.import_parquet(tmp_path / "out.parquet", tmp_path / "back-0", verify=True)
     with segstore.open(tmp_path / "back-0", read_only=True) as back:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from segstore.tables.arrow_numpy import array_of_bytes, array_of_numbers, numbers_of
+from segstore.records.arrow_numpy import array_of_bytes, array_of_numbers, numbers_of
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 
