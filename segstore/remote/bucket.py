@@ -12,6 +12,7 @@ from segstore.remote.local_folder import LocalFolder
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
 from segstore.remote.stores import open_store
 from segstore.remote.tiered.key_ring import KeyRing
+from segstore.remote.tiered.segment_states import read_segment_states
 from segstore.remote.tiered.tiered_store import TieredStore
 from segstore.remote.urls import is_url
 from segstore.types import TopicPartition
@@ -21,14 +22,16 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from segstore.log.unified_log import Log
+    from segstore.remote.tiered.segment_states import Directories
     from segstore.remote.tiered.tiered_partition import LeftOut
 
 
-def open_bucket(
+def open_bucket(  # noqa: PLR0913 - keywords of users
     url: str | os.PathLike[str],
     *,
     keys: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     key_prefix: str = "",
+    remote_log_metadata: Directories | None = None,
     spool_directory: str | None = None,
     spool_max_bytes: int | None = None,
     **settings: str,
@@ -46,6 +49,10 @@ def open_bucket(
         variable ``SEGSTORE_TIERED_KEYS``, a folder or ``id=file,id=file``.
     key_prefix : str
         The end of ``rsm.config.key.prefix`` after its last ``/``, which is not part of *url*.
+    remote_log_metadata : path, sequence of paths, or None
+        Log directories of brokers with the topic ``__remote_log_metadata``, or its partitions'
+        directories. Then only copies that Kafka had finished and was not deleting are read. They
+        are read once, here. None: all complete copies are read.
     spool_directory : str or None
         Takes decrypted segments that are read. None: a private folder of this user, in that for
         temporary files.
@@ -64,7 +71,9 @@ def open_bucket(
     ImportError
         ``segstore[remote]`` is not installed, or what the scheme needs.
     IllegalArgumentError, LogNotFoundError
-        A setting is unknown, or the folder of the keys does not exist.
+        A setting is unknown, or a folder does not exist.
+    CorruptLogError, UnsupportedFormatError
+        A record of ``__remote_log_metadata`` cannot be read.
     """
     path = os.fspath(url)
     if not is_url(path) and not Path(path).is_dir():
@@ -72,7 +81,8 @@ def open_bucket(
             "there is no such folder", file=path, found="no folder", expected="a bucket's folder"
         )
     store = open_store(path, settings) if is_url(path) else LocalFolder(path)
-    shown = TieredStore(store, KeyRing(keys), key_prefix)
+    states = None if remote_log_metadata is None else read_segment_states(remote_log_metadata)
+    shown = TieredStore(store, KeyRing(keys), key_prefix, states)
     return Bucket(shown, RemoteSettings(settings, spool_directory, spool_max_bytes))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import segstore
 from segstore.errors import SegstoreError
+from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.remote.tiered.object_key import (
     SUFFIXES,
     format_main_key,
@@ -16,7 +17,9 @@ from segstore.remote.tiered.object_key import (
     parse_kafka_id,
     parse_object_key,
 )
+from segstore.remote.tiered.remote_log_metadata import parse_custom_metadata, parse_event
 from segstore.remote.tiered.segment_manifest import check_key, parse_manifest
+from segstore.remote.tiered.segment_states import read_segment_states
 from segstore.remote.tiered.tiered_partition import list_partition
 from segstore.types import EpochEntry
 from tests.kits.golden_bucket import segment_files, sha256
@@ -169,6 +172,18 @@ def test_what_is_left_out_is_what_is_not_complete(bucket_case):
         assert len(partition.segments) == sum(one["complete"] for one in own)
 
 
+def opened(case, tmp_path, **options):
+    folder, _, prefix = case.said["key_prefix"].rpartition("/")
+    keys = case.directory / "keys"
+    return segstore.open_bucket(
+        case.directory / "bucket" / folder,
+        keys=keys if keys.is_dir() else {},
+        key_prefix=prefix,
+        spool_directory=str(tmp_path / "spool"),
+        **options,
+    )
+
+
 def rows_of(path):
     """Return the records of a file, none without it."""
     if not path.exists():
@@ -202,14 +217,7 @@ def test_a_log_of_the_bucket_has_the_records_of_the_broker(bucket_case, tmp_path
     Where an unclean election left a lost branch, Kafka 4.3.1's consumer got its records; the log
     has those of the last leader.
     """
-    folder, _, prefix = bucket_case.said["key_prefix"].rpartition("/")
-    keys = bucket_case.directory / "keys"
-    bucket = segstore.open_bucket(
-        bucket_case.directory / "bucket" / folder,
-        keys=keys if keys.is_dir() else {},
-        key_prefix=prefix,
-        spool_directory=str(tmp_path / "spool"),
-    )
+    bucket = opened(bucket_case, tmp_path)
     said = bucket_case.said["partitions"]
     assert {str(one) for one in bucket.partitions()} == set(said)
     for name, told in said.items():
@@ -231,3 +239,133 @@ def test_a_log_of_the_bucket_has_the_records_of_the_broker(bucket_case, tmp_path
         differs = rows_of(records / f"{name}.consumer_differs.jsonl")
         assert not set(map(str, differs)) & set(map(str, found))
     golden_summary.add("logs of tiered buckets", len(said), len(said))
+
+
+def events_of(case):
+    """Return the events of the case's topic, in their order."""
+    (path,) = (case.directory / "remote_log_metadata").glob("__remote_log_metadata-*")
+    with segstore.open(path, read_only=True) as log:
+        records = list(log.scan())
+    assert all(record.key is None for record in records)
+    return [parse_event(record.value) for record in records]
+
+
+def said_of(event):
+    """Return an event in the form of ``remote_log_metadata.jsonl``."""
+    said = {
+        "event": "update" if event.copied is None else "add",
+        "state": event.state.name,
+        "topic": event.topic_partition.topic,
+        "topic_id": topic_id_text(event.topic_id),
+        "partition": event.topic_partition.partition,
+        "segment_id": topic_id_text(event.segment_id),
+        "broker_id": event.broker_id,
+        "event_timestamp_ms": event.event_timestamp_ms,
+    }
+    if event.copied is None:
+        return said | {"custom_metadata": encoded(event.custom_metadata)}
+    return said | {
+        "start_offset": event.copied.start_offset,
+        "end_offset": event.copied.end_offset,
+        "max_timestamp_ms": event.copied.max_timestamp_ms,
+        "segment_size": event.copied.size_bytes,
+        "leader_epochs": {str(epoch): start for epoch, start in event.copied.leader_epochs},
+        "txn_index_empty": event.copied.is_transaction_index_empty,
+    }
+
+
+def test_every_event_is_what_kafkas_classes_decode(bucket_case, golden_summary):
+    """[RLM-1] [RLM-2] [RLM-3] Records without a key, through the library's own log reader."""
+    told = (bucket_case.directory / "remote_log_metadata.jsonl").read_text(encoding="utf-8")
+    expected = [json.loads(line) for line in told.splitlines()]
+
+    assert [said_of(event) for event in events_of(bucket_case)] == expected
+    golden_summary.add("events of remote log segments", len(expected), len(expected))
+
+
+def test_the_last_state_of_each_segment_is_that_of_the_cluster(bucket_case):
+    """[RLM-4] Also of segments that no event is of."""
+    states = read_segment_states(bucket_case.directory / "remote_log_metadata")
+    for said in bucket_case.said["segments"]:
+        copies = {
+            topic_id_text(copy.segment_id): copy.state.name
+            for copy in states.copies(parse_kafka_id(said["topic_id"]), said["partition"])
+        }
+
+        assert copies.get(said["segment_id"], "none") == said["remote_state"]
+
+
+def test_custom_metadata_name_the_size_and_the_key_of_the_objects(bucket_case):
+    """[RLM-5] [RLM-6] The key under which a broker would look for ``.log`` and ``.indexes``."""
+    sizes = {one["key"]: one["size"] for one in bucket_case.said["objects"]}
+    for event in events_of(bucket_case):
+        if event.custom_metadata is None:
+            continue
+        said = parse_custom_metadata(event.custom_metadata)
+        keys = [f"{said.key_prefix}{said.main_key}.{suffix}" for suffix in SUFFIXES]
+
+        assert said.key_prefix == bucket_case.said["key_prefix"]
+        assert sum(sizes[key] for key in keys) == said.remote_size_bytes
+
+
+def test_with_the_topic_only_finished_segments_are_read(bucket_case, tmp_path):
+    """[SEL-13] [SEL-2] [RLM-4] The same log, of the segments that Kafka has finished alone."""
+    bucket = opened(
+        bucket_case, tmp_path, remote_log_metadata=bucket_case.directory / "remote_log_metadata"
+    )
+    said = bucket_case.said["partitions"]
+    for name, told in said.items():
+        topic, _, number = name.rpartition("-")
+        records = rows_of(bucket_case.directory / "records" / f"{name}.jsonl")
+        start = max(told["log_start_in_newest_segment"], told["plan"][0]["from"])
+        not_finished = {
+            one["main_key"]
+            for one in bucket_case.said["segments"]
+            if one["topic_id"] == told["topic_id"]
+            and f"{one['topic']}-{one['partition']}" == name
+            and (one["remote_state"] != "COPY_SEGMENT_FINISHED" or not one["complete"])
+        }
+        left_out = {one.main_key for one in bucket.left_out(topic, int(number))}
+        with bucket.open(topic, int(number)) as log:
+            found = rows_read(log.scan())
+            ends = log.log_start_offset, log.log_end_offset, log.last_stable_offset
+
+        assert ends == (start, told["bucket_end_offset"], told["bucket_stable_offset"])
+        assert [row for row in found if row[0] >= told["log_start_offset"]] == records
+        assert {key.rpartition("/")[2] for key in left_out} == {
+            key.rpartition("/")[2] for key in not_finished
+        }
+    assert said
+
+
+def test_kafka_serves_records_of_a_lost_branch_where_the_log_does_not(bucket_case, tmp_path):
+    """[SEL-7] [DUR-141] Both outcomes, record by record, where an unclean election left a branch.
+
+    Kafka 4.3.1 follows the segment to its end: its consumer got the lost branch. The log follows
+    the lineage. Elsewhere both give the same.
+    """
+    bucket = opened(bucket_case, tmp_path)
+    for name, told in bucket_case.said["partitions"].items():
+        topic, _, number = name.rpartition("-")
+        differs = rows_of(bucket_case.directory / "records" / f"{name}.consumer_differs.jsonl")
+        assert [row[0] for row in differs] == told.get("consumer_differs_at", [])
+        if not differs:
+            continue
+        with bucket.open(topic, int(number)) as log:
+            served = {row[0]: row for row in rows_read(log.scan())}
+        lost = {row[0]: row for row in differs}
+        own = {row[0]: row for row in rows_of(bucket_case.directory / "records" / f"{name}.jsonl")}
+
+        assert all(served[offset] == own[offset] for offset in lost)
+        assert all(served[offset] != lost[offset] for offset in lost)
+        # What the broker did: it read on in the segment that had served the record below.
+        below = [
+            one
+            for one in partition_of(bucket_case, name).segments
+            if one.start_offset < min(lost) <= max(lost) == one.end_offset
+        ]
+        path = tmp_path / "segment.log"
+        path.write_bytes(below[0].read(0, below[0].size_bytes))
+        with segstore.open_segment(path) as segment:
+            in_segment = {row[0]: row for row in rows_read(segment)}
+        assert {offset: in_segment[offset] for offset in lost} == lost

@@ -17,8 +17,16 @@ from segstore.errors import (
     SegstoreError,
     UnsupportedFormatError,
 )
+from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.producers.producer_snapshot import open_transactions
-from segstore.remote.tiered.object_key import LOG, MANIFEST, SUFFIXES, ObjectKey, parse_object_key
+from segstore.remote.tiered.object_key import (
+    LOG,
+    MANIFEST,
+    SUFFIXES,
+    ObjectKey,
+    parse_object_key,
+    parse_topic_folder,
+)
 from segstore.remote.tiered.partition_plan import (
     PartitionPlan,
     extended_lineage,
@@ -29,10 +37,12 @@ from segstore.remote.tiered.segment_manifest import check_key
 from segstore.remote.tiered.tiered_segment import SegmentFiles, TieredSegment, read_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Iterator, Mapping
+    from uuid import UUID
 
     from segstore.remote.remote_file import RemoteFile, RemoteStore
     from segstore.remote.tiered.key_ring import KeyRing
+    from segstore.remote.tiered.segment_states import SegmentStates
     from segstore.types import EpochEntry
 
 _LEFT_OUT = (
@@ -117,7 +127,11 @@ class TieredPartition:
 
 
 def list_partition(
-    store: RemoteStore, folder: str, keys: KeyRing, topic: str | None = None
+    store: RemoteStore,
+    folder: str,
+    keys: KeyRing,
+    topic: str | None = None,
+    states: SegmentStates | None = None,
 ) -> TieredPartition:
     """List one partition and read its manifests, each by one request [RDB-3, SEL-1].
 
@@ -131,6 +145,8 @@ def list_partition(
         For encrypted segments.
     topic : str or None
         That the manifests must name; None: any that the folder ends with.
+    states : SegmentStates or None
+        Only segments that are finished by them are read [SEL-13]; None: all complete ones.
 
     Raises
     ------
@@ -149,6 +165,9 @@ def list_partition(
         missing = [suffix for suffix in SUFFIXES if suffix not in files]
         if missing:
             return LeftOut(key.main_key, _incomplete(where, missing, list(files)))
+        refused = None if states is None else states.why_not_read(key, where)
+        if refused is not None:
+            return LeftOut(key.main_key, refused)
         three = SegmentFiles(*(files[suffix] for suffix in SUFFIXES))
         try:
             manifest = read_manifest(store, three.manifest)
@@ -161,7 +180,25 @@ def list_partition(
         found = list(pool.map(opened, sorted(objects.items(), key=lambda one: one[0].main_key)))
     segments = [one for one in found if isinstance(one, TieredSegment)]
     segments.sort(key=lambda one: one.manifest.metadata.start_offset)
-    return TieredPartition(tuple(segments), tuple(one for one in found if isinstance(one, LeftOut)))
+    left_out = [one for one in found if isinstance(one, LeftOut)]
+    if states is not None:
+        left_out += _not_listed(
+            states, f"{store.url}/", folder, {key.segment_id for key in objects}
+        )
+    return TieredPartition(tuple(segments), tuple(left_out))
+
+
+def _not_listed(
+    states: SegmentStates, url: str, folder: str, listed: Container[UUID]
+) -> Iterator[LeftOut]:
+    head, _, partition = folder.rpartition("/")
+    topic_folder = parse_topic_folder(head)
+    if topic_folder is None:
+        return
+    for copy, error in states.not_listed(topic_folder.topic_id, int(partition), listed):
+        start = 0 if copy.copied is None else copy.copied.start_offset
+        main_key = f"{folder}/{start:020}-{topic_id_text(copy.segment_id)}"
+        yield LeftOut(main_key, error.locate(url + main_key))
 
 
 def _incomplete(where: str, missing: list[str], there: list[str]) -> LogNotFoundError:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from segstore.remote.remote_file import RemoteStore
     from segstore.remote.tiered.key_ring import KeyRing
     from segstore.remote.tiered.segment_run import SegmentRun
+    from segstore.remote.tiered.segment_states import SegmentStates
     from segstore.remote.tiered.tiered_segment import IndexName, TieredSegment
 
 _INDEX_SUFFIXES: Final[tuple[tuple[str, IndexName], ...]] = (
@@ -69,14 +70,23 @@ class TieredStore:
         For encrypted segments.
     key_prefix : str
         What stands before the topics in the keys and is not part of the URL [BKT-2].
+    states : SegmentStates or None
+        Which segments count [SEL-13]; None: all complete ones.
     """
 
     has_checkpoints = False
 
-    def __init__(self, bucket: RemoteStore, keys: KeyRing, key_prefix: str = "") -> None:
+    def __init__(
+        self,
+        bucket: RemoteStore,
+        keys: KeyRing,
+        key_prefix: str = "",
+        states: SegmentStates | None = None,
+    ) -> None:
         self.url, self.requests_at_once = bucket.url, bucket.requests_at_once
         self.key = hashlib.sha256(f"tiered {bucket.key} {key_prefix}".encode()).hexdigest()
         self._bucket, self._keys, self._prefix = bucket, keys, key_prefix
+        self._states = states
         self._shown: dict[str, _Shown] = {}
 
     def topic_ids(self) -> dict[str, list[UUID]]:
@@ -117,7 +127,11 @@ class TieredStore:
             return None
         folder = self._folder(topic, self.current_topic_id(topic, topic_ids))
         return list_partition(
-            self._bucket, f"{folder}/{topic_partition.partition}", self._keys, topic
+            self._bucket,
+            f"{folder}/{topic_partition.partition}",
+            self._keys,
+            topic,
+            self._states,
         )
 
     def list_folder(self, folder: str) -> Folder:
@@ -164,7 +178,7 @@ class TieredStore:
                 segment.manifest.metadata.event_timestamp_ms
                 for number in self.partitions_of(topic, topic_id)
                 for segment in list_partition(
-                    self._bucket, f"{folder}/{number}", self._keys, topic
+                    self._bucket, f"{folder}/{number}", self._keys, topic, self._states
                 ).segments
             ),
             default=-1,
