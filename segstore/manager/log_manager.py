@@ -1610,7 +1610,7 @@ class LogManager:
             if partition is not None and not isinstance(partition, str):
                 names = {"timestamp": timestamp, "key": key, "value": value, "headers": headers}
                 log = self.log_to_write(topic, partition)
-                append = methodcaller("append", records, **names)
+                append = appended.noting(methodcaller("append", records, **names))
                 is_used_up = isinstance(records, IteratorType)
                 appended.begin(partition, log)
                 info = self._call(log, topic, partition, append, once=is_used_up)
@@ -1621,11 +1621,11 @@ class LogManager:
                 for number in [*appends]:
                     log, append = appends.pop(number)  # its records are freed when they are stored
                     appended.begin(number, log)
-                    appended.add(number, self._call(log, topic, number, append))
+                    appended.add(number, self._call(log, topic, number, appended.noting(append)))
+            return appended.infos  # noqa: TRY300 - Ctrl-C may come here too
         except BaseException as error:
             appended.note(error, topic)
             raise
-        return appended.infos
 
     def _call(
         self,

@@ -25,7 +25,7 @@ from segstore.records.partitioner import partition_for_key
 from segstore.types import LogAppendInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
@@ -348,6 +348,16 @@ class AppendedRecords:
         self._end_before = log.log_end_offset
         self._current = number, log
 
+    def noting(self, append: Callable[[Any], LogAppendInfo]) -> Callable[[Any], LogAppendInfo]:
+        """Return *append*, which also notes its log: after a move it is called with another one."""
+
+        def noted(log: Log) -> LogAppendInfo:
+            if self._current is not None:
+                self._current = self._current[0], log
+            return append(log)
+
+        return noted
+
     def add(self, number: int, info: LogAppendInfo) -> None:
         """Note what the partition has got."""
         earlier = self.infos.get(number)
@@ -379,7 +389,9 @@ class AppendedRecords:
         if self._current is None:
             return False
         number, log = self._current
-        first, end = self._end_before, log.log_end_offset
+        noted = self.infos.get(number)  # of this call too, if Ctrl-C came inside `add`
+        first = self._end_before if noted is None else max(self._end_before, noted.last_offset + 1)
+        end = log.log_end_offset
         if end <= first:
             return False
         start, durable = log.log_start_offset, log.durable_offset

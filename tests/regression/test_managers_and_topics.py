@@ -10,7 +10,7 @@ import time
 import uuid
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -54,6 +54,7 @@ from segstore.manager import (
     partition_listing,
     topic_registry,
 )
+from segstore.manager.log_manager import LogManager
 from segstore.manager.partition_directories import partitions_with_logs
 from segstore.manager.partition_listing import PartitionListing
 from segstore.manager.partition_records import AppendedRecords
@@ -63,11 +64,8 @@ from segstore.spark.sink_topics import SinkTopics
 from segstore.types import TopicPartition
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.crash_script import PATH, make_log_directory
+from tests.kits.interrupted_at import InterruptedAt
 from tests.kits.log_kit import at
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 # ---- manager and renamed logs --------------------------------------------------------------------
 # A log that `UnifiedLog.rename_dir` moved stayed known to its manager by the old name.
@@ -1363,3 +1361,65 @@ def test_a_partition_that_has_its_result_is_not_asked_again(tmp_path: Path):
         appended.note(error, "t")
 
     assert error.__notes__[0].startswith("1 records of this append")
+
+
+INTERRUPTED = (LogManager.append, LogManager._call, AppendedRecords.begin, AppendedRecords.add)
+
+
+@pytest.mark.parametrize("step", INTERRUPTED, ids=lambda step: step.__qualname__)
+@pytest.mark.parametrize("partition", [None, 1], ids=["by key", "one"])
+def test_ctrl_c_in_an_append_says_how_many_records_stay(tmp_path: Path, step, partition):
+    """[DUR-131] Before each instruction but the last one, where Python looks for no signal.
+
+    It came as the call returned, and no note said so; or in `add`, and records counted twice.
+    """
+    with segstore.open_dir(tmp_path, durability="none") as manager:
+        manager.create_topic("t", 3)
+        logs = [manager.log("t", number) for number in range(3)]
+        wrong = []
+        for nth in range(1, 1000):
+            before = sum(log.log_end_offset for log in logs)
+            error: BaseException | None = None
+            with InterruptedAt(step, nth) as interrupt:
+                try:
+                    manager.append("t", [(b"k%d" % n, b"v") for n in range(9)], partition=partition)
+                except KeyboardInterrupt as caught:
+                    error = caught
+            if not interrupt.came:
+                break
+            stored = sum(log.log_end_offset for log in logs) - before
+            if _said(error) != stored:
+                wrong.append(nth)
+        assert nth < 1000
+        assert wrong in ([], [nth - 1] if step is LogManager.append else [])
+
+
+def _said(error: BaseException) -> int:
+    notes = getattr(error, "__notes__", [])
+    return int(notes[0].removeprefix("up to ").partition(" ")[0]) if notes else 0
+
+
+def test_ctrl_c_after_a_move_asks_the_log_that_has_the_records(tmp_path: Path, monkeypatch):
+    """The handle that the append began with was closed by the move, and ended before them."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    with segstore.open_dir([tmp_path / "one", tmp_path / "two"], durability="none") as manager:
+        manager.create_topic("t")
+        manager.append("t", [(b"k", b"v")])
+        before = manager.log("t", 0)
+        real = type(before).append
+
+        def interrupted(log, *arguments, **options):
+            if log is before and not log.closed:
+                where = {str(tmp_path / "one"), str(tmp_path / "two")}
+                (target,) = where - {str(Path(log.path).parent)}
+                manager.move_partition("t", 0, target)
+            real(log, *arguments, **options)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(type(before), "append", interrupted)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            manager.append("t", [(b"k", b"v")] * 5)
+        assert before.closed
+        assert manager.log("t", 0).log_end_offset == 6
+    assert _said(caught.value) == 5
