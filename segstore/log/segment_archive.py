@@ -1,7 +1,9 @@
 """A tar archive of segments, read where its members lie: nothing is unpacked.
 
 So no name in the archive becomes a path. A compressed archive is decompressed first, piece by
-piece, into a temporary file that has no name and goes with the process.
+piece, into a temporary file that has no name and goes with the process. Before a member is
+decompressed, the size in its header is compared with the room that there is: a small archive may
+hold more than any disk does. Not a byte is stored of what comes after the end of the archive.
 """
 
 from __future__ import annotations
@@ -27,12 +29,15 @@ from segstore.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ARCHIVE_SUFFIXES: Final = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2")
 _BLOCK_BYTES: Final = 512
 _PIECE_BYTES: Final = 1024 * 1024
 _MAX_HEADER_BYTES: Final = 1024 * 1024
+_FREE_PART: Final = 20
+_MOST_FREE_BYTES: Final = 1024**3
+"""A 20th of a file system for temporary files stays free for others, at most 1 GiB."""
 _WAY_OUT: Final = "`tar -xf` unpacks what is whole, and `segstore cat` reads the directory"
 _STORE_FILES: Final = "`tar --dereference --hard-dereference -cf` stores files instead of links"
 _FORMATS: Final = {
@@ -86,7 +91,7 @@ class SegmentArchive:
     CorruptLogError
         It was cut, or is damaged: the error names member and byte.
     DiskFullError, WriteError
-        There is no room for what it decompresses to.
+        There is no room for what it decompresses to. Nothing of it is left.
     """
 
     def __init__(self, path: str) -> None:
@@ -95,8 +100,8 @@ class SegmentArchive:
         try:
             with ExitStack() as stack:
                 self._file: IO[bytes] = stack.enter_context(open(path, "rb", buffering=0))  # noqa: PTH123
-                problem = self._decompress_all(stack)
-                self._find_members(problem)
+                self._packed = self._decompressed(stack)
+                self._find_members()
                 self._close = stack.pop_all().close
         except SegstoreError:
             raise
@@ -107,49 +112,57 @@ class SegmentArchive:
                 "the archive cannot be read", file=path, os_error=error.errno or errno.EIO
             ) from error
 
-    def _decompress_all(self, stack: ExitStack) -> Exception | None:
-        """Put the content of a compressed archive in the place of it; return what stopped it."""
+    def _decompressed(self, stack: ExitStack) -> _Decompressed | None:
+        """Put a temporary file in the place of a compressed archive; return what fills it."""
         start = os.pread(self._file.fileno(), _BLOCK_BYTES, 0)
         kind = next((kind for magic, kind in _FORMATS.items() if start.startswith(magic)), None)
         if kind is None:
             return None
         packed, damage = _decompressor(kind, self._file, self.path)
         self._file = stack.enter_context(_temporary_file())
-        while True:
-            try:
-                piece = packed.read1(_PIECE_BYTES)  # all that comes before a damaged place
-            except damage as error:
-                return error
-            if not piece:
-                break
-            _write(self._file, piece)
-        if self._file.tell() == 0:  # a library may take a cut file for an empty one
-            return EOFError("nothing of it can be decompressed")
-        return None
+        return _Decompressed(self.path, packed, damage, self._file)
 
-    def _find_members(self, problem: Exception | None) -> None:
-        size = os.fstat(self._file.fileno()).st_size
+    def _reach(self, position: int, what: str = "the next header") -> None:
+        """Have the content up to a byte of it, as far as there is so much."""
+        if self._packed is not None:
+            self._packed.reach(position, what)
+
+    @property
+    def _size_bytes(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+    def _find_members(self) -> None:
         last: tarfile.TarInfo | None = None
+        problem: Exception | None = None
         try:
             for one, reached in self._headers():
                 last = one
-                if one.isreg() and not one.issparse() and reached > size:
+                self._reach(reached, f"the member {one.name}")
+                if one.isreg() and not one.issparse() and reached > self._size_bytes:
                     break
                 self._note(one)
             else:
-                if problem is None:
+                if self._packed is not None:
+                    self._packed.finish()
+                if self._problem is None:
                     return
         except (tarfile.TarError, OverflowError, EOFError) as error:
-            if last is None and problem is None:
+            if last is None and self._problem is None:
                 raise NotALogError(
                     f"this is no tar archive: {error}",
                     file=self.path,
                     position=0,
-                    found=f"{size} bytes that are none",
+                    found=f"{self._size_bytes} bytes that are none",
                     expected="a tar archive",
                 ) from error
-            problem = problem or error
-        raise self._cut(last, size, problem) from problem
+            problem = error
+        problem = self._problem or problem
+        raise self._cut(last, self._size_bytes, problem) from problem
+
+    @property
+    def _problem(self) -> Exception | None:
+        """What ended the decompression before its time."""
+        return None if self._packed is None else self._packed.problem
 
     def _headers(self) -> Iterator[tuple[tarfile.TarInfo, int]]:
         """Yield the members, each with the byte where the next one begins.
@@ -162,7 +175,7 @@ class SegmentArchive:
         reached = 0
         try:
             self._file.seek(0)
-            headers = cast("IO[bytes]", _Headers(self._file))
+            headers = cast("IO[bytes]", _Headers(self._file, self._reach))
             with tarfile.open(fileobj=headers, mode="r:") as archive:
                 for one in archive:
                     if archive.offset <= reached or one.size < 0:
@@ -173,6 +186,7 @@ class SegmentArchive:
             raise tarfile.ReadError(str(error)) from error
         except RecursionError as error:  # tarfile calls itself for the header of a long name
             raise tarfile.ReadError("too many headers are about one member") from error
+        self._reach(reached + _BLOCK_BYTES)
         end = os.pread(self._file.fileno(), _BLOCK_BYTES, reached)
         if len(end) < _BLOCK_BYTES or end.strip(b"\0"):
             raise tarfile.ReadError("neither a member nor the end mark of the archive follows")
@@ -269,14 +283,83 @@ def _kind_of(member: tarfile.TarInfo) -> str:
 class _Headers:
     """What `tarfile` reads of the archive: headers, whose lengths may be wrong."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], reach: Callable[[int], None]) -> None:
         self._file = file
+        self._reach = reach
         self.seek, self.tell = file.seek, file.tell
 
     def read(self, size: int) -> bytes:
         if not 0 <= size <= _MAX_HEADER_BYTES:
             raise tarfile.ReadError(f"a header of {size} bytes")
+        self._reach(self.tell() + size)
         return self._file.read(size)
+
+
+class _Decompressed:
+    """What a compressed archive has in it, in a temporary file as far as it was asked for.
+
+    Attributes
+    ----------
+    size_bytes : int
+        So much is there.
+    problem : Exception or None
+        Why it does not go on.
+    """
+
+    def __init__(
+        self, path: str, packed: Any, damage: tuple[type[Exception], ...], file: IO[bytes]
+    ) -> None:
+        self.size_bytes = 0
+        self.problem: Exception | None = None
+        self._path, self._packed, self._damage, self._file = path, packed, damage, file
+        self._is_at_end = False
+
+    def reach(self, position: int, what: str) -> None:
+        """Decompress up to a byte of the content, or to where that ends.
+
+        Raises
+        ------
+        DiskFullError, WriteError
+            There is no room for so much.
+        """
+        if position <= self.size_bytes or self._is_at_end:
+            return
+        self._check_room(position - self.size_bytes, what)
+        while self.size_bytes < position and (piece := self._next_piece()):
+            _write(self._file, piece, self.size_bytes)
+            self.size_bytes += len(piece)
+
+    def finish(self) -> None:
+        """Decompress the rest to check it; no byte of it is kept."""
+        while self._next_piece():
+            pass
+
+    def _next_piece(self) -> bytes:
+        piece = b""
+        try:
+            piece = self._packed.read1(_PIECE_BYTES)  # all that comes before a damaged place
+        except self._damage as error:
+            self.problem = error
+        if not piece:
+            self._is_at_end = True
+            if self.problem is None and self.size_bytes == 0:  # a cut file may seem to be empty
+                self.problem = EOFError("nothing of it can be decompressed")
+        return piece
+
+    def _check_room(self, size_bytes: int, what: str) -> None:
+        disk = os.fstatvfs(self._file.fileno())
+        kept = min(_MOST_FREE_BYTES, disk.f_blocks * disk.f_frsize // _FREE_PART)
+        free = disk.f_bavail * disk.f_frsize
+        if size_bytes > free - kept:
+            raise DiskFullError(
+                f"{what} of the archive {self._path} cannot be decompressed here, and nothing of"
+                " the archive was kept: the environment variable TMPDIR names another folder for"
+                " temporary files",
+                file=tempfile.gettempdir(),
+                found=f"{free} bytes that are free",
+                expected=f"{size_bytes} bytes, and {kept} that stay free for others",
+                os_error=errno.ENOSPC,
+            )
 
 
 def _decompressor(kind: str, file: IO[bytes], path: str) -> tuple[Any, tuple[type[Exception], ...]]:
@@ -313,11 +396,12 @@ def _temporary_file() -> IO[bytes]:
         raise _no_room(error) from error
 
 
-def _write(file: IO[bytes], piece: bytes) -> None:
+def _write(file: IO[bytes], piece: bytes, position: int) -> None:
     view = memoryview(piece)
     try:
         while view:
-            view = view[file.write(view) :]
+            written = os.pwrite(file.fileno(), view, position)
+            view, position = view[written:], position + written
     except OSError as error:
         raise _no_room(error) from error
 

@@ -20,17 +20,20 @@ from segstore.errors import (
     ClosedError,
     CorruptLogError,
     CorruptRecordError,
+    DiskFullError,
     IllegalArgumentError,
     LogNotFoundError,
     NotALogError,
     SegstoreError,
 )
+from segstore.log import segment_archive
 from segstore.log.files.partition_directory import is_partition_directory_name
 from segstore.log.lone_segment import open_to_read
 from segstore.log.producers.producer_snapshot import format_snapshot
 from segstore.log.producers.producer_state_entry import ProducerStateEntry
 from segstore.types import TopicPartition
 from tests.kits.log_kit import at, offsets
+from tests.kits.open_files import unlinked_files
 from tests.unit.log.test_committed_view import data, marker
 
 if TYPE_CHECKING:
@@ -596,6 +599,86 @@ def test_no_room_for_what_is_decompressed(
     with pytest.raises(SegstoreError, match="TMPDIR") as caught:
         segstore.open_segment(path)
     assert caught.value.file == str(tmp_path / "none")
+
+
+@pytest.fixture
+def stored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sizes of what was stored of compressed archives; 10 MiB are free for it, of 100."""
+    found: list[int] = []
+    write = segment_archive._write
+
+    def noted(file, piece, position):
+        found.append(len(piece))
+        write(file, piece, position)
+
+    disk = list(os.statvfs("/"))
+    disk[0:5] = 4096, 4096, 100 * 256, 15 * 256, 15 * 256
+    monkeypatch.setattr("os.fstatvfs", lambda _: os.statvfs_result(disk))
+    monkeypatch.setattr(segment_archive, "_write", noted)
+    return found
+
+
+PACKED = pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
+
+
+@PACKED
+def test_an_archive_that_is_too_large_for_the_disk_is_refused_before_it_fills_it(
+    tmp_path: Path, stored: list[int], pack
+):
+    """A small one may be decompressed to more than any disk has; its headers say how much."""
+    path = tmp_path / "orders-0.tar.gz"
+    content = header("first.log", b"00000000000\0") + header("a.log", b"00100000000\0")
+    path.write_bytes(pack(content + bytes(16 << 20)))
+    with pytest.raises(DiskFullError, match=r"the member a\.log of .*TMPDIR") as caught:
+        segstore.open_segment(path)
+    rest = (15 << 20) + 1024  # behind the first piece
+    assert caught.value.expected == f"{rest} bytes, and {5 << 20} that stay free for others"
+    assert caught.value.found == f"{15 << 20} bytes that are free"
+    assert sum(stored) <= 1 << 20
+    path.write_bytes(pack(header("a.log", b"77777777777\0")))  # 8 GiB, of which nothing is there
+    with pytest.raises(DiskFullError, match="nothing of the archive was kept"):
+        segstore.open_segment(path)
+
+
+@PACKED
+def test_what_comes_after_the_end_of_an_archive_is_not_stored(
+    tmp_path: Path, stored: list[int], pack
+):
+    """It is decompressed all the same: damage in it may be in the bytes before too."""
+    folder = files_in(tmp_path / "orders-0", _0=at(0, 3))
+    content = archive_of(tmp_path / "a.tar", folder).read_bytes() + bytes(64 << 20)
+    path = tmp_path / "a.tar.gz"
+    path.write_bytes(pack(content))
+    with segstore.open_segment(path) as log:
+        assert offsets(log) == [0, 1, 2]
+    assert sum(stored) <= 1 << 20
+    path.write_bytes(pack(content)[:-9])
+    if pack is gzip.compress:
+        with pytest.raises(CorruptLogError, match="damaged after the member"):
+            segstore.open_segment(path)
+
+
+def test_ctrl_c_while_an_archive_is_decompressed_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Neither a name in the folder for temporary files, nor an open file."""
+    folder = files_in(tmp_path / "orders-0", _0=at(0, 3))
+    (folder / "rest.log").write_bytes(bytes(4 << 20))
+    path = archive_of(tmp_path / "a.tar.gz", folder, mode="w:gz")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    write = segment_archive._write
+
+    def interrupted(file, piece, position):
+        write(file, piece, position)
+        if position:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(segment_archive, "_write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        segstore.open_segment(path)
+    assert unlinked_files(tmp_path) == []
+    assert [*(tmp_path / "temporary").iterdir()] == []
 
 
 # ---- doors ---------------------------------------------------------------------------------------
