@@ -71,8 +71,8 @@ def segment_runs(plan: PartitionPlan[TieredSegment], where: str) -> list[Segment
     """
     for first, last in plan.gaps:
         raise CorruptLogError(
-            "no segment of the bucket holds these records: they were deleted, or their objects"
-            " cannot be read",
+            "no segment of the bucket holds these records: they were deleted, their objects"
+            " cannot be read, or they are in an Iceberg table",
             file=where,
             found=f"a gap from offset {first} to {last}",
             expected="segments without a gap",

@@ -22,6 +22,7 @@ from segstore.log.producers.producer_snapshot import open_transactions
 from segstore.remote.tiered.object_key import (
     LOG,
     MANIFEST,
+    OLD_SUFFIXES,
     SUFFIXES,
     ObjectKey,
     parse_object_key,
@@ -201,7 +202,15 @@ def _not_listed(
         yield LeftOut(main_key, error.locate(url + main_key))
 
 
-def _incomplete(where: str, missing: list[str], there: list[str]) -> LogNotFoundError:
+def _incomplete(where: str, missing: list[str], there: list[str]) -> SegstoreError:
+    if any(suffix in OLD_SUFFIXES for suffix in there):
+        return UnsupportedFormatError(
+            "the segment is of a build of the plug-in from before 2023-10-10: its records are not"
+            " read",
+            file=where,
+            found=", ".join(f".{suffix}" for suffix in there),
+            expected=", ".join(f".{suffix}" for suffix in SUFFIXES),
+        )
     what = "an unfinished copy" if MANIFEST in missing else "a deletion that was not finished"
     if MANIFEST not in missing and LOG not in missing:
         what = "a copy or a deletion that was not finished"

@@ -31,6 +31,7 @@ from segstore.log.files.partition_metadata_file import format_partition_metadata
 from segstore.number_limits import MAX_INT
 from segstore.remote.remote_file import Folder, RemoteFile, changed_error
 from segstore.remote.tiered.object_key import parse_topic_folder
+from segstore.remote.tiered.other_layouts import no_topics_error
 from segstore.remote.tiered.segment_run import segment_runs
 from segstore.remote.tiered.tiered_partition import TieredPartition, list_partition
 from segstore.types import TopicPartition
@@ -90,13 +91,22 @@ class TieredStore:
         self._shown: dict[str, _Shown] = {}
 
     def topic_ids(self) -> dict[str, list[UUID]]:
-        """Return the topics with the ids under which the bucket holds something, sorted."""
+        """Return the topics with the ids under which the bucket holds something, sorted.
+
+        Raises
+        ------
+        LogNotFoundError, UnsupportedFormatError
+            The bucket holds something, and no topic.
+        """
         found: dict[str, list[UUID]] = {}
-        for name in self._bucket.list_folder("").folders:
+        root = self._bucket.list_folder("")
+        for name in root.folders:
             folder = parse_topic_folder(name)
             topic = None if folder is None else folder.topic_after(self._prefix)
             if folder is not None and topic is not None:
                 found.setdefault(topic, []).append(folder.topic_id)
+        if not found and (root.folders or root.files):
+            raise no_topics_error(self._bucket, root, self._prefix)
         return {topic: sorted(found[topic]) for topic in sorted(found)}
 
     def partitions_of(self, topic: str, topic_id: UUID) -> list[int]:
