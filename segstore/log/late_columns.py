@@ -57,17 +57,27 @@ class LateColumns:
         is_rare = self._batches_found <= _FIRST_FOUND + self._batches_read // _RARE
         return is_rare and not {*self._columns} <= {*self._first}
 
-    def __call__(self, scan: LogScan) -> Iterator[ArrowBatch]:
-        """Yield all rows of *scan* that match, and some that do not."""
+    def __call__(self, scan: LogScan, first_rows: int | None = None) -> Iterator[ArrowBatch]:
+        """Yield all rows of *scan* that match, and some that do not.
+
+        Parameters
+        ----------
+        scan : LogScan
+        first_rows : int or None
+            So many are decoded first, as for `decode_to_batches`.
+        """
         is_small = scan.end_offset - scan.start_offset < LEAST_RECORDS
         if is_small or not scan._has_index or not self._is_worth_it:  # noqa: SLF001 - asked by its own module
-            return scan._arrow_batches(self._columns, self._rows)  # noqa: SLF001 - a projection of its own
-        return self._where_found(scan)
+            return scan._arrow_batches(  # noqa: SLF001 - a projection of its own
+                self._columns, self._rows, first_rows=first_rows
+            )
+        return self._where_found(scan, first_rows)
 
-    def _where_found(self, scan: LogScan) -> Iterator[ArrowBatch]:
+    def _where_found(self, scan: LogScan, first_rows: int | None) -> Iterator[ArrowBatch]:
         import pyarrow as pa
 
-        for batch in scan._arrow_batches(self._first, self._rows):  # noqa: SLF001 - the same
+        read = scan._arrow_batches(self._first, self._rows, first_rows=first_rows)  # noqa: SLF001 - the same
+        for batch in read:
             table = pa.Table.from_batches([pa.record_batch(batch)])
             offsets = table.filter(self._where.expression)["offset"]
             self._batches_read += 1

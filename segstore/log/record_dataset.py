@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping
 from functools import reduce
 from itertools import chain
-from operator import and_, methodcaller
+from operator import and_
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from segstore._core import ColumnDecoder
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _COUNTED: Final = ("offset",)
 """Of what no column is wanted the rows are counted by this one."""
+FIRST_ROWS: Final = 1_000
+"""So many are decoded first: of ``LIMIT 3`` the engine asks for no more."""
 _NAMED: Final = 3
 """So many of the ranges that are left out a warning names."""
 _NO_SUCH_READ: Final = "a segstore dataset is read with scanner(), to_batches() or to_table() only"
@@ -87,7 +89,7 @@ class RecordSource:
             What is decoded.
         where : ArrowFilter or None
         rows : int
-            About so many are in a batch.
+            About so many are in a batch; fewer in the first ones.
 
         Returns
         -------
@@ -104,13 +106,17 @@ class RecordSource:
         if where is not None:
             scans, all_match = matching_parts(scans, where)
         parts: list[LogScan] = []
-        batches_of: BatchesOf = methodcaller("_arrow_batches", columns, rows)
+        late = None
         if where is not None and not all_match:
-            batches_of = LateColumns(columns, where, rows, parts)
+            late = LateColumns(columns, where, rows, parts)
+        first = [FIRST_ROWS]
 
         def noted(scan: LogScan) -> Iterator[ArrowBatch]:
             parts.append(scan)
-            return batches_of(scan)
+            first_rows = first.pop() if first else None
+            if late is not None:
+                return late(scan, first_rows)
+            return scan._arrow_batches(columns, rows, first_rows=first_rows)  # noqa: SLF001 - a projection of its own
 
         return _and_warn(self._read(scans, noted), parts), all_match
 

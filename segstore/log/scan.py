@@ -398,6 +398,7 @@ class LogScan(ArrowRows):
         rows: int = MAX_BATCH_ROWS,
         max_bytes: int = MAX_BATCH_BYTES,
         *,
+        first_rows: int | None = None,
         on_chunk: Callable[[Chunk], None] | None = None,
         **options: Unpack[_DecoderOptions],
     ) -> Iterator[ArrowBatch]:
@@ -414,7 +415,7 @@ class LogScan(ArrowRows):
 
         try:
             decoder = self._decoder(columns, **options)
-            yield from decode_to_batches(chunks_of_bytes(), decoder, rows, max_bytes)
+            yield from decode_to_batches(chunks_of_bytes(), decoder, rows, max_bytes, first_rows)
         except SegstoreError as error:
             if current is not None:
                 self._chunks.explain(error, current)

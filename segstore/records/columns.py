@@ -48,6 +48,8 @@ RECORD_COLUMNS: Final = PARTS
 MAX_BATCH_ROWS: Final = 20_000
 MAX_BATCH_BYTES: Final = 4 * 1024 * 1024
 
+_GROWTH: Final = 4
+
 LENGTH_AT: Final = 8
 PREFIX_BYTES: Final = 12
 
@@ -57,6 +59,7 @@ def decode_to_batches(
     decoder: ColumnDecoder,
     rows: int = MAX_BATCH_ROWS,
     max_bytes: int = MAX_BATCH_BYTES,
+    first_rows: int | None = None,
 ) -> Iterator[ArrowBatch]:
     """Decode chunks of whole batches and yield an Arrow batch whenever enough has come together.
 
@@ -69,6 +72,9 @@ def decode_to_batches(
     rows, max_bytes : int
         A batch is full when it has that many rows, or bytes in keys, values and headers; a log's
         batch is not divided.
+    first_rows : int or None
+        Rows of the first batch, for whom these may be enough; each next one has four times as many,
+        up to *rows*.
 
     Yields
     ------
@@ -80,11 +86,12 @@ def decode_to_batches(
     SegstoreError
         For a damaged batch, after the rows before it were yielded.
     """
+    limit = rows if first_rows is None else min(first_rows, rows)
     for chunk in chunks:
         rest = memoryview(chunk)
         while True:
             try:
-                consumed = decoder.append(rest, rows, max_bytes)
+                consumed = decoder.append(rest, limit, max_bytes)
             except SegstoreError as error:
                 if error.position is not None:  # in the chunk, not in what is left of it
                     error.position += memoryview(chunk).nbytes - rest.nbytes
@@ -92,8 +99,9 @@ def decode_to_batches(
                     yield decoder.finish()
                 raise
             rest = rest[consumed:]
-            if decoder.rows_count >= rows or decoder.bytes_count >= max_bytes:
+            if decoder.rows_count >= limit or decoder.bytes_count >= max_bytes:
                 yield decoder.finish()
+                limit = min(_GROWTH * limit, rows)
             elif not _begins_with_a_whole_batch(rest):
                 break
             elif decoder.rows_count:  # a column is full: what does not fit gets an empty one

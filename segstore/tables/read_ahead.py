@@ -55,7 +55,8 @@ def in_order(pieces: Iterator[Iterator[_T]], threads: int) -> Iterator[_T]:
     ----------
     pieces : iterator of iterator
         Each is read in one thread, to its end. What as many as there are threads, and one more,
-        yield is in memory.
+        yield is in memory. The very first item is read before there is a thread: it may be all that
+        is wanted.
     threads : int
         How many; 0 = the pieces are read as the caller asks.
 
@@ -69,6 +70,7 @@ def in_order(pieces: Iterator[Iterator[_T]], threads: int) -> Iterator[_T]:
     if len(first) <= 1:
         yield from chain.from_iterable(every)
         return
+    yield from islice(first[0], 1)
     with reading_threads(threads) as pool:
         waiting: deque[Future[_Read[_T]]] = deque()
         for piece in every:

@@ -18,6 +18,7 @@ from pyarrow import dataset as arrow_dataset
 
 import segstore
 from segstore.errors import ArgumentTypeError, ClosedError, CorruptRecordError, IllegalArgumentError
+from segstore.log.scan import LogScan
 from tests.kits.transactions_kit import ABORT, NOW, Producer
 
 if TYPE_CHECKING:
@@ -162,6 +163,21 @@ def test_a_column_by_its_number_is_that_of_the_dataset(log, first, second):
         dataset.count_rows(filter=compute.field(9) == 1)
 
 
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rows of each batch that was decoded."""
+    found: list[int] = []
+    read = LogScan._arrow_batches
+
+    def noted(scan, *arguments, **options):
+        for batch in read(scan, *arguments, **options):
+            found.append(batch.rows_count)
+            yield batch
+
+    monkeypatch.setattr(LogScan, "_arrow_batches", noted)
+    return found
+
+
 def test_a_limit_ends_the_reading(log, read_ranges):
     bases = [segment.base_offset for segment in log.segments()]
     dataset = log.dataset()
@@ -172,6 +188,42 @@ def test_a_limit_ends_the_reading(log, read_ranges):
     assert next(batches).num_rows == 4
     assert {*read_ranges} == {bases[3]}
     batches.close()
+
+
+def test_few_rows_are_decoded_first(tmp_path, decoded):
+    """`LIMIT 3` in DuckDB decoded 20,000."""
+    with segstore.open(tmp_path / "many-0", durability="none") as log:
+        for first in range(0, 60_000, 100):
+            log.append([(b"k%d" % n, b"v") for n in range(first, first + 100)])
+        dataset = log.dataset()
+        decoded.clear()
+        table = dataset.to_table()
+        assert len(table) == 60_000
+        assert decoded == [1000, 4000, 16_000, 20_000, 19_000]
+        for query in (
+            "SELECT * FROM dataset LIMIT 3",
+            'SELECT "offset" FROM dataset WHERE "offset" > 7 LIMIT 3',
+            "SELECT * FROM dataset WHERE key <> 'k3' LIMIT 3",
+        ):
+            decoded.clear()
+            assert len(duckdb.sql(query).fetchall()) == 3
+            assert sum(decoded) <= 5000, query
+
+
+def test_few_rows_of_a_topic_are_decoded_first(tmp_path, decoded, monkeypatch):
+    """No thread reads ahead before they were not enough."""
+    monkeypatch.setattr("segstore.tables.topic_scan.threads_count", lambda: 2)
+    monkeypatch.setattr("segstore.tables.topic_scan.PART_BYTES", 50_000)
+    with segstore.open_dir(tmp_path, durability="none") as logs:
+        logs.create_topic("orders", 2)
+        for number in range(2):
+            for _ in range(100):
+                logs.append("orders", [(b"k", b"v")] * 100, partition=number)
+        dataset = logs.dataset("orders")
+        assert dataset.head(3).num_rows == 3
+        assert sum(decoded) <= 1000
+        assert dataset.to_table().num_rows == 20_000
+        assert len(duckdb.sql("SELECT * FROM dataset LIMIT 3").fetchall()) == 3
 
 
 def test_a_batch_has_no_more_rows_than_were_asked_for(log):
