@@ -6,6 +6,7 @@ One parameter a partition, and a summary that says how many were equal and names
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,7 +19,11 @@ from tests.interop.golden_case import (
     whole_partitions,
 )
 from tests.kits.golden import bucket_root, golden_root
-from tests.kits.golden_bucket import bucket_cases
+from tests.kits.golden_bucket import BucketCase, BucketPlace, bucket_cases
+from tests.kits.moto_server import MotoStore, moto_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 EQUAL = "golden equal"
 OTHER = "golden other"
@@ -46,6 +51,25 @@ class GoldenSummary:
 def golden_summary(request: pytest.FixtureRequest) -> GoldenSummary:
     """Counters that the runner prints at the end of the session."""
     return GoldenSummary(request.node)
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[MotoStore]:
+    """An S3 of somebody else."""
+    pytest.importorskip("moto")
+    pytest.importorskip("obstore")
+    with moto_store() as store:
+        yield store
+
+
+@pytest.fixture(params=["folder", "s3"])
+def bucket_place(request: pytest.FixtureRequest, bucket_case: BucketCase) -> BucketPlace:
+    """The bucket of a case as a folder, and in a store."""
+    folder = bucket_case.directory / "bucket"
+    if request.param == "folder":
+        return BucketPlace(bucket_case, str(folder), {})
+    moto: MotoStore = request.getfixturevalue("moto")
+    return BucketPlace(bucket_case, moto.put_once(folder, str(bucket_case)), moto.settings)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

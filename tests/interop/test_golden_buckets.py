@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 
 import pytest
 
@@ -49,11 +50,13 @@ def test_every_key_is_parsed_and_made_again(bucket_case):
         assert object_key(made, key.suffix) == text
 
 
-def test_every_segment_and_index_equals_what_the_plug_in_returned(bucket_case, golden_summary):
+def test_every_segment_and_index_equals_what_the_plug_in_returned(
+    bucket_case, bucket_place, golden_summary
+):
     """[MAN-2] [MAN-3] [MAN-4] [MAN-5] [CHK-1] [CHK-2] [CHK-3] [ENC-3] [IXO-1] [IXO-2] [IXO-3]."""
     equal = 0
     for said in bucket_case.complete_segments:
-        segment = bucket_case.segment(said["main_key"])
+        segment = bucket_place.segment(said["main_key"])
         plain = segment.read(0, segment.size_bytes)
         assert (len(plain), sha256(plain)) == (said["plain_size"], said["plain_sha256"])
         for name, index in said["indexes"].items():
@@ -66,11 +69,11 @@ def test_every_segment_and_index_equals_what_the_plug_in_returned(bucket_case, g
     assert equal
 
 
-def test_every_range_equals_what_the_plug_in_returned(bucket_case):
+def test_every_range_equals_what_the_plug_in_returned(bucket_case, bucket_place):
     """[RDB-1] `range_reads.json`."""
     main_keys = {each["segment_id"]: each["main_key"] for each in bucket_case.complete_segments}
     for said in bucket_case.range_reads:
-        segment = bucket_case.segment(main_keys[said["segment_id"]])
+        segment = bucket_place.segment(main_keys[said["segment_id"]])
         found = segment.read(said["start"], said["end_inclusive"] + 1)
         assert sha256(found) == said["sha256"]
     assert bucket_case.range_reads
@@ -121,18 +124,19 @@ def test_fields_in_another_order_and_unknown_ones_change_nothing(bucket_case):
         assert parse_manifest(json.dumps(reversed_fields, indent=1).encode(), "m") == manifest
 
 
-def partition_of(case, name):
+def partition_of(place, name):
     """List a partition of the case, whose name is that of ``case.json``."""
     topic, _, number = name.rpartition("-")
+    case = place.case
     topic_id = case.said["partitions"][name]["topic_id"]
     folder = f"{case.said['key_prefix']}{topic}-{topic_id}/{number}"
-    return list_partition(case.store, folder, case.keys)
+    return list_partition(place.store, folder, case.keys)
 
 
-def test_the_plan_of_each_partition_is_that_of_the_cluster(bucket_case):
+def test_the_plan_of_each_partition_is_that_of_the_cluster(bucket_case, bucket_place):
     """[SEL-3] [SEL-5] [SEL-6] [SEL-9] [SEL-10] [SEL-11] Start, end, stable end and epochs."""
     for name, said in bucket_case.said["partitions"].items():
-        partition = partition_of(bucket_case, name)
+        partition = partition_of(bucket_place, name)
         plan, whole = partition.plan(), partition.plan(0)
         epochs = [
             (offset, part["epoch"])
@@ -156,10 +160,10 @@ def test_the_plan_of_each_partition_is_that_of_the_cluster(bucket_case):
         ] == epochs
 
 
-def test_what_is_left_out_is_what_is_not_complete(bucket_case):
+def test_what_is_left_out_is_what_is_not_complete(bucket_case, bucket_place):
     """[SEL-1] [SEL-2] Complete copies that Kafka never noted are used like any other."""
     for name, said in bucket_case.said["partitions"].items():
-        partition = partition_of(bucket_case, name)
+        partition = partition_of(bucket_place, name)
         own = [
             one
             for one in bucket_case.said["segments"]
@@ -170,18 +174,6 @@ def test_what_is_left_out_is_what_is_not_complete(bucket_case):
             one["main_key"] for one in own if not one["complete"]
         }
         assert len(partition.segments) == sum(one["complete"] for one in own)
-
-
-def opened(case, tmp_path, **options):
-    folder, _, prefix = case.said["key_prefix"].rpartition("/")
-    keys = case.directory / "keys"
-    return segstore.open_bucket(
-        case.directory / "bucket" / folder,
-        keys=keys if keys.is_dir() else {},
-        key_prefix=prefix,
-        spool_directory=str(tmp_path / "spool"),
-        **options,
-    )
 
 
 def rows_of(path):
@@ -211,13 +203,15 @@ def rows_read(records):
     ]
 
 
-def test_a_log_of_the_bucket_has_the_records_of_the_broker(bucket_case, tmp_path, golden_summary):
+def test_a_log_of_the_bucket_has_the_records_of_the_broker(
+    bucket_case, bucket_place, tmp_path, golden_summary
+):
     """[SEL-4] [SEL-7] [SEL-11] [SEL-12] [DUR-141] All records, and the committed view.
 
     Where an unclean election left a lost branch, Kafka 4.3.1's consumer got its records; the log
     has those of the last leader.
     """
-    bucket = opened(bucket_case, tmp_path)
+    bucket = bucket_place.open(tmp_path / "spool")
     said = bucket_case.said["partitions"]
     assert {str(one) for one in bucket.partitions()} == set(said)
     for name, told in said.items():
@@ -308,10 +302,10 @@ def test_custom_metadata_name_the_size_and_the_key_of_the_objects(bucket_case):
         assert sum(sizes[key] for key in keys) == said.remote_size_bytes
 
 
-def test_with_the_topic_only_finished_segments_are_read(bucket_case, tmp_path):
+def test_with_the_topic_only_finished_segments_are_read(bucket_case, bucket_place, tmp_path):
     """[SEL-13] [SEL-2] [RLM-4] The same log, of the segments that Kafka has finished alone."""
-    bucket = opened(
-        bucket_case, tmp_path, remote_log_metadata=bucket_case.directory / "remote_log_metadata"
+    bucket = bucket_place.open(
+        tmp_path / "spool", remote_log_metadata=bucket_case.directory / "remote_log_metadata"
     )
     said = bucket_case.said["partitions"]
     for name, told in said.items():
@@ -338,13 +332,15 @@ def test_with_the_topic_only_finished_segments_are_read(bucket_case, tmp_path):
     assert said
 
 
-def test_kafka_serves_records_of_a_lost_branch_where_the_log_does_not(bucket_case, tmp_path):
+def test_kafka_serves_records_of_a_lost_branch_where_the_log_does_not(
+    bucket_case, bucket_place, tmp_path
+):
     """[SEL-7] [DUR-141] Both outcomes, record by record, where an unclean election left a branch.
 
     Kafka 4.3.1 follows the segment to its end: its consumer got the lost branch. The log follows
     the lineage. Elsewhere both give the same.
     """
-    bucket = opened(bucket_case, tmp_path)
+    bucket = bucket_place.open(tmp_path / "spool")
     for name, told in bucket_case.said["partitions"].items():
         topic, _, number = name.rpartition("-")
         differs = rows_of(bucket_case.directory / "records" / f"{name}.consumer_differs.jsonl")
@@ -361,7 +357,7 @@ def test_kafka_serves_records_of_a_lost_branch_where_the_log_does_not(bucket_cas
         # What the broker did: it read on in the segment that had served the record below.
         below = [
             one
-            for one in partition_of(bucket_case, name).segments
+            for one in partition_of(bucket_place, name).segments
             if one.start_offset < min(lost) <= max(lost) == one.end_offset
         ]
         path = tmp_path / "segment.log"
@@ -371,9 +367,9 @@ def test_kafka_serves_records_of_a_lost_branch_where_the_log_does_not(bucket_cas
         assert {offset: in_segment[offset] for offset in lost} == lost
 
 
-def test_any_offset_and_any_time_are_found(bucket_case, tmp_path):
+def test_any_offset_and_any_time_are_found(bucket_place, tmp_path):
     """[RDB-2] From each offset, and from each timestamp; a batch may begin below the offset."""
-    bucket = opened(bucket_case, tmp_path)
+    bucket = bucket_place.open(tmp_path / "spool")
     for topic, partition in bucket.partitions():
         with bucket.open(topic, partition) as log:
             rows = [(record.offset, record.timestamp) for record in log.scan()]
@@ -388,3 +384,21 @@ def test_any_offset_and_any_time_are_found(bucket_case, tmp_path):
                 found = log.offset_for_timestamp(timestamp)
                 is_of_a_marker = found not in offsets and found is not None
                 assert found == later or (is_of_a_marker and (later is None or found < later))
+
+
+def test_any_range_of_offsets_is_that_of_the_broker(bucket_place, tmp_path):
+    """[RDB-1] [RDB-2] As rows, and as Arrow."""
+    case = bucket_place.case
+    bucket = bucket_place.open(tmp_path / "spool")
+    chosen = random.Random(str(case))
+    for topic, partition in bucket.partitions():
+        rows = rows_of(case.directory / "records" / f"{topic}-{partition}.jsonl")
+        with bucket.open(topic, partition) as log:
+            begin = max(log.log_start_offset, rows[0][0])
+            for _ in range(20):
+                start, end = sorted(chosen.choices(range(begin, log.log_end_offset + 1), k=2))
+                expected = [row for row in rows if start <= row[0] < end]
+                table = log.to_arrow(start, end, columns=["offset"])
+
+                assert rows_read(log.scan(start, end)) == expected
+                assert table.column("offset").to_pylist() == [row[0] for row in expected]

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from segstore.remote.bucket import Bucket, open_bucket
 from segstore.remote.local_folder import LocalFolder
+from segstore.remote.stores import open_store
 from segstore.remote.tiered.key_ring import KeyRing
 from segstore.remote.tiered.object_key import SUFFIXES
 from segstore.remote.tiered.tiered_segment import SegmentFiles, TieredSegment, read_manifest
+from segstore.remote.urls import is_url
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,6 +62,47 @@ class BucketCase:
         store = store or self.store
         files = segment_files(store, main_key)
         return TieredSegment(store, files, read_manifest(store, files.manifest), self.keys)
+
+
+@dataclass(frozen=True)
+class BucketPlace:
+    """Where the bucket of a case lies: in a folder, or in a store.
+
+    Attributes
+    ----------
+    case : BucketCase
+        Whose it is.
+    url : str
+        Of the bucket itself, without the key prefix.
+    settings : mapping of str to str
+        How the store is reached.
+    """
+
+    case: BucketCase
+    url: str
+    settings: dict[str, str]
+
+    @property
+    def store(self) -> RemoteStore:
+        """The bucket itself."""
+        return open_store(self.url, self.settings) if is_url(self.url) else LocalFolder(self.url)
+
+    def segment(self, main_key: str) -> TieredSegment:
+        """Open one segment."""
+        return self.case.segment(main_key, self.store)
+
+    def open(self, spool: Path, **options: Any) -> Bucket:
+        """Open the bucket as a user does: folders of the prefix belong into the URL."""
+        folder, _, prefix = self.case.said["key_prefix"].rpartition("/")
+        keys = self.case.directory / "keys"
+        return open_bucket(
+            f"{self.url}/{folder}".rstrip("/"),
+            keys=keys if keys.is_dir() else {},
+            key_prefix=prefix,
+            spool_directory=str(spool),
+            **self.settings,
+            **options,
+        )
 
 
 def segment_files(store: RemoteStore, main_key: str) -> SegmentFiles:
