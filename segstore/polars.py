@@ -7,7 +7,7 @@ nothing is read, and no file is open. Then the log is opened read-only, as it is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import segstore
 from segstore._core import ArrowStream, ColumnDecoder
 from segstore.arguments import partition_numbers, path_text
+from segstore.errors import NotALogError
 from segstore.log.files.partition_directory import parse_directory_name
 from segstore.log.lone_files import Paths, absolute_paths
 from segstore.log.lone_segment import open_to_read
@@ -22,6 +23,9 @@ from segstore.log.matching_parts import ArrowFilter
 from segstore.log.scan import LogQuery, checked_columns
 from segstore.records.columns import MAX_BATCH_ROWS
 from segstore.records.compression import codec_table
+from segstore.remote.bucket import Bucket
+from segstore.remote.bucket_path import find_bucket
+from segstore.remote.urls import is_url, shown_url
 from segstore.tables.topic_scan import checked_query
 
 try:
@@ -39,8 +43,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Unpack
 
+    from segstore.log.lone_segment import LoneSegment
     from segstore.log.record_dataset import RecordDataset
     from segstore.log.scan import LogQueryOptions
+    from segstore.log.unified_log import Log
+    from segstore.manager.log_manager import LogManager
     from segstore.tables.topic_scan import UnorderedQuery
 
 __all__ = ["scan_log", "scan_topic"]
@@ -59,7 +66,8 @@ def scan_log(
     ----------
     path : path, or sequence of paths
         The directory of a partition, ``<topic>-<number>``; or ``.log`` files, a pattern or an
-        archive, as for `segstore.open_segment`.
+        archive, as for `segstore.open_segment`. Or a partition of a tiered bucket, as
+        ``s3://bucket/prefix/orders-0``: its keys and settings come from the environment.
     as_ : str or None
         Name ``<topic>-<partition>`` for the records, as for `segstore.open_segment`.
     **query
@@ -82,7 +90,7 @@ def scan_log(
         From ``collect``: what `segstore.open` and `Log.scan` raise. Polars 1 gives its text in an
         error of its own.
     """
-    paths = absolute_paths(path)
+    paths = [path] if isinstance(path, str) and is_url(path) else absolute_paths(path)
     if as_ is not None:
         parse_directory_name(as_)
     query["columns"] = columns = checked_columns(query.get("columns"))
@@ -90,14 +98,14 @@ def scan_log(
 
     @contextmanager
     def opened() -> Iterator[RecordDataset]:
-        with open_to_read(paths, as_=as_) as log:
+        with _partition(paths, as_) as log:
             yield log.dataset(**query)
 
     return _lazy_frame(columns, opened)
 
 
 def scan_topic(
-    directory: str | os.PathLike[str], topic: str, **query: Unpack[UnorderedQuery]
+    directory: str | os.PathLike[str] | Bucket, topic: str, **query: Unpack[UnorderedQuery]
 ) -> pl.LazyFrame:
     """Return the records of a topic, of all its partitions, as a lazy frame.
 
@@ -105,8 +113,10 @@ def scan_topic(
 
     Parameters
     ----------
-    directory : path
-        The log directory, which has the directories of the partitions.
+    directory : path or Bucket
+        The log directory, which has the directories of the partitions. Or a tiered bucket: from
+        `segstore.open_bucket`, or by its folder or URL, and keys and settings come from the
+        environment.
     topic : str
         Its name.
     **query
@@ -126,7 +136,7 @@ def scan_topic(
     SegstoreError
         From ``collect``: what `segstore.open_dir` and `LogManager.scan` raise.
     """
-    where = path_text("directory", directory)
+    where = directory if isinstance(directory, Bucket) else path_text("directory", directory)
     query["columns"] = columns = checked_columns(query.get("columns"))
     bounds = (query.get("start_offset"), query.get("end_offset"))
     numbers = {0, *(number for bound in bounds if isinstance(bound, Mapping) for number in bound)}
@@ -137,10 +147,34 @@ def scan_topic(
 
     @contextmanager
     def opened() -> Iterator[RecordDataset]:
-        with segstore.open_dir(where, read_only=True) as logs:
+        with _logs(where) as logs:
             yield logs.dataset(topic, **checked)
 
     return _lazy_frame(columns, opened)
+
+
+def _partition(paths: list[str], as_: str | None) -> AbstractContextManager[Log | LoneSegment]:
+    """Open what the paths are, or one partition of a bucket."""
+    found = find_bucket(paths[0]) if len(paths) == 1 else None
+    bucket, partition = found or (None, None)
+    if bucket is not None and partition is not None:
+        return bucket.open(*partition)
+    if is_url(paths[0]):
+        raise NotALogError(
+            "at this URL is no partition of a tiered bucket",
+            file=shown_url(paths[0]),
+            found="no folder <topic>-<topic id> in the one above",
+            expected="a URL as s3://bucket/prefix/orders-0",
+        )
+    return open_to_read(paths, as_=as_)
+
+
+def _logs(where: str | Bucket) -> AbstractContextManager[LogManager | Bucket]:
+    """Open a log directory, or a bucket; a bucket of a user stays open."""
+    if isinstance(where, Bucket):
+        return nullcontext(where)
+    found = find_bucket(where)
+    return segstore.open_dir(where, read_only=True) if found is None else found[0]
 
 
 def _lazy_frame(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from segstore.cli.bucket_paths import add_bucket_arguments
 from segstore.cli.offset_range import add_offset_argument, combined, out_of_range
 from segstore.cli.output import say, say_warnings, write
 from segstore.cli.partition_paths import (
     add_as_argument,
     add_partition_arguments,
-    readable_paths,
+    readable_logs,
 )
 from segstore.cli.record_format import add_format_arguments, formatter_of
 from segstore.cli.transaction_text import say_committed_end
@@ -37,6 +38,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     add_partition_arguments(parser, takes_files=True)
     add_as_argument(parser)
+    add_bucket_arguments(parser)
     add_offset_argument(parser)
     parser.add_argument(
         "-c", dest="count", type=record_count, metavar="N", help="stop after N records"
@@ -60,16 +62,14 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the records of the selected partitions, one after the other."""
-    from segstore.log.lone_segment import open_to_read
-
     to_text = formatter_of(arguments)
     span = combined(arguments.offsets)
     left: int | None = arguments.count
     logs = printed_nothing_of = code = 0
-    for path in readable_paths(arguments.paths, arguments.topic, arguments.partition):
+    for readable in readable_logs(arguments.paths, arguments):
         if left == 0:
             break
-        with open_to_read(path, as_=arguments.as_) as log:
+        with readable.open() as log:
             logs += 1
             say_warnings(log, quiet=arguments.quiet)
             goes_on = arguments.skip_damaged and log.report.damage is not None
@@ -96,17 +96,23 @@ def run(arguments: argparse.Namespace) -> int:
                 left -= printed
             code = max(code, say_what_is_hidden(log, span, shown, behind))
             if left != 0 and not arguments.quiet:
-                _say_end(log, arguments, span)
+                _say_end(log, arguments, span, is_of_bucket=readable.is_of_bucket)
     return 1 if 0 < logs == printed_nothing_of else code
 
 
-def _say_end(log: Log | LoneSegment, arguments: argparse.Namespace, span: OffsetRange) -> None:
+def _say_end(
+    log: Log | LoneSegment,
+    arguments: argparse.Namespace,
+    span: OffsetRange,
+    *,
+    is_of_bucket: bool,
+) -> None:
     import segstore
 
     is_committed = arguments.isolation == "read_committed"
     if isinstance(log, segstore.Log):
         if is_committed:
-            say_committed_end(log, span.resolve(log)[1])
+            say_committed_end(log, span.resolve(log)[1], is_of_bucket=is_of_bucket)
     else:
         _say_what_files_lack(log, span, is_committed=is_committed)
     if arguments.say_end:

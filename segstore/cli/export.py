@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from segstore.cli.bucket_paths import add_bucket_arguments, bucket_at
 from segstore.cli.held_interrupts import held_interrupts
 from segstore.cli.output import Progress, UsageError, count_of, human_bytes, say, write_line
 from segstore.cli.partition_paths import (
     add_as_argument,
     add_partition_arguments,
-    readable_paths,
+    readable_logs,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="the file, as orders-0.parquet, or the folder: an existing one, or with -t",
     )
     add_as_argument(parser)
+    add_bucket_arguments(parser)
     parser.add_argument(
         "--isolation",
         choices=("log_end", "read_committed"),
@@ -95,18 +97,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _export_partition(arguments: argparse.Namespace) -> list[ExportReport]:
     import segstore
-    from segstore.log.lone_segment import open_to_read
 
-    paths = readable_paths([arguments.path], arguments.topic, arguments.partition)
-    if len(paths) != 1:
+    logs = readable_logs([arguments.path], arguments)
+    if len(logs) != 1:
         raise UsageError(
-            f"{arguments.target} is one file, and the topic has {len(paths)} partitions: name a "
+            f"{arguments.target} is one file, and the topic has {len(logs)} partitions: name a "
             "folder, or a partition with -p"
         )
-    with (
-        Progress(quiet=arguments.quiet) as progress,
-        open_to_read(paths[0], as_=arguments.as_) as log,
-    ):
+    with Progress(quiet=arguments.quiet) as progress, logs[0].open() as log:
         return [
             segstore.export_parquet(
                 log,
@@ -125,9 +123,14 @@ def _export_topic(arguments: argparse.Namespace) -> list[ExportReport]:
     import segstore
 
     partitions = None if arguments.partition is None else [arguments.partition]
+    named = bucket_at(arguments.path, arguments)
+    if named is not None:
+        named.selected(arguments.topic, arguments.partition)  # or say that there is none
     with (
         Progress(quiet=arguments.quiet) as progress,
-        segstore.open_dir(arguments.path, read_only=True) as logs,
+        segstore.open_dir(arguments.path, read_only=True)
+        if named is None
+        else named.bucket as logs,
     ):
         return logs.export_parquet(
             arguments.topic,

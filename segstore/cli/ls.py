@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from segstore.cli.bucket_paths import add_bucket_arguments, bucket_at
 from segstore.cli.output import human_bytes, human_time, print_table, say, say_warnings, write_line
 from segstore.cli.partition_paths import (
     add_as_argument,
@@ -26,11 +28,15 @@ from segstore.errors import SegstoreError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from segstore.cli.bucket_paths import BucketPath
     from segstore.log.unified_log import Log
     from segstore.manager.log_manager import LogManager
     from segstore.types import TopicPartition
+
+    _Listed: TypeAlias = tuple[str, Callable[[], "PartitionSummary"]]
+    """The path of a partition, and what opens and summarises it."""
 
 COLUMNS = (
     *("TOPIC", "PARTITION", "START", "END", "OFFSETS", "FIRST", "LAST", "BYTES", "SEGMENTS"),
@@ -74,11 +80,17 @@ def register(parser: argparse.ArgumentParser) -> None:
         "records are read: `segstore verify` does that. STABLE is the last "
         "stable offset, where committed reads end. HELD-BY is the producer id of the open "
         "transaction that holds it there; stderr lists the transactions that hang. "
-        "POLICY is what deletes records: the topic's limits of time and size, compact, or keep."
+        "POLICY is what deletes records: the topic's limits of time and size, compact, or keep; a "
+        "bucket does not know it."
     )
-    parser.add_argument("path", metavar="DIR", help="a log directory, or one partition's")
+    parser.add_argument(
+        "path",
+        metavar="DIR",
+        help="a log directory, or one partition's; or the folder or URL of a tiered bucket",
+    )
     add_log_dir_argument(parser)
     add_as_argument(parser)
+    add_bucket_arguments(parser)
     add_metadata_log_argument(parser)
     parser.add_argument("-t", "--topic", help="only this topic")
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
@@ -86,28 +98,47 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List the partitions; 1 when one of them cannot be opened, or is damaged."""
-    import segstore
-
+    bucket = bucket_at(arguments.path, arguments)
+    listed = _of_directory(arguments) if bucket is None else _of_bucket(bucket, arguments)
     summaries = []
     code = 0
-    directories = log_dirs(arguments)
-    is_one = is_partition(arguments.path) or holds_log(arguments.path)
-    above = [str(Path(arguments.path).absolute().parent)] if is_one else directories
-    policies = _Policies(above, arguments.metadata_log)
-    for path in all_partitions(arguments.path, arguments.as_, arguments.others):
-        topic = (arguments.as_ or Path(path).absolute().name).rpartition("-")[0]
-        if arguments.topic not in {None, topic}:
-            continue
+    for path, look in listed:
         try:
-            with segstore.open(path, read_only=True, as_=arguments.as_) as log:
-                summaries.append(summarise(log, path, policies.of(log), policies.why_stray(log)))
-            say_warnings(log)
-            _say_what_is_wrong(summaries[-1])
-            if summaries[-1].damage is not None:
+            summary = look()
+            summaries.append(summary)
+            _say_what_is_wrong(summary)
+            if summary.damage is not None:
                 code = 1
         except SegstoreError as error:
             say(f"segstore: {path}: {type(error).__name__}: {error}")
             code = 1
+    if arguments.json:
+        for summary in summaries:
+            write_line(json.dumps(asdict(summary)))
+    else:
+        print_table(COLUMNS, map(_row, summaries))
+    return code
+
+
+def _of_directory(arguments: argparse.Namespace) -> Iterator[_Listed]:
+    """Yield the partitions of log directories; at the end, say what else is in them."""
+    import segstore
+
+    directories = log_dirs(arguments)
+    is_one = is_partition(arguments.path) or holds_log(arguments.path)
+    above = [str(Path(arguments.path).absolute().parent)] if is_one else directories
+    policies = _Policies(above, arguments.metadata_log)
+
+    def look(path: str) -> PartitionSummary:
+        with segstore.open(path, read_only=True, as_=arguments.as_) as log:
+            summary = summarise(log, path, policies.of(log), policies.why_stray(log))
+        say_warnings(log)
+        return summary
+
+    for path in all_partitions(arguments.path, arguments.as_, arguments.others):
+        topic = (arguments.as_ or Path(path).absolute().name).rpartition("-")[0]
+        if arguments.topic in {None, topic}:
+            yield path, partial(look, path)
     for one in directories:
         left_out = [] if is_partition(one) else unlisted_directories(one)
         if left_out:
@@ -116,12 +147,22 @@ def run(arguments: argparse.Namespace) -> int:
                 f" {', '.join(left_out)}; `segstore cat {one}/{left_out[0]} --as TOPIC-N`"
                 " reads such a directory"
             )
-    if arguments.json:
-        for summary in summaries:
-            write_line(json.dumps(asdict(summary)))
-    else:
-        print_table(COLUMNS, map(_row, summaries))
-    return code
+
+
+def _of_bucket(bucket: BucketPath, arguments: argparse.Namespace) -> Iterator[_Listed]:
+    """Yield the partitions of a bucket, and say which segments are left out."""
+
+    def look(partition: TopicPartition) -> PartitionSummary:
+        path = bucket.url_of(partition)
+        for _, reason in bucket.bucket.left_out(*partition):
+            say(f"segstore: {path}: left out: {reason}")
+        with bucket.open(partition) as log:
+            summary = summarise(log, path, UNKNOWN, is_of_bucket=True)
+        say_warnings(log)
+        return summary
+
+    for partition in bucket.partitions(arguments.topic):
+        yield bucket.url_of(partition), partial(look, partition)
 
 
 def _say_what_is_wrong(summary: PartitionSummary) -> None:
@@ -165,7 +206,9 @@ class _Policies:
         return self._strays.get(log.topic_partition)
 
 
-def summarise(log: Log, path: str, policy: str, stray: str | None = None) -> PartitionSummary:
+def summarise(
+    log: Log, path: str, policy: str, stray: str | None = None, *, is_of_bucket: bool = False
+) -> PartitionSummary:
     """Look up what a line of the list says; reads a batch or two."""
     topic, partition = log.topic_partition
     segments = log.segments()
@@ -173,7 +216,9 @@ def summarise(log: Log, path: str, policy: str, stray: str | None = None) -> Par
     stable, transactions, damage = None, [], _damage(log) or times.damage
     try:
         stable = log.last_stable_offset
-        transactions = [transaction_fields(one) for one in log.open_transactions()]
+        transactions = [
+            transaction_fields(one, is_of_bucket=is_of_bucket) for one in log.open_transactions()
+        ]
     except SegstoreError as error:  # the rest is shown
         damage = damage or str(error)
     return PartitionSummary(

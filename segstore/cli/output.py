@@ -25,11 +25,13 @@ class UsageError(Exception):
 
 
 _said: set[str] = set()
+_names: dict[str, str] = {}
 
 
 def begin_command() -> None:
     """Let what the library logs reach stderr as the command's own lines do; begin with none."""
     _said.clear()
+    _names.clear()
     logging.lastResort = _SaidByLibrary(logging.WARNING)
 
 
@@ -38,8 +40,15 @@ class _SaidByLibrary(logging.Handler):
         say(record.getMessage())
 
 
+def name_shown(path: str, name: str) -> None:
+    """Let `say` call what lies at *path* by another *name*: it is a copy of what was named."""
+    _names[path] = name
+
+
 def say(text: str) -> None:
     """Write a line to stderr, after everything that was written to stdout so far."""
+    for path, name in _names.items():
+        text = text.replace(path, name)
     if "topics.json" in text:
         text = _with_way_out_once(text)
     sys.stdout.flush()

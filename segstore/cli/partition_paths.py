@@ -5,15 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from segstore.cli.bucket_paths import bucket_at
 from segstore.cli.output import UsageError
 from segstore.errors import LogNotFoundError, NotALogError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
+    from segstore.log.lone_segment import LoneSegment
+    from segstore.log.unified_log import Log
     from segstore.manager.log_manager import LogManager
     from segstore.types import TopicPartition
 
@@ -25,8 +30,9 @@ def add_partition_arguments(parser: Any, *, takes_files: bool = False) -> None:
             "paths",
             metavar="PATH",
             nargs="+",
-            help="directory of a partition (data/orders-0), or a log directory with -t; or .log "
-            "files of one partition, a quoted pattern of them, or a tar archive",
+            help="directory of a partition (data/orders-0), or a log directory with -t; the same "
+            "of a tiered bucket (s3://archive/kafka/orders-0); or .log files of one partition, a "
+            "quoted pattern of them, or a tar archive",
         )
     else:
         parser.add_argument(
@@ -57,17 +63,34 @@ def read_as(as_: str | None) -> TopicPartition | None:
     return None if as_ is None else parse_directory_name(as_)
 
 
-def readable_paths(
-    paths: Sequence[str], topic: str | None, partition: int | None
-) -> Sequence[str | Sequence[str]]:
-    """Do as `selected_partitions`; files alone, which are one log together, can be read too."""
-    from segstore.log.lone_files import is_of_files
+class ReadableLog(NamedTuple):
+    """A log that a command line names."""
 
-    if topic is None and partition is None and (len(paths) > 1 or is_of_files(paths[0])):
-        return [paths]
-    if len(paths) > 1:
-        raise UsageError("-t and -p go with one PATH, a log directory")
-    return selected_partitions(paths[0], topic, partition)
+    open: Callable[[], AbstractContextManager[Log | LoneSegment]]
+    is_of_bucket: bool = False
+    """What its last records begin may be ended by records that are not in the bucket."""
+
+
+def readable_logs(paths: Sequence[str], arguments: argparse.Namespace) -> list[ReadableLog]:
+    """Return the logs that *paths*, ``-t`` and ``-p`` name, in order of their numbers.
+
+    Partitions of a log directory or of a bucket; or files alone, which are one log together.
+    Errors are those of `selected_partitions` and `bucket_at`.
+    """
+    from segstore.log.lone_files import is_of_files
+    from segstore.log.lone_segment import open_to_read
+
+    topic, number, as_ = arguments.topic, arguments.partition, arguments.as_
+    bucket = bucket_at(paths[0], arguments) if len(paths) == 1 else None
+    if bucket is not None:
+        chosen = bucket.selected(topic, number)
+        return [ReadableLog(partial(bucket.open, one), is_of_bucket=True) for one in chosen]
+    found: Sequence[str | Sequence[str]] = [paths]
+    if topic is not None or number is not None or (len(paths) == 1 and not is_of_files(paths[0])):
+        if len(paths) > 1:
+            raise UsageError("-t and -p go with one PATH, a log directory")
+        found = selected_partitions(paths[0], topic, number)
+    return [ReadableLog(partial(open_to_read, one, as_=as_)) for one in found]
 
 
 def partition_number(text: str) -> int:

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from segstore.log.unified_log import Log
 
 
-def transaction_fields(transaction: OpenTransaction) -> dict[str, Any]:
-    """Return a transaction as JSON has it."""
+def transaction_fields(
+    transaction: OpenTransaction, *, is_of_bucket: bool = False
+) -> dict[str, Any]:
+    """Return a transaction as JSON has it; of a bucket none hangs: its end is not there yet."""
     now_ms = time.time_ns() // 1_000_000
-    return transaction._asdict() | {"is_hanging": transaction.is_hanging(now_ms)}
+    is_hanging = not is_of_bucket and transaction.is_hanging(now_ms)
+    return transaction._asdict() | {"is_hanging": is_hanging}
 
 
 def transaction_text(fields: Mapping[str, Any], path: str) -> str:
@@ -59,12 +62,14 @@ def hanging_notes(path: str, as_: str | None = None) -> list[str]:
     return []
 
 
-def say_committed_end(log: Log, end_offset: int) -> None:
+def say_committed_end(log: Log, end_offset: int, *, is_of_bucket: bool = False) -> None:
     """Say on stderr where committed records end below *end_offset*, and what ends them."""
     stable = log.last_stable_offset
     transactions = log.open_transactions() if stable < end_offset else ()
     for transaction in transactions[:1]:
+        fields = transaction_fields(transaction, is_of_bucket=is_of_bucket)
         say(
             f"segstore: {log.path}: committed records end at offset {stable}, and the log at"
-            f" {log.log_end_offset}: {transaction_text(transaction_fields(transaction), log.path)}"
+            f" {log.log_end_offset}: {transaction_text(fields, log.path)}"
+            f"{'; its end is not in the bucket' if is_of_bucket else ''}"
         )

@@ -6,15 +6,19 @@ import json
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from segstore.cli.bucket_paths import add_bucket_arguments, bucket_at
 from segstore.cli.output import Progress, count_of, human_bytes, write_line
 from segstore.cli.partition_paths import add_as_argument, all_partitions, read_as
 from segstore.cli.transaction_text import hanging_notes
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
+    from segstore.cli.bucket_paths import BucketPath
     from segstore.errors import SegstoreError
     from segstore.log.check.verify_report import VerifyReport
+    from segstore.remote.tiered.partition_verify import BucketVerifyReport
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -24,12 +28,18 @@ def register(parser: argparse.ArgumentParser) -> None:
         "small files. Compare each segment byte by byte with its checksum sidecar (.segsum), if it "
         "has one. List the quarantine files, which keep bytes that opens took out of the log. "
         "Nothing is written. Of a log directory, topics.json is checked too. Exit code 1 when "
-        "something is wrong with the log. docs/operations.md explains each code and what to do."
+        "something is wrong with the log. docs/operations.md explains each code and what to do. Of "
+        "a tiered bucket every complete segment is fetched and checked, and left-out ones are "
+        "listed."
     )
     parser.add_argument(
-        "paths", nargs="+", metavar="PATH", help="a partition's directory, or a log directory"
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a partition's directory, or a log directory; or the folder or URL of a tiered bucket",
     )
     add_as_argument(parser)
+    add_bucket_arguments(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 
@@ -41,6 +51,13 @@ def run(arguments: argparse.Namespace) -> int:
     found, as_ = False, read_as(arguments.as_)
     with Progress(quiet=arguments.quiet) as progress:
         for given in arguments.paths:
+            bucket = bucket_at(given, arguments)
+            if bucket is not None:
+                for in_bucket in _verified(bucket, progress):
+                    row = in_bucket.to_dict()
+                    write_line(json.dumps(row) if arguments.json else str(in_bucket))
+                    found = found or not in_bucket.ok
+                continue
             error = _error_of_topics(given)
             if error is not None:
                 row = {"path": error.file, "error": str(error)}
@@ -52,6 +69,18 @@ def run(arguments: argparse.Namespace) -> int:
                 write_line(json.dumps(report.to_dict()) if arguments.json else check_text(report))
                 found = found or not report.ok
     return 1 if found else 0
+
+
+def _verified(bucket: BucketPath, progress: Progress) -> Iterator[BucketVerifyReport]:
+    """Check the partitions of a bucket; what cannot be listed is a report of that."""
+    from segstore.errors import SegstoreError
+    from segstore.remote.tiered.partition_verify import BucketVerifyReport
+
+    for partition in bucket.partitions():
+        try:
+            yield bucket.bucket.verify(*partition, progress)
+        except SegstoreError as error:
+            yield BucketVerifyReport(path=bucket.url_of(partition), problems=[str(error)])
 
 
 def _error_of_topics(path: str) -> SegstoreError | None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+import threading
+from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from segstore.errors import LogNotFoundError
+from segstore.arguments import partition_numbers
+from segstore.errors import LogNotFoundError, SegstoreError, UnknownTopicOrPartitionError
+from segstore.log.files.partition_directory import directory_name
 from segstore.remote.local_folder import LocalFolder
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
 from segstore.remote.stores import open_store
@@ -18,12 +22,23 @@ from segstore.remote.urls import is_url
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from types import TracebackType
+    from typing import Unpack
     from uuid import UUID
 
+    from segstore.log.record_dataset import RecordDataset
     from segstore.log.unified_log import Log
+    from segstore.remote.remote_file import Folder
+    from segstore.remote.tiered.partition_verify import BucketVerifyReport, Progress
     from segstore.remote.tiered.segment_states import Directories
     from segstore.remote.tiered.tiered_partition import LeftOut
+    from segstore.tables.parquet_transfer import ExportOptions
+    from segstore.tables.partition_export import ExportReport
+    from segstore.tables.topic_scan import TopicQuery, TopicScan, UnorderedQuery
+
+MOST_SHOWN: Final = 20
+"""So many partitions are named in a message."""
 
 
 def open_bucket(  # noqa: PLR0913 - keywords of users
@@ -89,6 +104,10 @@ def open_bucket(  # noqa: PLR0913 - keywords of users
 class Bucket:
     """Topics and partitions of a tiered bucket; from `open_bucket`.
 
+    The methods that read whole topics are those of a `LogManager`. They open the logs as the bucket
+    is at the call; these stay open, with their files in the spool, until `close`. It is a context
+    manager.
+
     Attributes
     ----------
     url : str
@@ -98,7 +117,28 @@ class Bucket:
     def __init__(self, store: TieredStore, settings: RemoteSettings) -> None:
         self.url = store.url
         self._store = store
+        self._settings = settings
         self._logs = RemoteLogs(store.url, settings, store)
+        self._mutex = threading.Lock()
+        self._opened: dict[TopicPartition, tuple[Folder, Log]] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the logs that topics were read from; scans of them can be read no more."""
+        with self._mutex:
+            self._opened.clear()
+            self._stack.close()
 
     def __repr__(self) -> str:
         return f"Bucket({self.url!r})"
@@ -126,6 +166,48 @@ class Bucket:
         found = self._store.partition(TopicPartition(topic, partition))
         return [] if found is None else list(found.left_out)
 
+    def verify(
+        self, topic: str, partition: int, progress: Progress | None = None
+    ) -> BucketVerifyReport:
+        """Check all segments of a partition: objects, chunks, batches, indexes, and their history.
+
+        One segment at a time is fetched.
+
+        Parameters
+        ----------
+        topic, partition : str, int
+            Which one.
+        progress : callable or None
+            Called with the partition's path, plain bytes checked so far and bytes in all.
+
+        Returns
+        -------
+        BucketVerifyReport
+            Damage, and a missing key, are problems in it.
+
+        Raises
+        ------
+        LogNotFoundError
+            The bucket holds nothing of the topic.
+        LogTruncatedError, LogPermissionError, ReadIOError
+            The partition cannot be listed.
+        """
+        from segstore.remote.spool import Spool
+        from segstore.remote.tiered.partition_verify import verify_partition
+
+        topic_partition = TopicPartition(topic, partition)
+        found = self._store.partition(topic_partition)
+        path = self._logs.url_of(topic_partition)
+        if found is None or not (found.segments or found.left_out):
+            raise LogNotFoundError(
+                "the bucket holds nothing of this partition",
+                file=path,
+                found="no object of a segment",
+                expected=f"some of {', '.join(map(str, self.partitions()[:MOST_SHOWN]))}",
+            )
+        spool = Spool(self._settings.spool_directory, self._settings.spool_max_bytes)
+        return verify_partition(path, topic_partition, found, spool, progress)
+
     @contextmanager
     def open(self, topic: str, partition: int) -> Iterator[Log]:
         """Open one partition as a read-only log, as the bucket is now.
@@ -152,5 +234,139 @@ class Bucket:
             The log is larger than the spool.
         """
         topic_partition = TopicPartition(topic, partition)
-        with self._logs.open_whole(topic_partition) as log:
+        with self._logs.open_whole(topic_partition) as log, self._naming(log):
             yield log
+
+    # ---- a topic as a table ----------------------------------------------------------------------
+
+    def scan(self, topic: str, **query: Unpack[TopicQuery]) -> TopicScan:
+        """Return the records of a topic, to be read lazily.
+
+        Parameters
+        ----------
+        topic : str
+            A topic of the bucket.
+        **query
+            As for `LogManager.scan`: columns, bounds, isolation, order; and partitions, by default
+            all of which the bucket holds records.
+
+        Returns
+        -------
+        TopicScan
+            Of the logs as the bucket is now.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            The bucket holds nothing of the topic.
+        SegstoreError, ImportError
+            What `open` raises for a partition, and `LogManager.scan`.
+        """
+        from segstore.tables.topic_scan import scan_logs
+
+        logs = self._logs_of(topic, query.pop("partitions", None))
+        return scan_logs(topic, logs, **query)  # type: ignore[misc] # it has no partitions any more
+
+    def dataset(self, topic: str, **query: Unpack[UnorderedQuery]) -> RecordDataset:
+        """Return a topic as a dataset of pyarrow, as `LogManager.dataset` does.
+
+        Each query reads the bucket as it is when the query begins.
+        """
+        from segstore.tables.topic_scan import checked_query, dataset_of
+
+        numbers = self._numbers_of(topic)
+        if query.get("partitions") is not None:
+            query["partitions"] = numbers = partition_numbers(query["partitions"])
+        checked = checked_query(numbers, **query)
+        return dataset_of(checked["columns"], lambda: self.scan(topic, **checked))
+
+    def to_arrow(self, topic: str, **query: Unpack[TopicQuery]) -> Any:
+        """Return the records of a topic as a ``pyarrow.Table``, with the parameters of `scan`."""
+        return self.scan(topic, **query).to_arrow()
+
+    def to_pandas(self, topic: str, **query: Unpack[TopicQuery]) -> Any:
+        """Return the records of a topic as a ``pandas.DataFrame``, with the parameters of `scan`.
+
+        Needs pyarrow and pandas.
+        """
+        return self.scan(topic, **query).to_pandas()
+
+    def count(self, topic: str, *, by_headers: bool = False, **query: Unpack[TopicQuery]) -> int:
+        """Return the number of records of a topic, with the parameters of `scan`.
+
+        Parameters
+        ----------
+        by_headers : bool
+            True: trust the batch headers, as in `LogScan.count`.
+        """
+        return self.scan(topic, **query).count(by_headers=by_headers)
+
+    def export_parquet(
+        self,
+        topic: str,
+        folder: str | os.PathLike[str],
+        *,
+        partitions: Iterable[int] | None = None,
+        **options: Unpack[ExportOptions],
+    ) -> list[ExportReport]:
+        """Write the records of a topic to Parquet files, as `LogManager.export_parquet` does.
+
+        Parameters
+        ----------
+        **options
+            As there: isolation, compression, verify, bytes_of_a_file, progress.
+        """
+        from segstore.tables.parquet_transfer import export_logs
+
+        return export_logs(topic, self._logs_of(topic, partitions), folder, **options)
+
+    def _numbers_of(self, topic: str) -> list[int]:
+        topic_ids = self._store.topic_ids()
+        if topic not in topic_ids:
+            raise UnknownTopicOrPartitionError(
+                f"the bucket holds nothing of topic {topic!r}",
+                file=self.url,
+                found=f"{len(topic_ids)} topics",
+                expected=", ".join(islice(topic_ids, MOST_SHOWN)) or "folders <topic>-<topic id>",
+            )
+        current = self._store.current_topic_id(topic, topic_ids[topic])
+        return self._store.partitions_of(topic, current)
+
+    def _logs_of(self, topic: str, partitions: Iterable[int] | None) -> dict[int, Log]:
+        """Return the logs of a topic by partition, ascending, as they are now."""
+        numbers = self._numbers_of(topic)
+        if partitions is not None:
+            named = [TopicPartition(topic, number) for number in partition_numbers(partitions)]
+            return {one.partition: self._log(one) for one in named}
+        logs = {}
+        for number in numbers:
+            topic_partition = TopicPartition(topic, number)
+            try:
+                logs[number] = self._log(topic_partition)
+            except LogNotFoundError:
+                found = self._store.partition(topic_partition)
+                if found is None or found.segments:
+                    raise
+                # its first copy is not finished: the bucket holds no record of it
+        return logs
+
+    def _log(self, topic_partition: TopicPartition) -> Log:
+        """Return the log of a partition, opened when the bucket was as it is now."""
+        listed = self._store.list_folder(directory_name(topic_partition))
+        with self._mutex:
+            known = self._opened.get(topic_partition)
+            if known is not None and known[0] == listed:
+                return known[1]
+            log = self._stack.enter_context(self.open(*topic_partition))
+            self._opened[topic_partition] = listed, log
+            return log
+
+    @contextmanager
+    def _naming(self, log: Log) -> Iterator[None]:
+        """Name the bucket in errors: the files of the open log are gone when it is closed."""
+        try:
+            yield
+        except SegstoreError as error:
+            if error.file is not None and error.file.startswith(log.path):
+                error.file = self._logs.url_of(log.topic_partition) + error.file[len(log.path) :]
+            raise

@@ -97,7 +97,7 @@ class ObjectStore:
             self._store = open_url(
                 url,
                 config=config,
-                client_options=client,
+                client_options=client or None,
                 retry_config=_retry_config(settings),
             )
         except SegstoreError:

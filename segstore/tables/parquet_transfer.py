@@ -46,12 +46,22 @@ from segstore.types import Isolation
 if TYPE_CHECKING:
     import uuid
     from collections.abc import Callable, Mapping
+    from typing import TypedDict
 
     from segstore.log.scan import LogScan
     from segstore.types import Codec, IsolationName
 
     PathLike = str | os.PathLike[str]
     Progress = Callable[[str, int, int], None]
+
+    class ExportOptions(TypedDict, total=False):
+        """What `export_logs` takes of a user; `LogManager.export_parquet` describes it."""
+
+        isolation: Isolation | IsolationName
+        compression: str
+        verify: bool
+        bytes_of_a_file: int | None
+        progress: Progress | None
 
 
 class ImportReport(NamedTuple):

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from segstore.log.files.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
+    LOG_STATE,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    LogState,
     format_leader_epoch_checkpoint,
     format_offset_checkpoint,
 )
@@ -205,6 +207,7 @@ class TieredStore:
             RECOVERY_POINT_CHECKPOINT: format_offset_checkpoint({topic_partition: end}),
             LOG_START_OFFSET_CHECKPOINT: format_offset_checkpoint({topic_partition: start}),
             LEADER_EPOCH_CHECKPOINT: format_leader_epoch_checkpoint(partition.lineage),
+            LOG_STATE: LogState(start, start, partition.lineage[-1]).format(),
             PARTITION_METADATA: format_partition_metadata(newest.manifest.metadata.topic_id),
             file_name(end, "snapshot"): newest.read_index("producerSnapshot") or b"",
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from segstore.errors import (
     LogNotFoundError,
     LogReadOnlyError,
     SegstoreError,
+    UnknownTopicOrPartitionError,
     UnsupportedFormatError,
 )
 
@@ -23,6 +25,7 @@ pytest.importorskip("Crypto")
 
 import segstore
 from segstore.remote.local_folder import LocalFolder
+from tests.kits.cli_process import run_segstore
 from tests.kits.golden_bucket import BucketCase
 
 GUIDE = Path(__file__).parents[4] / "docs" / "guide.md"
@@ -242,6 +245,94 @@ def test_a_partly_written_segment_of_a_folder_is_left_out(case, tmp_path):
 
     assert "another size than its manifest says" in str(left.reason)
     assert left.main_key.endswith(path.stem)
+
+
+def test_a_topic_is_read_as_a_table(case, tmp_path):
+    """What a `LogManager` does with a topic, by the same scans."""
+    pa = pytest.importorskip("pyarrow")
+    with opened(case, tmp_path) as bucket:
+        scan = bucket.scan("epochs", start_offset=200)
+        assert scan.start_offsets == {0: 200, 1: 200}
+        assert bucket.count("epochs") == bucket.count("epochs", by_headers=True) == 353 + 429
+        assert [record.offset for record in bucket.scan("epochs", partitions=[0])] == offsets(
+            bucket, "epochs", 0
+        )
+        table = bucket.to_arrow("epochs", columns=["partition", "timestamp"], order="timestamp")
+        ordered = [
+            (record.partition, record.timestamp)
+            for record in bucket.scan("epochs", order="timestamp")
+        ]
+        assert table["partition"].to_pylist() == [partition for partition, _ in ordered]
+        assert table["timestamp"].cast(pa.int64()).to_pylist() == [time for _, time in ordered]
+        rows = bucket.dataset("epochs", columns=["partition", "offset"]).to_table()
+        assert rows.num_rows == 353 + 429
+        assert bucket.to_pandas("epochs", partitions=[1]).shape[0] == 429
+        reports = bucket.export_parquet("epochs", tmp_path / "parquet", verify=True)
+        assert [report.records for report in reports] == [353, 429]
+        with pytest.raises(UnknownTopicOrPartitionError, match=r"absent.*expected epochs"):
+            bucket.scan("absent")
+        with pytest.raises(LogNotFoundError, match="epochs-7"):
+            bucket.scan("epochs", partitions=[7])
+
+
+def test_a_topic_is_read_as_the_bucket_is_now(case, tmp_path):
+    """A segment that was copied meanwhile is in the next scan; that of before stays as it was."""
+    last = [objects_of(case, 0, suffix)[-1] for suffix in ("rsm-manifest", "indexes", "log")]
+    contents = [path.read_bytes() for path in last]
+    for path in last:
+        path.unlink()
+    with opened(case, tmp_path) as bucket:
+        before = bucket.scan("epochs", partitions=[0])
+        assert bucket.scan("epochs", partitions=[0]).end_offsets == before.end_offsets
+        for path, data in zip(last, contents, strict=True):
+            path.write_bytes(data)
+        after = bucket.scan("epochs", partitions=[0])
+
+        assert after.end_offsets == {0: 517}
+        assert before.end_offsets == {0: int(last[0].name[:20])}
+        assert len(list(after)) - len(list(before)) == 517 - before.end_offsets[0]
+
+
+def test_a_partition_whose_first_copy_is_not_finished_has_no_records_yet(case, tmp_path):
+    """[SEL-1] It is left out of a topic; who names it gets an error."""
+    for path in objects_of(case, 1, "rsm-manifest"):
+        path.unlink()
+    bucket = opened(case, tmp_path)
+
+    assert bucket.scan("epochs").partitions == (0,)
+    with pytest.raises(LogNotFoundError):
+        bucket.scan("epochs", partitions=[1])
+
+
+def test_lazy_frames_of_polars(case, tmp_path, monkeypatch):
+    """Of a bucket that is open, and of a path: then keys come from the environment."""
+    pl = pytest.importorskip("polars")
+    import segstore.polars
+
+    keys = case.directory / "keys"
+    monkeypatch.setenv("SEGSTORE_TIERED_KEYS", str(keys))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = case.directory / "bucket" / "team a"
+    with opened(case, tmp_path) as bucket:
+        for where in (bucket, folder, str(folder)):
+            topic = segstore.polars.scan_topic(where, "epochs").filter(pl.col("offset") < 170)
+            assert topic.select(pl.len()).collect().item() == 6 + 30
+    one = segstore.polars.scan_log(folder / "epochs-0").filter(pl.col("offset") < 170)
+    assert one.collect()["offset"].to_list() == [*range(164, 170)]
+    with pytest.raises(Exception, match="no partition of a tiered bucket"):
+        segstore.polars.scan_log("memory://bucket/orders-0").collect()
+
+
+def test_the_commands_of_the_guide_run(case, tmp_path):
+    section = GUIDE.read_text(encoding="utf-8").partition("### Read a tiered bucket")[2]
+    (piece,) = re.findall(r"```sh\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
+    shutil.move(case.directory / "bucket" / "team a", tmp_path / "bucket")
+    shutil.move(case.directory / "keys", tmp_path / "keys")
+    lines = [shlex.split(line, comments=True)[1:] for line in piece.splitlines()]
+    ran = [run_segstore(*line, cwd=tmp_path) for line in lines]
+
+    assert [one.returncode for one in ran] == [0] * len(lines)
+    assert len(list((tmp_path / "exported").iterdir())) == 2
 
 
 def test_the_piece_of_the_guide_runs(case, tmp_path):

@@ -1,0 +1,127 @@
+"""Tiered buckets on the command line, by the folder or URL that holds their topics."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from segstore.cli.output import UsageError, name_shown
+from segstore.errors import UnknownTopicOrPartitionError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from segstore.log.unified_log import Log
+    from segstore.remote.bucket import Bucket
+    from segstore.types import TopicPartition
+
+
+_TOPIC_FOLDER = re.compile(r".+-[A-Za-z0-9_-]{21}[AQgw]", re.DOTALL)
+"""The last of 22 characters of Base64 has 4 bits."""
+
+
+class BucketPath(NamedTuple):
+    """What a path on the command line names in a bucket."""
+
+    bucket: Bucket
+    partition: TopicPartition | None
+    """None: the bucket itself."""
+
+    def url_of(self, partition: TopicPartition) -> str:
+        """Return the path of a partition as it can be typed."""
+        return f"{self.bucket.url}/{partition}"
+
+    def partitions(self, topic: str | None = None) -> list[TopicPartition]:
+        """Return what is named: all partitions, or those of *topic*."""
+        if self.partition is not None:
+            return [self.partition]
+        found = self.bucket.partitions()
+        return [one for one in found if topic in {None, one.topic}]
+
+    def selected(self, topic: str | None, number: int | None) -> list[TopicPartition]:
+        """Return the partitions that ``-t`` and ``-p`` choose, as `selected_partitions` does."""
+        if self.partition is not None:
+            if topic is not None or number is not None:
+                raise UsageError("-t and -p go with the path of a whole bucket")
+            return [self.partition]
+        every = self.bucket.partitions()
+        if topic is None:
+            named = [
+                f": name one, as in {self.url_of(one)}, or -t {one.topic}" for one in every[:1]
+            ]
+            raise UsageError(
+                f"{self.bucket.url} is a bucket of {len(every)} partitions{''.join(named)}"
+            )
+        found = [one for one in every if one.topic == topic and number in {None, one.partition}]
+        if not found:
+            what = f"topic {topic!r}" if number is None else f"partition {topic}-{number}"
+            raise UnknownTopicOrPartitionError(
+                f"there is no {what} in the bucket", file=self.bucket.url
+            )
+        return found
+
+    @contextmanager
+    def open(self, partition: TopicPartition) -> Iterator[Log]:
+        """Open a partition; what is said of it names the bucket."""
+        with self.bucket.open(*partition) as log:
+            name_shown(log.path, self.url_of(partition))
+            yield log
+
+
+def add_bucket_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add ``--keys`` and ``--key-prefix``."""
+    parser.add_argument(
+        "--keys",
+        metavar="DIR",
+        help="of an encrypted bucket: the folder with the private keys <key id>.private.pem"
+        " (default: the variable SEGSTORE_TIERED_KEYS)",
+    )
+    parser.add_argument(
+        "--key-prefix",
+        default="",
+        metavar="TEXT",
+        help="of a bucket: the part of rsm.config.key.prefix that is not in its URL, after the"
+        " last slash",
+    )
+
+
+def bucket_at(path: str, arguments: argparse.Namespace) -> BucketPath | None:
+    """Return what *path* names in a bucket; None: it is a path of this machine, and no bucket's.
+
+    Raises
+    ------
+    UsageError
+        At a URL is no bucket; or there are keys, and no bucket.
+    SegstoreError, ImportError
+        The store cannot be asked.
+    """
+    found = None
+    if _may_be_of_bucket(path):
+        from segstore.remote.bucket_path import find_bucket
+        from segstore.remote.urls import is_url, shown_url
+
+        found = find_bucket(path, keys=arguments.keys, key_prefix=arguments.key_prefix)
+        if found is None and is_url(path):
+            raise UsageError(
+                f"{shown_url(path)} is no tiered bucket: it holds no folder"
+                f" {arguments.key_prefix}<topic>-<topic id>"
+            )
+    if found is not None:
+        return BucketPath(*found)
+    if arguments.keys is not None or arguments.key_prefix:
+        raise UsageError(f"--keys and --key-prefix are for a bucket, and {path} is none")
+    return None
+
+
+def _may_be_of_bucket(path: str) -> bool:
+    """Whether it is worth a look: what looks is not loaded for a log of this machine."""
+    if ":/" in path:
+        return True
+    for folder in (path, os.path.dirname(os.path.normpath(path)) or "."):  # noqa: PTH120
+        with suppress(OSError), os.scandir(folder) as entries:
+            if any(_TOPIC_FOLDER.fullmatch(entry.name) for entry in entries):
+                return True
+    return False
