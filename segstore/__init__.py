@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from segstore.records.partitioner import partition_for_key
     from segstore.records.record_batch import RecordBatch
     from segstore.remote.bucket import Bucket, open_bucket
+    from segstore.remote.bucket_restore import RestoreReport, restore_bucket
     from segstore.tables.parquet_transfer import ImportReport, export_parquet, import_parquet
     from segstore.tables.partition_export import ExportReport
     from segstore.tables.topic_scan import TopicScan
@@ -114,6 +115,7 @@ _HOMES = {
     "RecordBatch": "segstore.records.record_batch",
     "RecoveryReport": "segstore.log.recovery.recovery_report",
     "RemoteOffsetReader": "segstore.log.remote_tier",
+    "RestoreReport": "segstore.remote.bucket_restore",
     "SalvageReport": "segstore.log.recovery.salvage_report",
     "Segment": "segstore.log.local.segment",
     "SpecialTimestamp": "segstore.types",
@@ -132,6 +134,7 @@ _HOMES = {
     "open_segment": "segstore.log.lone_segment",
     "partition_for_key": "segstore.records.partitioner",
     "read_metadata_image": "segstore.log.files.metadata_image_reader",
+    "restore_bucket": "segstore.remote.bucket_restore",
     "salvage": "segstore.log.log_salvage",
 }
 
@@ -172,6 +175,7 @@ __all__ = [
     "RecordBatch",
     "RecoveryReport",
     "RemoteOffsetReader",
+    "RestoreReport",
     "SalvageReport",
     "Segment",
     "SpecialTimestamp",
@@ -190,6 +194,7 @@ __all__ = [
     "open_segment",
     "partition_for_key",
     "read_metadata_image",
+    "restore_bucket",
     "salvage",
 ]
 __all__ += errors.__all__  # with `open`, which a star takes from `gzip`, `io` and `tarfile` too

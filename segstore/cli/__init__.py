@@ -56,6 +56,7 @@ COMMANDS = {
     "abort-transaction": "end an open transaction that hangs",
     "export": "write records to Parquet files, to be read or restored",
     "import": "restore logs from exported Parquet files",
+    "restore-bucket": "write partitions of a tiered bucket as a broker's directories",
     "salvage": "copy what is left of a damaged log into a new one",
     "pipeline": "run real data through logs on Spark, kill the driver, compare the totals",
     "demo": "write, kill, recover and query a log of real data",

@@ -90,6 +90,18 @@ def open_bucket(  # noqa: PLR0913 - keywords of users
     CorruptLogError, UnsupportedFormatError
         A record of ``__remote_log_metadata`` cannot be read.
     """
+    shown = open_tiered_store(url, keys, key_prefix, remote_log_metadata, settings)
+    return Bucket(shown, RemoteSettings(settings, spool_directory, spool_max_bytes))
+
+
+def open_tiered_store(
+    url: str | os.PathLike[str],
+    keys: str | os.PathLike[str] | Mapping[str, Any] | None,
+    key_prefix: str,
+    remote_log_metadata: Directories | None,
+    settings: Mapping[str, str],
+) -> TieredStore:
+    """Return what shows a bucket as a log directory; arguments and errors are `open_bucket`'s."""
     path = os.fspath(url)
     if not is_url(path) and not Path(path).is_dir():
         raise LogNotFoundError(
@@ -97,8 +109,7 @@ def open_bucket(  # noqa: PLR0913 - keywords of users
         )
     store = open_store(path, settings) if is_url(path) else LocalFolder(path)
     states = None if remote_log_metadata is None else read_segment_states(remote_log_metadata)
-    shown = TieredStore(store, KeyRing(keys), key_prefix, states)
-    return Bucket(shown, RemoteSettings(settings, spool_directory, spool_max_bytes))
+    return TieredStore(store, KeyRing(keys), key_prefix, states)
 
 
 class Bucket:

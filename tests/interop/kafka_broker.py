@@ -126,10 +126,12 @@ class KafkaBroker:
         """Append values, one request each."""
         self._ask("produce", topic, partition, *values)
 
-    def consume(self, topic: str) -> dict[int, list[dict[str, Any]]]:
+    def consume(
+        self, topic: str, isolation: str = "read_committed"
+    ) -> dict[int, list[dict[str, Any]]]:
         """Return what a consumer gets of a topic from its beginning to its end, by partition."""
         records: dict[int, list[dict[str, Any]]] = {}
-        for line in self._ask("read", topic):
+        for line in self._ask("read", topic, isolation):
             record = json.loads(line)
             records.setdefault(record.pop("partition"), []).append(record)
         return records

@@ -15,6 +15,7 @@ from segstore.types import TopicPartition
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Iterable
+    from uuid import UUID
 
     from segstore._core import Directory, SegmentListing
 
@@ -126,9 +127,17 @@ def future_directory_name(topic_partition: TopicPartition) -> str:
     return f"{directory_name(topic_partition)}.{uuid4().hex}{FUTURE_DIRECTORY_SUFFIX}"
 
 
-def _capped_name(topic_partition: TopicPartition, suffix: str) -> str:
+def restoring_directory_name(topic_partition: TopicPartition, topic_id: UUID) -> str:
+    """Return the name for a directory that is not restored yet; a later run finds it again.
+
+    It is that of a stray one: a broker, and we, leave such a directory alone [LOC-24].
+    """
+    return _capped_name(topic_partition, STRAY_DIRECTORY_SUFFIX, topic_id)
+
+
+def _capped_name(topic_partition: TopicPartition, suffix: str, unique: UUID | None = None) -> str:
     topic, dash, partition = directory_name(topic_partition).rpartition("-")
-    ending = f"{dash}{partition}.{uuid4().hex}{suffix}"
+    ending = f"{dash}{partition}.{(unique or uuid4()).hex}{suffix}"
     return topic[: MAX_NAME_LENGTH - len(ending)] + ending
 
 

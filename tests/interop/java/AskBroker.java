@@ -26,7 +26,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * A client of the broker whose address is the argument. One command a line, words between tabs; answers are lines that end with "done".
- * create TOPIC PARTITIONS; read TOPIC: every record as JSON; produce TOPIC PARTITION VALUE...
+ * create TOPIC PARTITIONS; read TOPIC ISOLATION: every record as JSON; produce TOPIC PARTITION VALUE...
  */
 public class AskBroker {
     private static final int SECONDS = 60;
@@ -41,7 +41,7 @@ public class AskBroker {
                 switch (words[0]) {
                     case "create" -> admin.createTopics(List.of(new NewTopic(words[1], Optional.of(Integer.parseInt(words[2])), Optional.empty())))
                             .all().get(SECONDS, TimeUnit.SECONDS);
-                    case "read" -> read(config, partitions(admin, words[1]), out);
+                    case "read" -> read(config, partitions(admin, words[1]), words[2], out);
                     case "produce" -> produce(config, words);
                     default -> throw new IllegalArgumentException(line);
                 }
@@ -69,10 +69,10 @@ public class AskBroker {
         }
     }
 
-    private static void read(Map<String, Object> config, List<TopicPartition> partitions, PrintStream out) {
+    private static void read(Map<String, Object> config, List<TopicPartition> partitions, String isolation, PrintStream out) {
         Map<String, Object> own = new HashMap<>(config);
         own.put("check.crcs", true);
-        own.put("isolation.level", "read_committed");
+        own.put("isolation.level", isolation);
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(own, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
             consumer.assign(partitions);
             consumer.seekToBeginning(partitions);

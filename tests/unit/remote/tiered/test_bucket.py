@@ -338,7 +338,7 @@ def test_the_commands_of_the_guide_run(case, tmp_path):
 def test_the_piece_of_the_guide_runs(case, tmp_path):
     """It prints what it says, beside a bucket and its keys."""
     section = GUIDE.read_text(encoding="utf-8").partition("### Read a tiered bucket")[2]
-    (piece,) = re.findall(r"```py\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
+    (piece,) = re.findall(r"```py\n(.*?)```", section.partition("\n##")[0], re.DOTALL)
     shutil.move(case.directory / "bucket" / "team a", tmp_path / "bucket")
     shutil.move(case.directory / "keys", tmp_path / "keys")
     printed = subprocess.run(

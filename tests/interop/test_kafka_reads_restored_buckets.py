@@ -1,0 +1,141 @@
+"""A broker opens what was restored from buckets, and a consumer gets the records of the cluster."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import segstore
+from segstore.log.findings.finding import FindingCode
+from tests.interop.kafka_broker import KafkaBroker
+from tests.kits.golden import bucket_root
+from tests.kits.golden_bucket import bucket_cases
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.kits.golden_bucket import BucketCase
+
+pytest.importorskip("Crypto")
+
+
+def partitions_of(case: BucketCase) -> dict[str, list[int]]:
+    """Return the partitions of each topic that the case speaks of."""
+    topics: dict[str, list[int]] = {}
+    for name in case.said["partitions"]:
+        topic, _, number = name.rpartition("-")
+        topics.setdefault(topic, []).append(int(number))
+    return topics
+
+
+def groups(cases: list[BucketCase]) -> list[list[BucketCase]]:
+    """Return cases that one broker can hold: no two have a topic of the same name."""
+    found: list[list[BucketCase]] = []
+    for case in cases:
+        own = partitions_of(case).keys()
+        room = (one for one in found if not any(own & partitions_of(other).keys() for other in one))
+        group = next(room, None)
+        if group is None:
+            found.append(group := [])
+        group.append(case)
+    return found
+
+
+def restore(case: BucketCase, broker: KafkaBroker) -> None:
+    """Restore a case into the log directory of a broker that is down and has its topics."""
+    logs, topic_ids = broker.log_directory, {}
+    for topic, numbers in partitions_of(case).items():
+        for number in numbers:
+            made = logs / f"{topic}-{number}"
+            with segstore.open(made, read_only=True) as log:
+                assert log.log_end_offset == 0
+                topic_ids[topic] = log.topic_id
+            shutil.rmtree(made)
+    folder, _, prefix = case.said["key_prefix"].rpartition("/")
+    keys = case.directory / "keys"
+    segstore.restore_bucket(
+        case.directory / "bucket" / folder,
+        logs,
+        keys=keys if keys.is_dir() else {},
+        key_prefix=prefix,
+        topic_ids=topic_ids,
+    )
+
+
+def expected(path: Path) -> list[dict[str, Any]]:
+    """Return the records of a file as the consumer prints them, without their partition."""
+    if not path.exists():
+        return []
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for one in records:
+        one["headers"] = [
+            [base64.b64encode(name.encode()).decode(), value] for name, value in one["headers"]
+        ]
+    return records
+
+
+def check_case(case: BucketCase, broker: KafkaBroker) -> int:
+    """Compare what a consumer gets, all and committed; returns the number of records."""
+    count = 0
+    for topic in partitions_of(case):
+        everything = broker.consume(topic, "read_uncommitted")
+        committed = broker.consume(topic, "read_committed")
+        for name, told in case.said["partitions"].items():
+            if name.rpartition("-")[0] != topic:
+                continue
+            number = int(name.rpartition("-")[2])
+            records = case.directory / "records"
+            before = expected(records / f"{name}.before_log_start.jsonl")
+            after = expected(records / f"{name}.jsonl")
+            view = records / f"{name}.read_committed.jsonl"
+            start = max(told["log_start_in_newest_segment"], told["bucket_start_offset"])
+            found = everything.get(number, [])
+            stable = committed.get(number, [])
+
+            assert found == [one for one in before + after if one["offset"] >= start]
+            assert [one for one in stable if one["offset"] >= told["log_start_offset"]] == (
+                expected(view) if view.exists() else after
+            )
+            count += len(found)
+    return count
+
+
+@pytest.mark.long
+def test_a_broker_serves_restored_buckets(request, tmp_path, golden_summary):
+    """[SEL-3] [SEL-5] [SEL-9] [SEL-11] [MGR-26] All records and the committed view of each case.
+
+    The topics were made in the broker before, which gives them their ids. Then it goes on.
+    """
+    cases = bucket_cases(bucket_root(request.config))
+    for number, group in enumerate(groups(cases)):
+        broker = KafkaBroker(tmp_path / str(number), log_retention_ms=-1)
+        with broker:
+            for case in group:
+                for topic, numbers in partitions_of(case).items():
+                    broker.create_topic(topic, max(numbers) + 1)
+        for case in group:
+            restore(case, broker)
+        with broker:
+            for case in group:
+                assert check_case(case, broker) > 0
+                golden_summary.add("restored buckets that a broker serves", 1, 1)
+                for topic in partitions_of(case):
+                    broker.produce(topic, 0, "after the restore")
+                    last = broker.consume(topic, "read_uncommitted")[0][-1]
+                    assert last["value"] == base64.b64encode(b"after the restore").decode()
+        stray = [one.name for one in broker.log_directory.glob("*-stray")]
+        assert not stray
+        with segstore.open_dir(broker.log_directory, read_only=True) as logs:
+            for case in group:
+                for topic, numbers in partitions_of(case).items():
+                    found = {
+                        finding.code
+                        for one in numbers
+                        for finding in logs.log(topic, one).verify().findings
+                    }
+                    # a new topic begins at epoch 0: a broker drops the history of greater ones
+                    assert found <= {FindingCode.EPOCHS_WRONG}
