@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from segstore.cli.export import check_pyarrow
 from segstore.cli.output import Progress, count_of, say, write_line
+from segstore.errors import SegstoreError
 
 if TYPE_CHECKING:
     import argparse
@@ -18,7 +19,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         "record comes back at its offset, with headers, timestamps, leader epochs and gaps; "
         "batches, producers and transaction markers too, where the files know them. A log that "
         "has a part of the records is compared with the files, then completed: run the command "
-        "again after an interruption. A log with other records is not changed."
+        "again after an interruption. Logs that begin with the import cannot be opened before all "
+        "of them are whole. A log with other records is not changed."
     )
     parser.add_argument("source", metavar="FILE", help="a Parquet file, or a folder of an export")
     parser.add_argument(
@@ -60,6 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
             )
     except KeyboardInterrupt:
         say("segstore: interrupted: the same command goes on where the logs end")
+        raise
+    except SegstoreError as error:
+        for note in getattr(error, "__notes__", ()):
+            say(f"segstore: {note}")
         raise
     for one in reports:
         write_line(

@@ -55,6 +55,8 @@ class LogEnvironment(NamedTuple):
         does that.
     makes_directory : bool
         A log that is to be written, and is not there, is made.
+    fills_import : bool
+        The caller is the import of which `IMPORT_MARKER` says that it is not finished.
     """
 
     parent_is_locked: bool = False
@@ -71,6 +73,7 @@ class LogEnvironment(NamedTuple):
     watcher: LogWatcher = UNWATCHED
     postponed: PostponedSyncs | None = None
     makes_directory: bool = True
+    fills_import: bool = False
 
 
 STANDALONE = LogEnvironment()

@@ -34,6 +34,7 @@ from segstore.log.files.partition_path import (
     make_directory,
     open_parent_directory,
     open_partition_directory,
+    refuse_unfinished_import,
 )
 from segstore.log.files.profile import Profile
 from segstore.log.files.recovery_advice import recovery_advice
@@ -94,17 +95,9 @@ def _open_partition(
         is_kafka = options.profile is Profile.KAFKA
         home = open_handles.home if is_kafka else directory
         if not read_only:
-            check_file_system(directory, allowed=options.allow_network_fs)
-            open_handles.lock = PartitionLock.acquire(
-                directory, parent, parent_is_locked=log_environment.parent_is_locked, home=home
-            )
-            if not is_kafka and log_environment.postponed is None:
-                sync_directory_names(
-                    directory,
-                    parent,
-                    environment,
-                    parent_is_locked=log_environment.parent_is_locked,
-                )
+            _take_lock(open_handles, home, options, log_environment)
+        if not log_environment.fills_import:
+            refuse_unfinished_import(directory)
         options = _with_settings(
             options, parent, topic_partition.topic, directory, log_environment, report
         )
@@ -191,6 +184,27 @@ def _open_partition(
         open_handles.close()
         raise
     return log
+
+
+def _take_lock(
+    open_handles: OpenHandles,
+    home: _core.Directory | None,
+    options: OpenOptions,
+    log_environment: LogEnvironment,
+) -> None:
+    """Keep other writers out, and bring the names on the way to the directory to the disk."""
+    directory, parent = open_handles.directory, open_handles.parent
+    check_file_system(directory, allowed=options.allow_network_fs)
+    open_handles.lock = PartitionLock.acquire(
+        directory, parent, parent_is_locked=log_environment.parent_is_locked, home=home
+    )
+    if options.profile is not Profile.KAFKA and log_environment.postponed is None:
+        sync_directory_names(
+            directory,
+            parent,
+            log_environment.environment,
+            parent_is_locked=log_environment.parent_is_locked,
+        )
 
 
 def _explain(

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from segstore.spark.directory_option import local_directory_path
 from segstore.spark.job_runner import JobItem, JobReport, run_job
-from segstore.tables.parquet_transfer import imports_of
+from segstore.tables.parquet_transfer import imports_of, topics_of
 from segstore.tables.partition_import import checked_codec, import_partition
+from segstore.tables.unfinished_imports import MarkedLogs, begins_with_import
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,8 +32,8 @@ def import_parquet(  # noqa: PLR0913 - from where, to where, how
     Records come back at their offsets, in the batches that they were in, with producers and
     transaction markers. An export with ``read_committed``, or of an older version, has records
     alone: new batches are made of them. After a killed run, a second one goes on at the end of each
-    log. After a finished run there is nothing to do. `segstore.import_parquet` does it without
-    Spark.
+    log. Until then no log of a topic that begins with the import can be opened. After a finished
+    run there is nothing to do. `segstore.import_parquet` does it without Spark.
 
     Parameters
     ----------
@@ -67,4 +68,19 @@ def import_parquet(  # noqa: PLR0913 - from where, to where, how
     imports = imports_of(folder, root, checked_codec(compression), allow_gaps=allow_gaps)
     Path(root).mkdir(parents=True, exist_ok=True)
     items = [JobItem(name, work) for name, work in imports.items()]
-    return run_job(spark, "import", items, import_partition, progress=progress)
+    new = {name: work for name, work in imports.items() if begins_with_import(work.directory)}
+    marked = {}
+    failed = {*imports}
+    try:
+        for topic in topics_of(new):
+            starts = {work.directory: work.first_offset for work in topic.values()}
+            marked[frozenset(topic)] = MarkedLogs(starts)
+        report = run_job(spark, "import", items, import_partition, progress=progress)
+        failed = {one.key for one in report.items if one.error is not None}
+    finally:
+        for names, logs in marked.items():
+            if names.isdisjoint(failed):
+                logs.finish()
+            else:
+                logs.give_up()
+    return report

@@ -6,7 +6,7 @@ import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.arguments import isolation_of
 from segstore.errors import (
@@ -39,7 +39,13 @@ from segstore.tables.parquet_files import (
 from segstore.tables.parquet_reader import ParquetReader
 from segstore.tables.parquet_writer import checked_compression
 from segstore.tables.partition_export import ExportReport, export_range
-from segstore.tables.partition_import import PartitionImport, checked_codec, import_partition
+from segstore.tables.partition_import import (
+    PartitionImport,
+    checked_codec,
+    checked_files,
+    import_partition,
+)
+from segstore.tables.unfinished_imports import MarkedLogs, begins_with_import
 from segstore.tables.whole_file import new_run, remove_parts
 from segstore.types import Isolation
 
@@ -408,6 +414,11 @@ def _of_range(progress: Progress | None, offsets: OffsetRange) -> Callable[[int]
     return tell
 
 
+UNFINISHED: Final = (
+    "the import is not finished: the logs that begin with it cannot be opened before. The same"
+    " import goes on where they end"
+)
+
 # ---- import --------------------------------------------------------------------------------------
 
 
@@ -425,7 +436,8 @@ def import_parquet(  # noqa: PLR0913 - keywords of users
     Batches come back as they were, with producers, leader epochs and transaction markers. From a
     file without batches, as of another program or with ``read_committed``, new ones are made.
     Records that a log has already are compared with the files. So an interrupted import goes on
-    where the log ends. Needs pyarrow.
+    where the log ends. Until then no log of a topic that begins with the import can be opened
+    (`IllegalStateError`). Needs pyarrow.
 
     Parameters
     ----------
@@ -466,12 +478,28 @@ def import_parquet(  # noqa: PLR0913 - keywords of users
     """
     require_pyarrow()
     codec = checked_codec(compression)
-    reports = []
     imports = imports_of(os.fspath(source), os.fspath(target), codec, allow_gaps=allow_gaps)
-    for name, work in imports.items():
-        done = import_partition(work._replace(verify=verify), _of_log(progress, name, work))
-        reports.append(ImportReport(work.directory, done["records"], done["log_end_offset"]))
-    return reports
+    new = {name: work for name, work in imports.items() if begins_with_import(work.directory)}
+    reports = {}
+
+    def fill(name: str) -> None:
+        work = imports[name]._replace(verify=verify)
+        done = import_partition(work, _of_log(progress, name, work))
+        reports[name] = ImportReport(work.directory, done["records"], done["log_end_offset"])
+
+    for name in [name for name in imports if name not in new]:  # before anything is made
+        fill(name)
+    for topic in topics_of(new):
+        marked = MarkedLogs({work.directory: work.first_offset for work in topic.values()})
+        try:
+            for name in topic:
+                fill(name)
+        except BaseException as error:
+            if marked.give_up():
+                error.add_note(UNFINISHED)
+            raise
+        marked.finish()
+    return [reports[name] for name in imports]
 
 
 def imports_of(
@@ -504,10 +532,21 @@ def imports_of(
         )
     if not allow_gaps:
         check_is_whole(source, found)
-    return {
+    imports = {
         name: PartitionImport(tuple(own), f"{target}/{name}", codec, allow_gaps)
         for name, own in by_name.items()
     }
+    for work in imports.values():
+        checked_files(work)
+    return imports
+
+
+def topics_of(imports: Mapping[str, PartitionImport]) -> list[dict[str, PartitionImport]]:
+    """Return the imports of each topic, by the names of the partitions."""
+    by_topic: dict[str, dict[str, PartitionImport]] = {}
+    for name, work in imports.items():
+        by_topic.setdefault(work.files[0].offsets.topic, {})[name] = work
+    return [*by_topic.values()]
 
 
 def _of_log(

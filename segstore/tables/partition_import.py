@@ -13,7 +13,6 @@ from segstore.errors import (
     IllegalArgumentError,
     InconsistentTopicIdError,
 )
-from segstore.log.open_log import open as open_log
 from segstore.number_limits import MAX_INT, MAX_LONG
 from segstore.numpy_on_demand import np
 from segstore.records.arrow_numpy import numbers_of
@@ -25,6 +24,7 @@ from segstore.tables.parquet_reader import ParquetReader
 from segstore.tables.rebuilt_batches import batches_with_offsets, with_leader_epochs
 from segstore.tables.row_comparison import first_difference
 from segstore.tables.row_queue import RowQueue
+from segstore.tables.unfinished_imports import check_log_start, open_log_to_fill
 from segstore.types import CODEC_MASK, CURRENT_MAGIC, Codec
 
 if TYPE_CHECKING:
@@ -66,6 +66,11 @@ class PartitionImport(NamedTuple):
     allow_gaps: bool = False
     verify: bool = False
 
+    @property
+    def first_offset(self) -> int:
+        """Where the log is to begin."""
+        return self.files[0].offsets.from_offset
+
 
 class _Piece(NamedTuple):
     """Batches to be appended at once."""
@@ -81,7 +86,8 @@ def import_partition(
     """Append what the log does not hold yet, and close it durably.
 
     What it holds must be what the files say: records, and batches with their producers and
-    transactions. The log stays valid wherever this is interrupted.
+    transactions. The log stays valid wherever this is interrupted. `MarkedLogs` keeps others from
+    opening one that is not whole.
 
     Parameters
     ----------
@@ -101,21 +107,12 @@ def import_partition(
         A file cannot be used, or offsets are in none of them; or what was written is not what the
         files say.
     """
-    if not work.allow_gaps:
-        check_no_gaps(work.files)
-    readers = opened_files(work.files)
-    first_offset = work.files[0].offsets.from_offset
-    with open_log(work.directory, durability="none") as log:
-        if log.log_start_offset == log.log_end_offset and log.log_end_offset < first_offset:
+    readers = checked_files(work)
+    first_offset = work.first_offset
+    with open_log_to_fill(work.directory) as log:
+        check_log_start(log, first_offset)
+        if log.log_end_offset < first_offset:
             log.truncate_fully_and_start_at(first_offset)
-        if log.log_start_offset != first_offset:
-            raise AlreadyExistsError(
-                f"the log begins at offset {log.log_start_offset}, the export at {first_offset}: "
-                "they are not of one log",
-                file=work.directory,
-                found=str(log.log_start_offset),
-                expected=str(first_offset),
-            )
         resumed_at = log.log_end_offset
         _check_rows(log, readers, first_offset, resumed_at, is_written=False)
         _check_batches(log, readers, first_offset, resumed_at, work.codec, is_written=False)
@@ -136,6 +133,13 @@ def import_partition(
             _check_rows(log, readers, resumed_at, end, is_written=True)
             _check_batches(log, readers, resumed_at, end, work.codec, is_written=True)
         return {"records": records, "log_end_offset": log.log_end_offset}
+
+
+def checked_files(work: PartitionImport) -> list[ParquetReader]:
+    """Open the files of one partition; errors as of `import_partition`."""
+    if not work.allow_gaps:
+        check_no_gaps(work.files)
+    return opened_files(work.files)
 
 
 def checked_codec(compression: str | None) -> Codec | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import time
 import uuid
 from contextlib import contextmanager, suppress
@@ -31,14 +32,19 @@ def new_run() -> str:
 @contextmanager
 def whole_file(file: Path, run: str) -> Iterator[Path]:
     """Give the path to write under; at the end it is synced, and gets its own name."""
-    part = file.with_name(f".segstore-part-{run}-{uuid.uuid4().hex}")
+    part = part_of(file, run)
     try:
         yield part
-        _sync(part)
+        sync_path(part)
         part.replace(file)
-        _sync(file.parent)
+        sync_path(file.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+def part_of(path: Path, run: str) -> Path:
+    """Return a new name, in the same folder, for what gets its own name when it is whole."""
+    return path.with_name(f".segstore-part-{run}-{uuid.uuid4().hex}")
 
 
 def remove_parts(folder: str, run: str) -> None:
@@ -51,10 +57,13 @@ def remove_parts(folder: str, run: str) -> None:
         for path in Path(folder).iterdir():
             part = _PART.fullmatch(path.name)
             if part is not None and (part["run"] == run or path.lstat().st_mtime < oldest):
-                path.unlink(missing_ok=True)
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
+def sync_path(path: Path) -> None:
     """Bring a file, or the names in a folder, to stable storage."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

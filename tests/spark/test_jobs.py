@@ -12,7 +12,12 @@ import pytest
 pytest.importorskip("pyspark")
 
 import segstore
-from segstore.errors import AlreadyExistsError, CorruptLogError, IllegalArgumentError
+from segstore.errors import (
+    AlreadyExistsError,
+    CorruptLogError,
+    IllegalArgumentError,
+    IllegalStateError,
+)
 from segstore.spark import jobs, parquet_export
 from segstore.spark.compaction_plan import plan_compaction_of
 from segstore.spark.job_runner import JobItem, packed_items, run_job
@@ -336,6 +341,30 @@ def test_an_export_goes_on_and_an_import_brings_it_back(spark, tmp_path):
     with pytest.raises(CorruptLogError, match=r"not whole.*no file of t-1,"):
         jobs.import_parquet(spark, files, tmp_path / "some")
     assert jobs.import_parquet(spark, files, tmp_path / "some", allow_gaps=True).ok
+
+
+def test_an_import_that_fails_in_one_partition_closes_its_topic(spark, tmp_path):
+    """Else keys went to the partitions that there are; other topics are whole."""
+    data, files, back = tmp_path / "data", tmp_path / "files", tmp_path / "back"
+    with segstore.open_dir(data, durability="none") as logs:
+        for topic in ("t", "other"):
+            logs.create_topic(topic, partitions=2)
+            logs.append(topic, [(b"%d" % n, b"v") for n in range(100)])
+    jobs.export_parquet(spark, data, files)
+    (file,) = files.glob("t-1-*")
+    content = file.read_bytes()
+    file.write_bytes(content[:40] + bytes(64) + content[104:])
+    report = jobs.import_parquet(spark, files, back)
+
+    assert [one.key for one in report.items if one.error is not None] == ["t-1"]
+    with segstore.open_dir(back, read_only=True) as logs:
+        assert logs.count("other") == 100
+        with pytest.raises(IllegalStateError, match="the import of this log is not finished"):
+            logs.count("t")
+    file.write_bytes(content)
+    assert jobs.import_parquet(spark, files, back).ok
+    with segstore.open_dir(back, read_only=True) as logs:
+        assert logs.count("t") == 100
 
 
 def test_small_partitions_are_exported_in_few_tasks(monkeypatch, tmp_path):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import segstore._core as _core
 from segstore.errors import (
     CorruptLogError,
+    IllegalStateError,
     LogNotFoundError,
     LogPermissionError,
     ReadIOError,
@@ -46,6 +47,7 @@ from segstore.log.check.unreadable_file import (
 from segstore.log.check.verify_report import VerifyReport
 from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
+    IMPORT_MARKER,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_STATE,
@@ -64,7 +66,7 @@ from segstore.log.files.partition_directory import (
     parse_file_name,
     segment_files,
 )
-from segstore.log.files.partition_path import absolute_path
+from segstore.log.files.partition_path import absolute_path, refuse_unfinished_import
 from segstore.log.files.recovery_advice import listed
 from segstore.log.findings.finding import Action, Finding, FindingCode, Records, facts_of
 from segstore.log.local.missing_records import (
@@ -425,6 +427,18 @@ class _Look:
 
     def _check_small_files(self, state: PartitionState) -> None:
         report, directory = self._report, self._directory
+        try:
+            refuse_unfinished_import(directory)
+        except IllegalStateError as error:
+            self._add(
+                Finding(
+                    code=FindingCode.OPEN_REFUSED,
+                    file=IMPORT_MARKER,
+                    found=error.message,
+                    records=Records.MAYBE_MISSING,
+                    action=Action.RENAME,
+                )
+            )
         end = report.log_end_offset
         named_until = self._named_from(max(end, self._last_batch_end))
         with self._reading(RESTART_MARKER):

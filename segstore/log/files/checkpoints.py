@@ -44,6 +44,8 @@ MISSING_RECORDS: Final = ".segstore.missing"
 """Ranges of offsets whose records are known to be missing: `missing_records_file`."""
 SYNC_FAILED_MARK: Final = ".segstore.sync-failed"
 """Left by the core when a sync of a ``.log`` failed: the page cache may be ahead of the disk."""
+IMPORT_MARKER: Final = ".segstore.importing"
+"""An import of the log is not finished: it may lack records, or other logs of its topic may."""
 RESTART_MARKER: Final = ".segstore.begins-anew"
 """The log start lies above the end: an open was interrupted while it quarantined the whole log.
 

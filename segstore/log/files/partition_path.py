@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import segstore._core as _core
 from segstore.errors import (
     IllegalArgumentError,
+    IllegalStateError,
     InvalidTopicError,
     LogNotFoundError,
     LogPermissionError,
@@ -17,6 +18,7 @@ from segstore.errors import (
 )
 from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
+    IMPORT_MARKER,
     LEADER_EPOCH_CHECKPOINT,
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
@@ -49,6 +51,7 @@ _IS_OURS = re.compile(
 
 OWN_FILES = TEMPORARY_FILES | {
     CLEAN_SHUTDOWN_MARKER,
+    IMPORT_MARKER,
     LEADER_EPOCH_CHECKPOINT,
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
@@ -234,6 +237,18 @@ def open_parent_directory(
         return parent
     parent.close()
     return None
+
+
+def refuse_unfinished_import(directory: _core.Directory) -> None:
+    """Raise IllegalStateError where an import of the log, or of its topic, is not finished."""
+    if directory.exists(IMPORT_MARKER):
+        raise IllegalStateError(
+            "the import of this log is not finished, and records may be missing: run the same"
+            " import again, which goes on where the log ends, or delete the directory",
+            file=directory.path,
+            found=IMPORT_MARKER,
+            expected="no marker of an import",
+        )
 
 
 def is_of_an_empty_log(name: str) -> bool:
