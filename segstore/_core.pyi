@@ -442,6 +442,23 @@ class DataFile:
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: object, error: object, traceback: object) -> None: ...
 
+# ---- _cython/fetched_files.pxi -------------------------------------------------------------------
+
+class FetchedFile(Protocol):
+    """A file whose bytes are elsewhere."""
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        """Fill *target* with the bytes from *position* on; return how many there were."""
+
+@final
+class FetchedFiles(Environment):
+    """The system's environment, but for the bytes of some files, which come from *files*.
+
+    Their names, of a folder where they have only their sizes, and what has their bytes.
+    """
+
+    def __new__(cls, files: dict[str, FetchedFile]) -> Self: ...
+
 # ---- _cython/codecs.pxi --------------------------------------------------------------------------
 
 @final

@@ -10,6 +10,7 @@ from cpython.buffer cimport (
     PyBUF_SIMPLE,
     PyBUF_STRIDES,
     PyBUF_WRITABLE,
+    PyBUF_WRITE,
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
@@ -54,6 +55,7 @@ from segstore._cython.crc32c cimport *
 from segstore._cython.descriptor_pool cimport *
 from segstore._cython.directory_fingerprint cimport *
 from segstore._cython.env cimport *
+from segstore._cython.env_fetched cimport *
 from segstore._cython.env_manual_clock cimport *
 from segstore._cython.env_sim cimport *
 from segstore._cython.file_records cimport *
@@ -137,6 +139,7 @@ include "_cython/descriptor_pool.pxi"
 include "_cython/file_lock.pxi"
 include "_cython/directory.pxi"
 include "_cython/data_file.pxi"
+include "_cython/fetched_files.pxi"
 include "_cython/codecs.pxi"
 include "_cython/batches.pxi"
 include "_cython/aborted_transactions.pxi"

@@ -14,6 +14,7 @@ cdef extern from "base/status.h" nogil:
         SGS_LIMIT_EXCEEDED
         SGS_CODEC
         SGS_FSYNC_FAILED
+        SGS_SEND_FAILED
         SGS_NOT_FOUND
         SGS_ALREADY_EXISTS
         SGS_ILLEGAL_STATE

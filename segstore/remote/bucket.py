@@ -69,7 +69,7 @@ def open_bucket(  # noqa: PLR0913 - keywords of users
         directories. Then only copies that Kafka had finished and was not deleting are read. They
         are read once, here. None: all complete copies are read.
     spool_directory : str or None
-        Takes decrypted segments that are read. None: a private folder of this user, in that for
+        Takes decrypted chunks that are read. None: a private folder of this user, in that for
         temporary files.
     spool_max_bytes : int or None
         Limit of its size. None: 10 GiB.
@@ -224,7 +224,8 @@ class Bucket:
         """Open one partition as a read-only log, as the bucket is now.
 
         The log begins where it began when its newest segment was copied. It ends with that segment.
-        All of its segments are fetched into the spool, decrypted and decompressed.
+        Chunks are fetched when they are read, and the next ones meanwhile; the spool keeps them,
+        decrypted and decompressed.
 
         Yields
         ------
@@ -240,9 +241,8 @@ class Bucket:
         EncryptionKeyError, ImportError
             A private key, or ``segstore[tiered]``, is missing.
         LogTruncatedError, LogPermissionError, ReadIOError
-            The store fails, or segments were deleted again and again during the open.
-        LimitExceededError
-            The log is larger than the spool.
+            The store fails, or segments were deleted again and again during the open. A read of the
+            log raises ReadIOError when a segment was deleted meanwhile.
         """
         topic_partition = TopicPartition(topic, partition)
         with self._logs.open_whole(topic_partition) as log, self._naming(log):

@@ -24,12 +24,19 @@ class RemoteFile(NamedTuple):
         neither.
     modified_ns : int or None
         When it was changed, in ns since 1970.
+    block_bytes : int
+        It is fetched in blocks of so many bytes, those that are read; 0: whole, before it is read.
+    block_phase : int
+        The first block is by so many bytes smaller: bytes ``[n * block_bytes - block_phase, (n + 1)
+        * block_bytes - block_phase)`` are block *n*.
     """
 
     path: str
     size_bytes: int
     identity: str | None
     modified_ns: int | None
+    block_bytes: int = 0
+    block_phase: int = 0
 
     @property
     def name(self) -> str:
@@ -38,14 +45,25 @@ class RemoteFile(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """What is in one remote directory: files and directories by name."""
+    """What is in one remote directory.
+
+    Attributes
+    ----------
+    files : dict of str to RemoteFile
+        By name.
+    folders : list of str
+        Names.
+    reader : FileReader or None
+        Reads these files as they were listed; None: the store that listed them.
+    """
 
     files: dict[str, RemoteFile]
     folders: list[str]
+    reader: FileReader | None = None
 
 
-class RemoteStore(Protocol):
-    """A directory at a URL.
+class FileReader(Protocol):
+    """Reads files that were listed.
 
     Attributes
     ----------
@@ -55,24 +73,11 @@ class RemoteStore(Protocol):
         For the spool: two stores with one key hold the same files.
     requests_at_once : int
         How many threads may ask it.
-    has_checkpoints : bool
-        Files of the log directory itself may lie beside the partitions.
     """
 
     url: str
     key: str
     requests_at_once: int
-    has_checkpoints: bool
-
-    def list_folder(self, folder: str) -> Folder:
-        """Return what is in *folder*, ``""`` for the directory itself; empty when it is not there.
-
-        Raises
-        ------
-        LogPermissionError, LogNotFoundError, ReadIOError
-            The store refuses it, is not there, or cannot be reached.
-        """
-        ...
 
     def read(self, file: RemoteFile, write: Callable[[bytes], object]) -> None:
         """Hand all bytes of *file*, as it was listed, to *write*.
@@ -82,7 +87,7 @@ class RemoteStore(Protocol):
         LogTruncatedError, LogNotFoundError
             The file is another one by now, or gone.
         LogPermissionError, ReadIOError
-            As `list_folder`.
+            As `RemoteStore.list_folder`.
         """
         ...
 
@@ -93,6 +98,28 @@ class RemoteStore(Protocol):
         ------
         LogTruncatedError, LogNotFoundError, LogPermissionError, ReadIOError
             As `read`.
+        """
+        ...
+
+
+class RemoteStore(FileReader, Protocol):
+    """A directory at a URL.
+
+    Attributes
+    ----------
+    has_checkpoints : bool
+        Files of the log directory itself may lie beside the partitions.
+    """
+
+    has_checkpoints: bool
+
+    def list_folder(self, folder: str) -> Folder:
+        """Return what is in *folder*, ``""`` for the directory itself; empty when it is not there.
+
+        Raises
+        ------
+        LogPermissionError, LogNotFoundError, ReadIOError
+            The store refuses it, is not there, or cannot be reached.
         """
         ...
 

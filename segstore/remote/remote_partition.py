@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from segstore._core import FetchedFiles
 from segstore.errors import LimitExceededError, NotALogError, SegstoreError
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE, MISSING_RECORDS
 from segstore.log.files.partition_directory import (
@@ -33,14 +34,16 @@ from segstore.log.log_environment import STANDALONE, LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.producers.producer_snapshot import open_transactions
+from segstore.remote.block_reader import BlockReader
 from segstore.remote.remote_facts import ABOVE, BESIDE, RemoteFacts, read_facts
 from segstore.types import Isolation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from segstore.log.unified_log import Log
-    from segstore.remote.remote_file import Folder, RemoteFile, RemoteStore
+    from segstore.remote.remote_file import FileReader, Folder, RemoteFile, RemoteStore
     from segstore.remote.spool import Spool
     from segstore.remote.spool_view import SpoolView
     from segstore.types import TopicPartition
@@ -110,6 +113,7 @@ class RemotePartition:
     ) -> None:
         self.topic_partition = topic_partition
         self._store = store
+        self._reader = folder.reader or store
         self._spool = spool
         self._above: dict[str, RemoteFile] = {
             name: above.files[name] for name in ABOVE if name in above.files
@@ -162,12 +166,11 @@ class RemotePartition:
     @contextmanager
     def open_whole(self) -> Iterator[Log]:
         """Fetch all of the log and open that: everything is as it would be on a local disk."""
-        with self._view(self._files, self._above) as view:
-            log = self._open(view, STANDALONE)
-            try:
-                yield log
-            finally:
-                log.close()
+        with (
+            self._view(self._files, self._above) as view,
+            self._opened(view, self._files, STANDALONE) as log,
+        ):
+            yield log
 
     @contextmanager
     def open_end(self, isolation: Isolation) -> Iterator[Log]:
@@ -263,7 +266,7 @@ class RemotePartition:
         file = self._files[file_name(offset, _SNAPSHOT)]
         with self._spool.new_view() as view:
             place = view.path / file.name
-            self._spool.link(self._store, file, place)
+            self._spool.link(self._reader, file, place)
             try:
                 return open_transactions(place.read_bytes())
             except LimitExceededError:
@@ -296,21 +299,35 @@ class RemotePartition:
         names += [LEADER_EPOCH_CHECKPOINT, MISSING_RECORDS]
         if snapshot is not None:
             names.append(file_name(snapshot, _SNAPSHOT))
-        with self._view([name for name in names if name in self._files]) as view:
+        names = [name for name in names if name in self._files]
+        with self._view(names) as view:
             name = directory_name(self.topic_partition)
             if self.facts.state is not None:
                 view.write(f"{name}/{LOG_STATE}", self.facts.state.format())
             if following is not None:
                 view.write(f"{name}/{file_name(following, LOG_FILE_SUFFIX)}", b"")
-            log = self._open(view, LogEnvironment(found=found))
-            try:
+            with self._opened(view, names, LogEnvironment(found=found)) as log:
                 yield log
-            finally:
-                log.close()
 
-    def _open(self, view: SpoolView, log_environment: LogEnvironment) -> Log:
+    @contextmanager
+    def _opened(
+        self, view: SpoolView, names: Iterable[str], log_environment: LogEnvironment
+    ) -> Iterator[Log]:
+        """Open the log on a view with files of these names."""
         path = view.path / directory_name(self.topic_partition)
-        return open_partition(path, open_options(read_only=True), log_environment)
+        by_blocks = (file for file in map(self._files.__getitem__, names) if file.block_bytes)
+        with closing(BlockReader(self._reader, self._spool, by_blocks)) as reader:
+            if reader.files:
+                environment = FetchedFiles(dict(reader.files))
+                log_environment = log_environment._replace(environment=environment)
+            with ExitStack() as stack:
+                try:
+                    log = open_partition(path, open_options(read_only=True), log_environment)
+                    stack.callback(log.close)
+                finally:
+                    if reader.gone is not None:  # another listing may help
+                        raise reader.gone from None
+                yield log
 
     @contextmanager
     def _view(self, names: Iterable[str], above: Iterable[str] = ()) -> Iterator[SpoolView]:
@@ -318,9 +335,16 @@ class RemotePartition:
         with self._spool.new_view() as view:
             folder = view.path / directory_name(self.topic_partition)
             folder.mkdir()
-            links = [(self._above[name], view.path / name) for name in above]
-            links += [(self._files[name], folder / name) for name in names]
+            links: list[tuple[FileReader, RemoteFile, Path]] = [
+                (self._store, self._above[name], view.path / name) for name in above
+            ]
+            for name in names:
+                file = self._files[name]
+                if file.block_bytes:
+                    view.stand_in(f"{folder.name}/{name}", file.size_bytes, file.modified_ns)
+                else:
+                    links.append((self._reader, file, folder / name))
             with ThreadPoolExecutor(self._store.requests_at_once) as pool:
-                for _ in pool.map(lambda one: self._spool.link(self._store, *one), links):
+                for _ in pool.map(lambda one: self._spool.link(*one), links):
                     continue  # the first error ends it
             yield view

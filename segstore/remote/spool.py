@@ -5,8 +5,12 @@ written under another name, of its full length from the start, and renamed when 
 are opened on hard links (`SpoolView`), so a file is in use as long as it has more than one name:
 who makes room removes those that were not used for longest, and none in use.
 
-FILES  ``objects/<hash>``, ``objects/<hash>.<random>.part``, locked by its writer; ``views/…``, see
-there; ``locks/…``: one process at a time fetches a file, or makes room.
+Of a file that is not wanted whole, blocks lie here, each with its CRC behind it. Who reads one has
+it in memory, so it can go at any time; and where it cannot be kept, it is fetched again.
+
+FILES  ``objects/<hash>``, ``objects/<hash>.<random>.part``, locked by its writer, but for a
+block's; ``views/…``, see there; ``locks/…``: one process at a time fetches a file, or makes room.
+``locks/room`` holds how many bytes there are at most, so that not every block needs a look at all.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import struct
 import tempfile
 import time
 import uuid
@@ -22,7 +27,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from segstore._core import FileLock
+from segstore._core import FileLock, crc32c
 from segstore.errors import DiskFullError, LimitExceededError, ReadIOError, WriteError
 from segstore.remote.private_folder import make_private_folder
 from segstore.remote.spool_view import SpoolView, remove_left_views
@@ -30,10 +35,15 @@ from segstore.remote.spool_view import SpoolView, remove_left_views
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segstore.remote.remote_file import RemoteFile, RemoteStore
+    from segstore.remote.remote_file import FileReader, RemoteFile
 
 DEFAULT_MAX_BYTES: Final = 10 * 1024**3
 _PART: Final = ".part"
+_CRC: Final = struct.Struct(">I")
+_USED: Final = struct.Struct(">q")
+_ROOM: Final = "room"
+_SHARE: Final = 16
+"""One part of so many is freed at once when blocks need room."""
 
 
 def default_directory() -> str:
@@ -71,10 +81,10 @@ class Spool:
 
     def new_view(self) -> SpoolView:
         """Return an empty folder of links; to be closed."""
-        with self._locked("room"):
+        with self._locked(_ROOM):
             return SpoolView(self.directory / "views")
 
-    def link(self, store: RemoteStore, file: RemoteFile, target: Path) -> None:
+    def link(self, store: FileReader, file: RemoteFile, target: Path) -> None:
         """Make *target* a name of *file*, as it was listed; it is fetched when it is not here.
 
         Raises
@@ -82,7 +92,7 @@ class Spool:
         LimitExceededError
             There is no room for it beside what is in use.
         LogTruncatedError, LogNotFoundError, LogPermissionError, ReadIOError
-            As `RemoteStore.read`; nothing is left of it.
+            As `FileReader.read`; nothing is left of it.
         """
         key = _key(store, file)
         place = self._objects / key
@@ -94,7 +104,68 @@ class Spool:
         modified = used if file.modified_ns is None else file.modified_ns
         os.utime(target, ns=(used, modified))
 
-    def _fetch_once(self, store: RemoteStore, file: RemoteFile, place: Path, target: Path) -> None:
+    def read_block(
+        self, reader: FileReader, file: RemoteFile, number: int, size_bytes: int
+    ) -> bytes | None:
+        """Return a block of *file*, as it was listed; None when it is not here."""
+        if file.identity is None:
+            return None
+        try:
+            descriptor = os.open(self._block_place(reader, file, number), os.O_RDONLY)
+        except OSError:
+            return None
+        try:
+            data = _read_up_to(descriptor, size_bytes + _CRC.size + 1)
+            os.utime(descriptor)
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
+        block, crc = data[:size_bytes], data[size_bytes:]
+        return block if crc == _CRC.pack(crc32c(block)) else None  # not whole after a crash
+
+    def keep_block(
+        self, reader: FileReader, file: RemoteFile, number: int, block: bytes | memoryview
+    ) -> None:
+        """Keep a block of *file*, if it can be kept."""
+        if file.identity is None:
+            return
+        place = self._block_place(reader, file, number)
+        part = place.with_name(f"{place.name}.{uuid.uuid4().hex}{_PART}")
+        try:
+            if not self._has_room_for_block(len(block) + _CRC.size):
+                return
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            descriptor = os.open(part, flags, 0o400)  # of several processes: nobody writes to it
+            try:
+                _write_all(descriptor, block)
+                _write_all(descriptor, _CRC.pack(crc32c(block)))
+            finally:
+                os.close(descriptor)
+            part.rename(place)
+        except OSError:  # no room on the disk, say, or who made room took the part: it goes without
+            with suppress(OSError):
+                part.unlink()
+
+    def _block_place(self, reader: FileReader, file: RemoteFile, number: int) -> Path:
+        where = f"{file.block_bytes} {file.block_phase} {number}"
+        return self._objects / _key(reader, file, where)
+
+    def _has_room_for_block(self, size_bytes: int) -> bool:
+        with self._locked(_ROOM) as room:
+            known = os.pread(room, _USED.size, 0)
+            used = _USED.unpack(known)[0] if len(known) == _USED.size else self.max_bytes
+            if used + size_bytes > self.max_bytes:
+                least = min(self.max_bytes // _SHARE, self.max_bytes - size_bytes)
+                used = self._make_room(max(size_bytes, least))
+            has_room = used + size_bytes <= self.max_bytes
+            self._note_used(room, used + size_bytes if has_room else used)
+        return has_room
+
+    def _note_used(self, room: int, used_bytes: int) -> None:
+        os.pwrite(room, _USED.pack(used_bytes), 0)
+
+    def _fetch_once(self, store: FileReader, file: RemoteFile, place: Path, target: Path) -> None:
         """Fetch it, or wait for who does; the lock goes with the last who needs it."""
         lock = self._locks / place.name
         while True:
@@ -109,10 +180,13 @@ class Spool:
                     lock.unlink()
                 return
 
-    def _fetch(self, store: RemoteStore, file: RemoteFile, place: Path, target: Path) -> None:
+    def _fetch(self, store: FileReader, file: RemoteFile, place: Path, target: Path) -> None:
         part = place.with_name(f"{place.name}.{uuid.uuid4().hex}{_PART}")
-        with self._locked("room"):
-            self._make_room(store, file)
+        with self._locked(_ROOM) as room:
+            used = self._make_room(file.size_bytes)
+            if used + file.size_bytes > self.max_bytes:
+                raise self._no_room(store, file, used)
+            self._note_used(room, used + file.size_bytes)
             writing = FileLock.open_flock(part, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             descriptor = writing.fileno()
             try:
@@ -143,35 +217,36 @@ class Spool:
             with suppress(FileNotFoundError):
                 part.unlink()
 
-    def _make_room(self, store: RemoteStore, file: RemoteFile) -> None:
-        if self._room_for(file.size_bytes) < 0:
-            return
+    def _make_room(self, size_bytes: int) -> int:
+        """Remove what is not in use until *size_bytes* fit in; return how many bytes are left."""
+        held = self._held()
+        used = sum(status.st_size for _, status in held)
+        if used + size_bytes <= self.max_bytes:
+            return used
         remove_left_views(self.directory / "views")
-        lacking = self._room_for(file.size_bytes)
+        held = self._held()
+        used = sum(status.st_size for _, status in held)
         by_use = sorted(
             (status.st_atime_ns, entry, status.st_size)
-            for entry, status in self._held()
+            for entry, status in held
             if status.st_nlink == 1 and not _is_being_written(entry)
         )
         for _, entry, size in by_use:
-            if lacking <= 0:
-                return
+            if used + size_bytes <= self.max_bytes:
+                break
             with suppress(FileNotFoundError):
                 Path(entry).unlink()
-            lacking -= size
-        if lacking > 0:
-            raise LimitExceededError(
-                "the spool of remote storage has no room for the file beside what is being read:"
-                " raise the option spoolMaxBytes",
-                file=f"{store.url}/{file.path}",
-                found=f"{self.max_bytes - file.size_bytes + lacking} bytes in use in"
-                f" {self.directory}, {file.size_bytes} more",
-                expected=f"at most {self.max_bytes} bytes",
-            )
+            used -= size
+        return used
 
-    def _room_for(self, size_bytes: int) -> int:
-        """Return how many bytes too many it would be; 0 or less = it fits."""
-        return sum(status.st_size for _, status in self._held()) + size_bytes - self.max_bytes
+    def _no_room(self, store: FileReader, file: RemoteFile, used: int) -> LimitExceededError:
+        return LimitExceededError(
+            "the spool of remote storage has no room for the file beside what is being read:"
+            " raise the option spoolMaxBytes",
+            file=f"{store.url}/{file.path}",
+            found=f"{used} bytes in use in {self.directory}, {file.size_bytes} more",
+            expected=f"at most {self.max_bytes} bytes",
+        )
 
     def _held(self) -> list[tuple[str, os.stat_result]]:
         held = []
@@ -195,8 +270,9 @@ class Spool:
             lock.release()
 
 
-def _key(store: RemoteStore, file: RemoteFile) -> str:
-    parts = (store.key, file.path, str(file.size_bytes), file.identity or uuid.uuid4().hex)
+def _key(store: FileReader, file: RemoteFile, block: str = "") -> str:
+    identity = file.identity or uuid.uuid4().hex
+    parts = [store.key, file.path, str(file.size_bytes), identity, *([block] if block else [])]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -221,7 +297,16 @@ def _link(file: Path, target: Path) -> None:
         ) from error
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
+def _read_up_to(descriptor: int, size_bytes: int) -> bytes:
+    """Return the file's bytes, or so many of them."""
+    parts = []
+    while size_bytes > 0 and (part := os.read(descriptor, size_bytes)):
+        parts.append(part)
+        size_bytes -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _write_all(descriptor: int, data: bytes | memoryview) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]
@@ -240,7 +325,7 @@ def _writing(part: Path) -> Iterator[None]:
         ) from error
 
 
-def _check_whole(written: int, store: RemoteStore, file: RemoteFile) -> None:
+def _check_whole(written: int, store: FileReader, file: RemoteFile) -> None:
     if written != file.size_bytes:
         raise ReadIOError(
             "the file has another size than the store listed",

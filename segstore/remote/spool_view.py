@@ -50,6 +50,14 @@ class SpoolView:
         """Make the file *name*, a path below the folder, which nobody else has."""
         (self.path / name).write_bytes(data)
 
+    def stand_in(self, name: str, size_bytes: int, modified_ns: int | None) -> None:
+        """Make a file *name* of that size, which takes no room: its bytes come from elsewhere."""
+        path = self.path / name
+        path.touch()
+        os.truncate(path, size_bytes)
+        if modified_ns is not None:
+            os.utime(path, ns=(modified_ns, modified_ns))
+
     def close(self) -> None:
         """Remove the folder; twice is harmless. What an open log has mapped stays readable."""
         self._remove()

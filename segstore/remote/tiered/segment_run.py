@@ -19,7 +19,7 @@ _HEADER: Final = struct.Struct(">qiib4xhi")
 """Of a batch: base offset, length, leader epoch, magic, CRC, attributes, last offset delta."""
 _LENGTH_END: Final = 12
 _MAGIC: Final = 2
-_WINDOW_BYTES: Final = 1024 * 1024
+_WINDOW_BYTES: Final = 64 * 1024
 
 
 class SegmentRun(NamedTuple):

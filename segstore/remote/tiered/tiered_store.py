@@ -39,7 +39,7 @@ from segstore.remote.tiered.tiered_partition import TieredPartition, list_partit
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from uuid import UUID
 
     from segstore.remote.remote_file import RemoteStore
@@ -52,14 +52,34 @@ _INDEX_SUFFIXES: Final[tuple[tuple[str, IndexName], ...]] = (
     ("index", "offset"),
     ("timeindex", "timestamp"),
 )
+READ_BYTES: Final = 16 * 1024 * 1024
+LEAST_BLOCK_BYTES: Final = 256 * 1024
+"""Plain bytes that are fetched and kept together: smaller chunks are not fetched one by one."""
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 class _Shown(NamedTuple):
-    """A file of the directory that is shown, and where its bytes come from."""
+    """A file of the directory that is shown, and what gives bytes ``[start, end)`` of it."""
 
     file: RemoteFile
-    pieces: Callable[[], Iterator[bytes]]
+    read_range: Callable[[int, int], bytes]
+
+
+class _ListedFiles:
+    """Reads the files of one listing of a partition, also when the bucket was listed again."""
+
+    def __init__(self, store: TieredStore, shown: Iterable[_Shown]) -> None:
+        self.url, self.key, self.requests_at_once = store.url, store.key, store.requests_at_once
+        self._shown = {one.file.path: one for one in shown}
+
+    def read(self, file: RemoteFile, write: Callable[[bytes], object]) -> None:
+        """Hand all bytes of *file* to *write*."""
+        for start in range(0, file.size_bytes, READ_BYTES):
+            write(self.read_range(file, start, min(start + READ_BYTES, file.size_bytes)))
+
+    def read_range(self, file: RemoteFile, start: int, end: int) -> bytes:
+        """Return bytes ``[start, end)`` of *file*."""
+        return self._shown[file.path].read_range(start, end)
 
 
 class TieredStore:
@@ -90,7 +110,6 @@ class TieredStore:
         self.key = hashlib.sha256(f"tiered {bucket.key} {key_prefix}".encode()).hexdigest()
         self._bucket, self._keys, self._prefix = bucket, keys, key_prefix
         self._states = states
-        self._shown: dict[str, _Shown] = {}
 
     def topic_ids(self) -> dict[str, list[UUID]]:
         """Return the topics with the ids under which the bucket holds something, sorted.
@@ -163,22 +182,17 @@ class TieredStore:
         if partition is None or not partition.segments:
             return Folder({}, [])
         shown = self._files(topic_partition, partition)
-        self._shown.update({one.file.path: one for one in shown})
-        return Folder({one.file.name: one.file for one in shown}, [])
+        files = {one.file.name: one.file for one in shown}
+        return Folder(files, [], _ListedFiles(self, shown))
 
     def read(self, file: RemoteFile, write: Callable[[bytes], object]) -> None:
-        """Hand all bytes of *file*, as it was listed, to *write*."""
-        shown = self._shown.get(file.path)
-        if shown is None or shown.file != file:
-            raise changed_error(self.url, file, "another listing")
-        for piece in shown.pieces():
-            write(piece)
+        """Raise LogTruncatedError: the reader of a listing reads what it has listed."""
+        self.read_range(file, 0, file.size_bytes)
+        write(b"")
 
     def read_range(self, file: RemoteFile, start: int, end: int) -> bytes:
-        """Return bytes ``[start, end)`` of *file*."""
-        parts: list[bytes] = []
-        self.read(file, parts.append)
-        return b"".join(parts)[start:end]
+        """Raise LogTruncatedError, as `read`."""
+        raise changed_error(self.url, file, f"another listing, for bytes {start} to {end}")
 
     def _folder(self, topic: str, topic_id: UUID) -> str:
         return f"{self._prefix}{topic}-{topic_id_text(topic_id)}"
@@ -214,7 +228,7 @@ class TieredStore:
         shown = [
             _Shown(
                 RemoteFile(f"{where}/{name}", len(data), hashlib.sha256(data).hexdigest(), None),
-                partial(iter, (data,)),
+                partial(_part_of, data),
             )
             for name, data in small.items()
         ]
@@ -225,18 +239,35 @@ class TieredStore:
     def _segment_files(self, where: str, run: SegmentRun) -> Iterator[_Shown]:
         segment, base, low, high = run.segment, run.base_offset, run.low, run.high
 
-        def shown(suffix: str, size: int, pieces: Callable[[], Iterator[bytes]]) -> _Shown:
+        def shown(
+            suffix: str, size: int, block_bytes: int, read_range: Callable[[int, int], bytes]
+        ) -> _Shown:
             identity = segment.identity
             tag = None if identity is None else f"{identity} {suffix} {low} {high}"
             path = f"{where}/{file_name(base, suffix)}"
-            return _Shown(RemoteFile(path, size, tag, segment.modified_ns), pieces)
+            return _Shown(
+                RemoteFile(
+                    path, size, tag, segment.modified_ns, block_bytes, low % max(block_bytes, 1)
+                ),
+                read_range,
+            )
 
-        yield shown(LOG_FILE_SUFFIX, high - low, partial(segment.pieces, low, high))
+        chunk_bytes = segment.manifest.chunk_index.original_chunk_size
+        block_bytes = chunk_bytes * max(1, LEAST_BLOCK_BYTES // chunk_bytes)
+        yield shown(LOG_FILE_SUFFIX, high - low, block_bytes, partial(_part_from, segment, low))
         if run.is_whole:
             for suffix, name in _INDEX_SUFFIXES:
                 size = segment.index_bytes(name)
-                yield shown(suffix, size, partial(_index_pieces, segment, name))
+                yield shown(suffix, size, size, partial(_index_part, segment, name))
 
 
-def _index_pieces(segment: TieredSegment, name: IndexName) -> Iterator[bytes]:
-    yield segment.read_index(name) or b""
+def _part_of(data: bytes, start: int, end: int) -> bytes:
+    return data[start:end]
+
+
+def _part_from(segment: TieredSegment, low: int, start: int, end: int) -> bytes:
+    return segment.read(low + start, low + end)
+
+
+def _index_part(segment: TieredSegment, name: IndexName, start: int, end: int) -> bytes:
+    return (segment.read_index(name) or b"")[start:end]

@@ -17,7 +17,7 @@ from segstore.errors import (
     ReadIOError,
 )
 from segstore.remote.file_system import FileSystem
-from segstore.remote.remote_file import RemoteFile
+from segstore.remote.remote_file import Folder, RemoteFile
 
 SECRET = "a-password-of-somebody"
 
@@ -47,7 +47,7 @@ def test_a_listing_tells_files_and_directories(system):
     assert {name: file.size_bytes for name, file in found.files.items()} == {"a": 4, "b": 0}
     assert found.folders == ["c"]
     assert system.list_folder("c").files["d"].path == "c/d"
-    assert system.list_folder("absent") == ({}, [])
+    assert system.list_folder("absent") == Folder({}, [])
     assert read(system, found.files["a"]) == b"aaaa"
     assert read(system, found.files["b"]) == b""
 

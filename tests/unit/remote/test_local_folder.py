@@ -8,6 +8,7 @@ import pytest
 
 from segstore.errors import LogNotFoundError, LogPermissionError, LogTruncatedError, ReadIOError
 from segstore.remote.local_folder import LocalFolder
+from segstore.remote.remote_file import Folder
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_a_listing_has_files_and_folders(folder):
     assert top.folders == ["team a"]
     assert below.files["b"].path == "team a/b"
     assert below.folders == ["deep"]
-    assert folder.list_folder("absent") == folder.list_folder("a") == ({}, [])
+    assert folder.list_folder("absent") == folder.list_folder("a") == Folder({}, [])
 
 
 def test_a_range_and_a_whole_file_are_read(folder):

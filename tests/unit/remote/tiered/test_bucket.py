@@ -131,17 +131,37 @@ def test_a_missing_key_is_an_error_of_the_open(case, tmp_path):
         offsets(opened(case, tmp_path, keys={}), "epochs", 0)
 
 
-@pytest.mark.parametrize("suffix", ["log", "indexes"])
-def test_a_changed_byte_is_refused_and_hides_no_other_partition(case, tmp_path, suffix):
-    """[ENC-3] [DUR-144] The error names the object."""
-    path = objects_of(case, 0, suffix)[-1]
+def change_byte(path, position):
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
+    data[position] ^= 1
     path.write_bytes(data)
+
+
+def test_a_changed_byte_is_refused_and_hides_no_other_partition(case, tmp_path):
+    """[ENC-3] [DUR-144] The error names the object."""
+    path = objects_of(case, 0, "log")[-1]
+    change_byte(path, path.stat().st_size // 2)
     bucket = opened(case, tmp_path)
 
     with pytest.raises(CorruptLogError, match=re.escape(path.name)):
         offsets(bucket, "epochs", 0)
+    assert len(offsets(bucket, "epochs", 1)) == 429
+
+
+@pytest.mark.parametrize("name", ["offset", "timestamp", "producerSnapshot", "leaderEpoch"])
+def test_a_changed_byte_of_an_index_is_refused_where_it_is_needed(case, tmp_path, name):
+    """[IXO-2] [DUR-144] A look-up by time needs them all; a scan reads only what it needs."""
+    path = objects_of(case, 0, "indexes")[-1]
+    main_key = path.relative_to(case.directory / "bucket").as_posix().removesuffix(".indexes")
+    place = case.segment(main_key).manifest.indexes[name]
+    change_byte(path, place.position + place.size // 2)
+    bucket = opened(case, tmp_path)
+
+    with (
+        pytest.raises(CorruptLogError, match=re.escape(path.name)),
+        bucket.open("epochs", 0) as log,
+    ):
+        log.offset_for_timestamp(2**60)
     assert len(offsets(bucket, "epochs", 1)) == 429
 
 

@@ -1,0 +1,360 @@
+"""Files of a listing by blocks: those that are read are fetched, and the next ones meanwhile.
+
+A log is opened in a folder where its segments stand with their sizes and without bytes; the core
+asks here for what it reads (`FetchedFiles`). A block is kept in the spool. Who reads block after
+block gets the next ones ahead: no more than has been read so, up to a limit, also over the end of a
+segment. So a look-up fetches one block, and a short range little more than its own bytes.
+
+THREADS  any number may read. One lock guards what is known of blocks; it is held over no request
+and over no file.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from segstore.errors import ClosedError, LogNotFoundError, LogTruncatedError, ReadIOError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import TypeAlias
+
+    from segstore.errors import SegstoreError
+    from segstore.remote.remote_file import FileReader, RemoteFile
+    from segstore.remote.spool import Spool
+
+    Block: TypeAlias = bytes | memoryview
+
+AHEAD_BYTES: Final = 32 * 1024 * 1024
+"""That are fetched before they are asked for, at most; and one block where that is larger."""
+REQUEST_BYTES: Final = 8 * 1024 * 1024
+"""Of one request ahead."""
+MEMORY_BYTES: Final = 64 * 1024 * 1024
+"""Of blocks that stay in memory; what is in use, or one block, may be more."""
+MOST_THREADS: Final = 4
+_LONGEST_WAIT_SECONDS: Final = 0.1
+"""Of one wait: a handler of Control-C that was installed with SA_RESTART ends no longer one."""
+_STREAMS: Final = 8
+"""Places from which somebody reads on, those of the last reads."""
+
+
+class BlockFile:
+    """One file; what `FetchedFiles` asks for its bytes.
+
+    Parameters
+    ----------
+    reader : BlockReader
+        That it is of.
+    file : RemoteFile
+        With ``block_bytes`` above 0.
+    first : int
+        Number of its first block among those of all files.
+    """
+
+    __slots__ = ("_reader", "count", "file", "first")
+
+    def __init__(self, reader: BlockReader, file: RemoteFile, first: int) -> None:
+        self._reader = reader
+        self.file = file
+        self.first = first
+        self.count = -(-(file.size_bytes + file.block_phase) // file.block_bytes)
+
+    def bounds(self, number: int) -> tuple[int, int]:
+        """Return where a block begins and ends in the file; blocks are numbered over all files."""
+        start = (number - self.first) * self.file.block_bytes - self.file.block_phase
+        return max(start, 0), min(start + self.file.block_bytes, self.file.size_bytes)
+
+    def bytes_of(self, first: int, last: int | None = None) -> int:
+        """Return how many bytes blocks have."""
+        return self.bounds(first if last is None else last)[1] - self.bounds(first)[0]
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        """Fill *target* with the bytes from *position* on; return how many there were.
+
+        Errors are those of `BlockReader.block`.
+        """
+        end = min(position + len(target), self.file.size_bytes)
+        if position >= end:
+            return 0
+        first, last = self._number_of(position), self._number_of(end - 1)
+        self._reader.note_read(first, last)
+        for number in range(first, last + 1):
+            start, behind = self.bounds(number)
+            block = memoryview(self._reader.block(self, number, last))
+            low, high = max(position, start), min(end, behind)
+            target[low - position : high - position] = block[low - start : high - start]
+        return end - position
+
+    def _number_of(self, position: int) -> int:
+        return self.first + (position + self.file.block_phase) // self.file.block_bytes
+
+
+class _Stream:
+    """A place from which somebody reads on."""
+
+    __slots__ = ("ahead", "ahead_bytes", "at", "read_bytes")
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.ahead = at + 1
+        """The first block that was not asked for ahead."""
+        self.ahead_bytes = 0
+        """From behind *at* up to there."""
+        self.read_bytes = 0
+
+
+class _Run(NamedTuple):
+    """Blocks *first* to *last* of one file, and what is told when they are there."""
+
+    file: BlockFile
+    first: int
+    last: int
+    coming: Future[dict[int, Block] | None]
+
+
+class BlockReader:
+    """The files of one log.
+
+    Parameters
+    ----------
+    reader : FileReader
+        Of their listing.
+    spool : Spool
+        Keeps what was fetched.
+    files : iterable of RemoteFile
+        Those with ``block_bytes`` above 0, in the order in which they are read on.
+
+    Attributes
+    ----------
+    files : dict of str to BlockFile
+        By name.
+    gone : SegstoreError or None
+        Why something that was listed cannot be read any more. Who reads the log is told so by a
+        ReadIOError: a local log that lacks a file has another process that deletes from it.
+    """
+
+    def __init__(self, reader: FileReader, spool: Spool, files: Iterable[RemoteFile]) -> None:
+        self._reader = reader
+        self._spool = spool
+        self.files: dict[str, BlockFile] = {}
+        first = 0
+        for file in files:
+            made = BlockFile(self, file, first)
+            self.files[file.name] = made
+            first += made.count
+        self._in_order = list(self.files.values())
+        self._firsts = [file.first for file in self._in_order]
+        self._count = first
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[int, Block] = OrderedDict()
+        self._kept_bytes = 0
+        self._coming: dict[int, Future[dict[int, Block] | None]] = {}
+        self._streams: list[_Stream] = []
+        self._threads: ThreadPoolExecutor | None = None
+        self._is_closed = False
+        self.gone: SegstoreError | None = None
+
+    def note_read(self, first: int, last: int) -> None:
+        """Note that blocks are read, and fetch ahead for who reads on so."""
+        with self._lock:
+            self._require_open()
+            for run in self._runs_ahead(first, last):
+                self._pool().submit(self._fetch_ahead, run)
+
+    def block(self, file: BlockFile, number: int, last: int) -> Block:
+        """Return a block of *file*; those up to *last* are asked for next, and come with it.
+
+        Raises
+        ------
+        ReadIOError
+            The store fails, or has not any more what was listed.
+        LogPermissionError, CorruptLogError, EncryptionKeyError, ImportError
+            As `FileReader.read_range`.
+        ClosedError
+            The log was closed.
+        """
+        while True:
+            own: _Run | None = None
+            with self._lock:
+                self._require_open()
+                block = self._kept.get(number)
+                coming = self._coming.get(number)
+                if block is not None:
+                    self._kept.move_to_end(number)
+                elif coming is None:
+                    own = self._begin(file, number, last)
+            if block is not None:
+                return block
+            if own is not None:
+                return self._fetch(own)[number]
+            blocks = None
+            with suppress(CancelledError):
+                blocks = None if coming is None else wait_for(coming)
+            if blocks is not None:  # else who fetched it has failed: he has the error
+                return blocks[number]
+
+    def close(self) -> None:
+        """Give up what was to come; no thread is left behind. Twice is harmless."""
+        with self._lock:
+            self._is_closed = True
+            for coming in self._coming.values():
+                coming.cancel()
+            self._kept.clear()
+            threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown(cancel_futures=True)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("the log is closed", file=self._reader.url)
+
+    def _pool(self) -> ThreadPoolExecutor:
+        if self._threads is None:
+            count = min(self._reader.requests_at_once, MOST_THREADS)
+            self._threads = ThreadPoolExecutor(count, "segstore-fetch-ahead")
+        return self._threads
+
+    # ---- what comes next: under the lock ---------------------------------------------------------
+
+    def _begin(self, file: BlockFile, first: int, last: int) -> _Run:
+        """Note that blocks come, from *first* on as far as none of them is here or coming."""
+        behind, size = first, 0
+        while behind <= last and behind not in self._kept and behind not in self._coming:
+            size += file.bytes_of(behind)
+            if behind > first and size > REQUEST_BYTES:
+                break
+            behind += 1
+        run = _Run(file, first, behind - 1, Future())
+        for number in range(first, behind):
+            self._coming[number] = run.coming
+        return run
+
+    def _runs_ahead(self, first: int, last: int) -> Iterator[_Run]:
+        """Note that blocks are read, and yield what is to be fetched ahead for who reads so."""
+        stream = self._stream_to(first, last)
+        if stream is None:
+            return
+        wanted = min(stream.read_bytes, AHEAD_BYTES)
+        if 2 * stream.ahead_bytes > wanted:
+            return
+        while stream.ahead < self._count:
+            file = self._file_of(stream.ahead)
+            behind = file.first + file.count
+            last = stream.ahead
+            size = file.bytes_of(last)
+            if stream.ahead_bytes + size > wanted:
+                return
+            while last + 1 < behind:
+                more = size + file.bytes_of(last + 1)
+                if more > REQUEST_BYTES or stream.ahead_bytes + more > wanted:
+                    break
+                last, size = last + 1, more
+            if stream.ahead not in self._kept and stream.ahead not in self._coming:
+                run = self._begin(file, stream.ahead, last)
+                last, size = run.last, file.bytes_of(run.first, run.last)
+                yield run
+            else:
+                last, size = stream.ahead, file.bytes_of(stream.ahead)
+            stream.ahead, stream.ahead_bytes = last + 1, stream.ahead_bytes + size
+
+    def _stream_to(self, first: int, last: int) -> _Stream | None:
+        """Return the stream that has come to *last*; None: one that stands there, or begins."""
+        for stream in self._streams:
+            if stream.at == last:
+                return None
+            if first - 1 <= stream.at < last:
+                size = sum(
+                    self._file_of(number).bytes_of(number)
+                    for number in range(stream.at + 1, last + 1)
+                )
+                stream.at = last
+                stream.read_bytes += size
+                stream.ahead_bytes = max(stream.ahead_bytes - size, 0)
+                stream.ahead = max(stream.ahead, last + 1)
+                return stream
+        self._streams = [*self._streams[1 - _STREAMS :], _Stream(last)]
+        return None
+
+    def _file_of(self, number: int) -> BlockFile:
+        return self._in_order[bisect_right(self._firsts, number) - 1]
+
+    # ---- fetching --------------------------------------------------------------------------------
+
+    def _fetch_ahead(self, run: _Run) -> None:
+        with suppress(Exception):  # who gets there asks for it himself, and has the error
+            self._fetch(run)
+
+    def _fetch(self, run: _Run) -> dict[int, Block]:
+        blocks: dict[int, Block] | None = None
+        try:
+            if not run.coming.set_running_or_notify_cancel():
+                self._require_open()
+            blocks = self._blocks_of(run)
+        finally:
+            with self._lock:
+                for number in range(run.first, run.last + 1):
+                    del self._coming[number]
+                if blocks is not None and not self._is_closed:
+                    self._keep(blocks)
+            if not run.coming.cancelled():
+                run.coming.set_result(blocks)
+        return blocks
+
+    def _blocks_of(self, run: _Run) -> dict[int, Block]:
+        """Return blocks from the spool, and those that it lacks by a request for neighbours."""
+        found: dict[int, Block] = {}
+        numbers = range(run.first, run.last + 1)
+        for number in numbers:
+            size = run.file.bytes_of(number)
+            block = self._spool.read_block(*self._name_of(run.file, number), size)
+            if block is not None:
+                found[number] = block
+        missing = (number for number in numbers if number not in found)
+        for _, group in groupby(enumerate(missing), key=lambda one: one[1] - one[0]):
+            neighbours = [number for _, number in group]
+            start, _ = run.file.bounds(neighbours[0])
+            _, end = run.file.bounds(neighbours[-1])
+            data = memoryview(self._read_range(run.file.file, start, end))
+            for number in neighbours:
+                first, behind = run.file.bounds(number)
+                found[number] = data[first - start : behind - start]
+                self._spool.keep_block(*self._name_of(run.file, number), found[number])
+        return found
+
+    def _read_range(self, file: RemoteFile, start: int, end: int) -> bytes:
+        try:
+            return self._reader.read_range(file, start, end)
+        except (LogNotFoundError, LogTruncatedError) as error:
+            self.gone = error
+            raise ReadIOError(
+                f"what was listed is not there any more: {error.message}; open the log again",
+                file=error.file,
+                found=error.found,
+                expected=error.expected,
+            ) from error
+
+    def _name_of(self, file: BlockFile, number: int) -> tuple[FileReader, RemoteFile, int]:
+        return self._reader, file.file, number - file.first
+
+    def _keep(self, blocks: dict[int, Block]) -> None:
+        for number, block in blocks.items():
+            self._kept[number] = block
+            self._kept_bytes += len(block)
+        while self._kept_bytes > MEMORY_BYTES and len(self._kept) > 1:
+            _, block = self._kept.popitem(last=False)
+            self._kept_bytes -= len(block)
+
+
+def wait_for(coming: Future[dict[int, Block] | None]) -> dict[int, Block] | None:
+    """Return what a thread does; Ctrl-C ends the wait."""
+    while True:
+        try:
+            return coming.result(_LONGEST_WAIT_SECONDS)
+        except TimeoutError:
+            continue

@@ -1,0 +1,224 @@
+"""Files by blocks: each is fetched once, the next ones ahead, and none that nobody comes near."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from segstore.errors import ClosedError, LogNotFoundError, ReadIOError
+from segstore.remote import block_reader
+from segstore.remote.block_reader import BlockReader
+from segstore.remote.remote_file import RemoteFile
+from segstore.remote.spool import Spool
+
+BLOCK = 1000
+
+
+class Store:
+    """Bytes that say where they lie; notes what was asked."""
+
+    url = key = "test://store"
+    requests_at_once = 4
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int, int]] = []
+        self.fails_at: int | None = None
+        self.error: Exception = ReadIOError("the store is down", file="test://store/a.log")
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+
+    def read_range(self, file, start, end):
+        self.asked.append((file.name, start, end))
+        assert self.may_answer.wait(60)
+        if self.fails_at is not None and start <= self.fails_at < end:
+            raise self.error
+        return content(file)[start:end]
+
+    @property
+    def bytes_asked(self) -> int:
+        return sum(end - start for _, start, end in self.asked)
+
+
+def content(file) -> bytes:
+    seed = file.name.encode() + b"-%d " % file.size_bytes
+    return (seed * (file.size_bytes // len(seed) + 1))[: file.size_bytes]
+
+
+def file_of(name="a.log", size=100 * BLOCK - 1, phase=0, identity="1"):
+    return RemoteFile(name, size, identity, None, BLOCK, phase)
+
+
+@pytest.fixture
+def store():
+    return Store()
+
+
+@pytest.fixture
+def spool(tmp_path):
+    return Spool(str(tmp_path / "spool"), 1_000_000)
+
+
+def read(file, position, size):
+    target = bytearray(size)
+    with memoryview(target) as view:
+        return bytes(target[: file.read_into(view, position)])
+
+
+@pytest.fixture
+def opened(store, spool):
+    """Makes readers that are closed at the end."""
+    made = []
+
+    def open_files(*files):
+        made.append(BlockReader(store, spool, files))
+        return made[-1]
+
+    yield open_files
+    store.may_answer.set()
+    for reader in made:
+        reader.close()
+        reader.close()
+    assert not [one for one in threading.enumerate() if one.name.startswith("segstore-fetch")]
+
+
+@pytest.mark.parametrize("phase", [0, 1, 999])
+@pytest.mark.parametrize("size", [1, 999, 1000, 1001, 3456])
+def test_any_range_has_the_bytes_of_the_file(opened, phase, size):
+    """[RDB-1] Also beyond the end, where there are none."""
+    file = file_of(size=size, phase=phase)
+    reader = opened(file)
+    for start in range(0, size + 2, 97):
+        for length in (0, 1, 500, 1000, 2500):
+            expected = content(file)[start : start + length]
+            assert read(reader.files["a.log"], start, length) == expected
+
+
+def test_a_look_fetches_its_blocks_by_one_request_and_once(opened, store):
+    reader = opened(file_of())
+    file = reader.files["a.log"]
+    for _ in range(3):
+        read(file, 50_500, 2000)
+
+    assert store.asked == [("a.log", 50_000, 53_000)]
+
+
+def test_what_another_reader_fetched_is_in_the_spool(opened, store):
+    """[RDB-3] By identity: another file of that name is fetched."""
+    for _ in range(2):
+        read(opened(file_of()).files["a.log"], 0, 5000)
+    assert store.bytes_asked == 5000
+    read(opened(file_of(identity="2")).files["a.log"], 0, 5000)
+    assert store.bytes_asked == 10_000
+    for _ in range(2):
+        read(opened(file_of(identity=None)).files["a.log"], 0, 5000)
+    assert store.bytes_asked == 20_000
+
+
+def test_a_block_that_a_crash_cut_is_fetched_again(opened, store, spool):
+    """Its CRC says so."""
+    read(opened(file_of()).files["a.log"], 0, 3000)
+    cut, zeros, _ = (spool.directory / "objects").iterdir()
+    for place, data in ((cut, cut.read_bytes()[:-1]), (zeros, bytes(BLOCK + 4))):
+        place.unlink()
+        place.write_bytes(data)
+    store.asked.clear()
+    file = file_of()
+
+    assert read(opened(file).files["a.log"], 0, 3000) == content(file)[:3000]
+    assert store.bytes_asked == 2000
+
+
+def test_blocks_leave_room_in_the_spool(store, tmp_path):
+    """Those not used for longest go; a block larger than the spool is not kept."""
+    spool = Spool(str(tmp_path / "small"), 20 * BLOCK)
+    reader = BlockReader(store, spool, [file_of()])
+    for start in range(0, 90 * BLOCK, 3 * BLOCK):  # no two reads are neighbours
+        read(reader.files["a.log"], start, 10)
+        held = sum(one.stat().st_size for one in (spool.directory / "objects").iterdir())
+        assert held <= 20 * BLOCK
+    reader.close()
+    assert held > 10 * BLOCK
+    tiny = BlockReader(store, Spool(str(tmp_path / "tiny"), BLOCK), [file_of()])
+    assert read(tiny.files["a.log"], 5, 10) == content(file_of())[5:15]
+    tiny.close()
+    assert list((tmp_path / "tiny" / "objects").iterdir()) == []
+
+
+def test_who_reads_on_gets_the_next_blocks_ahead_in_order(opened, store):
+    """No more than was read so far; over the end of a file; each byte once."""
+    files = [file_of(f"{name}.log", 20 * BLOCK) for name in "abc"]
+    reader = opened(*files)
+    read_bytes = 0
+    for file in files:
+        for start in range(0, file.size_bytes, 500):
+            assert read(reader.files[file.name], start, 500) == content(file)[start : start + 500]
+            read_bytes += 500
+            assert store.bytes_asked <= 2 * read_bytes + BLOCK
+
+    assert store.bytes_asked == 60 * BLOCK
+    assert len(store.asked) < 30  # of 60 blocks
+
+
+def test_an_error_ahead_is_raised_where_the_reader_gets_there(opened, store):
+    """[DUR-144] And the next try asks again."""
+    store.fails_at = 9500
+    reader = opened(file_of())
+    file = reader.files["a.log"]
+    for start in range(0, 9000, 500):
+        assert read(file, start, 500) == content(file_of())[start : start + 500]
+    with pytest.raises(ReadIOError, match="the store is down"):
+        read(file, 9000, 500)
+    store.fails_at = None
+
+    assert read(file, 9000, 500) == content(file_of())[9000:9500]
+
+
+def test_an_object_that_is_gone_is_told_and_noted(opened, store):
+    """[SEL-14] [RDB-5] No local log lacks a file: so it is not taken for one."""
+    store.fails_at, store.error = 500, LogNotFoundError("gone", file="test://store/a.log")
+    reader = opened(file_of())
+    with pytest.raises(ReadIOError, match=r"test://store/a.log: .*open the log again"):
+        read(reader.files["a.log"], 0, 10)
+
+    assert reader.gone is store.error
+
+
+def test_closing_gives_up_what_is_to_come(opened, store, monkeypatch):
+    """What waits for a block is told that the log is closed."""
+    monkeypatch.setattr(block_reader, "REQUEST_BYTES", 2 * BLOCK)
+    reader = opened(file_of())
+    file = reader.files["a.log"]
+    for start in range(0, 40 * BLOCK, BLOCK):
+        read(file, start, BLOCK)
+    store.may_answer.clear()
+    store.asked.clear()
+    read(file, 40 * BLOCK, BLOCK)
+    closing = threading.Thread(target=reader.close)
+    closing.start()
+    while not reader._is_closed:
+        pass
+    store.may_answer.set()
+    closing.join(60)
+
+    assert len(store.asked) <= store.requests_at_once
+    with pytest.raises(ClosedError):
+        read(file, 0, 10)
+
+
+def test_threads_that_want_one_block_fetch_it_once(opened, store):
+    reader = opened(file_of())
+    store.may_answer.clear()
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(read(reader.files["a.log"], 7000, 100)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    store.may_answer.set()
+    for thread in threads:
+        thread.join(60)
+
+    assert found == [content(file_of())[7000:7100]] * 4
+    assert store.asked == [("a.log", 7000, 8000)]
