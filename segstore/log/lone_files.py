@@ -19,11 +19,16 @@ from segstore.errors import (
     NotALogError,
     SegstoreError,
 )
-from segstore.log.files.partition_directory import file_name, parse_directory_name
+from segstore.log.files.partition_directory import (
+    INDEX_ENTRY_BYTES,
+    file_name,
+    parse_directory_name,
+)
 from segstore.log.files.partition_path import absolute_path
 from segstore.log.local.file_bytes import FileBytes
 from segstore.log.producers.producer_snapshot import MAX_SNAPSHOT_BYTES, open_transactions
 from segstore.log.segment_archive import SegmentArchive, is_archive, without_suffix
+from segstore.numpy_on_demand import np
 from segstore.types import CURRENT_MAGIC, TopicPartition
 
 if TYPE_CHECKING:
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A file, a pattern or an archive; or several of them."""
 
+_MOST_INDEX_BYTES: Final = 64 * 1024 * 1024
 _OTHER_KINDS: Final = (".index", ".timeindex", ".txnindex", ".snapshot")
 _NO_TOPIC: Final = TopicPartition("", -1)
 _BASE_OFFSET = re.compile(r"[0-9]{20}(?=\.)", re.ASCII)
@@ -76,6 +82,31 @@ class LoneFile(NamedTuple):
         """
         named = named_offset(self.name)
         return self.first_offset if named is None else min(named, self.first_offset)
+
+    def batch_before(self, offset: int) -> tuple[int, int] | None:
+        """Return position and base offset of a batch at or before *offset*, by the index beside it.
+
+        None where there is none, or where it is not that of the file: no whole batch with offsets
+        that fit begins there.
+        """
+        base = self.base_offset
+        name = f"{self.name.removesuffix('.log')}.index"
+        try:
+            data = self.source.read_file(name, _MOST_INDEX_BYTES) if offset > base else b""
+        except SegstoreError:
+            return None
+        numbers = np.frombuffer(data, ">i4", len(data) // INDEX_ENTRY_BYTES["index"] * 2)
+        offsets, positions = numbers[::2].astype(np.int64) + base, numbers[1::2]
+        count = int(np.argmax(np.append(offsets[1:] <= offsets[:-1], True))) + 1 if data else 0
+        row = int(np.searchsorted(offsets[:count], offset, "right")) - 1  # behind them: zeros
+        if row < 0 or not 0 <= positions[row] < self.size_bytes:
+            return None
+        position = int(positions[row])
+        headers = FileBytes(self.source, self.name, self.size_bytes).header_at(position)
+        if headers is None or headers["magic"][0] < CURRENT_MAGIC:
+            return None
+        found, before = int(headers["base_offset"][0]), offsets[row - 1] if row else base - 1
+        return (position, found) if before < found <= offsets[row] else None
 
     def open_transactions(self) -> Mapping[int, int] | None:
         """Return {producer id: first offset} where it begins, by the snapshot beside it.

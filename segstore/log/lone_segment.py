@@ -141,15 +141,22 @@ class LoneSegment:
     def _files_to_read(self, *, check_crcs: bool) -> list[FileBytes]:
         ends = [*(one.base_offset for one in self._lone_files[1:]), MAX_LONG]
         return [
-            FileBytes(one.source, one.name, one.size_bytes, None, end, check_crcs=check_crcs)
+            FileBytes(
+                one.source,
+                one.name,
+                one.size_bytes,
+                None,
+                end,
+                check_crcs=check_crcs,
+                batch_before=one.batch_before,
+            )
             for one, end in zip(self._lone_files, ends, strict=True)
         ]
 
     @property
     def last_stable_offset(self) -> int:
         """Where committed reads end: at the first transaction without a marker in the files."""
-        everything = self._chunks(self._files, self.log_start_offset, MAX_LONG, raises=False)
-        return self._settled(everything, self.log_end_offset).end_offset
+        return self._settled(self._files, self.log_start_offset, self.log_end_offset).end_offset
 
     @property
     def log_end_offset(self) -> int:
@@ -195,13 +202,27 @@ class LoneSegment:
             )
         return self._ends
 
-    def _settled(self, chunks: ReadableChunks, end_offset: int) -> Settled:
+    def _settled(self, files: Sequence[FileBytes], start_offset: int, end_offset: int) -> Settled:
+        """Decide the transactions of a range.
+
+        One that began before it may be open, or end after it. So all is read from where a producer
+        snapshot says what was open: at the beginning of a file, or else of all files.
+        """
         by_path = {one.path: one for one in self._lone_files}
 
         def open_before(file: FileBytes) -> Mapping[int, int] | None:
             return by_path[file.path].open_transactions()
 
-        return settle_transactions(chunks, self._codecs, end_offset, open_before)
+        first, known = 0, None
+        for number in range(len(files) - 1, 0, -1):
+            if self._lone_files[number].base_offset <= start_offset:
+                known = open_before(files[number])
+                if known is not None:
+                    first = number
+                    break
+        start = self._lone_files[first].base_offset if first else self.log_start_offset
+        chunks = self._chunks(files[first:], start, MAX_LONG, raises=False)
+        return settle_transactions(chunks, self._codecs, end_offset, open_before, known or {})
 
     def _chunks(
         self,
@@ -261,9 +282,7 @@ class LoneSegment:
                 expected="log_end, read_uncommitted or read_committed",
             )
         if level is Isolation.READ_COMMITTED:
-            # a transaction that began before `start` may be open, or end after it
-            everything = self._chunks(files, self.log_start_offset, MAX_LONG, raises=False)
-            settled = self._settled(everything, MAX_LONG)
+            settled = self._settled(files, start, end)
             end = min(end, settled.end_offset)
         undecided = settled.undecided if settled is not None else ()
         return LogScan(

@@ -1,12 +1,13 @@
 """Chunks of what can be read of some files, and what was left out between them.
 
 It takes the place of `ChunkReader` where a reader goes on behind damage, and where a file is read
-without a log around it. No index is asked, and no length is believed that leads nowhere.
+without a log around it. An index is a hint at most, and no length is believed that leads nowhere.
 """
 
 from __future__ import annotations
 
 from copy import copy
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from segstore._core import (
@@ -199,7 +200,7 @@ class ReadableChunks:
         """Do the same for one file; returns the offset that is reached with it."""
         end, codecs, following = self._end_offset, self._codecs, file.next_base_offset
         pending: LostRange | None = None
-        for stretch in stretches_of(file, self._state):
+        for stretch in stretches_of(file, self._state, reached):
             if stretch.lost is not None:
                 pending = stretch.lost
                 continue
@@ -369,23 +370,27 @@ def settle_transactions(
     codecs: CodecTable,
     end_offset: int,
     open_before: Callable[[FileBytes], Mapping[int, int] | None] | None = None,
+    open_at_start: Mapping[int, int] = MappingProxyType({}),
 ) -> Settled:
     """Decide each transaction by the next marker of its producer, unless something is missing.
 
     Records are left out whose transaction was open where the log is damaged: their marker may be
-    what is lost. Records behind the damage are decided by the markers behind it.
+    what is lost. Records behind the damage are decided by the markers behind it. Nothing is read
+    behind *end_offset* once all transactions are decided that begin before it.
 
     Parameters
     ----------
     chunks : ReadableChunks
-        All from the first offset of the reader to the end of the log.
+        All up to the end of the log, from an offset on at which it is known what is open.
     end_offset : int
-        Where visible data ends in any case.
+        Where visible data ends in any case, or is not asked for.
     open_before : callable or None
         For files between which offsets may be missing: {producer id: first offset} of the
         transactions that were open where a file begins; None where nothing says so.
+    open_at_start : mapping of int to int
+        The same of where *chunks* begin.
     """
-    under_way: dict[int, tuple[int, int]] = {}
+    under_way = {producer: (first, first) for producer, first in open_at_start.items()}
     left_out: list[tuple[int, int, int]] = []
     undecided: list[LostRange] = []
 
@@ -399,7 +404,8 @@ def settle_transactions(
                 LostRange("", 0, 0, first, last + 1, _UNDECIDED, FindingCode.RECORDS_MAYBE_MISSING)
             )
 
-    for chunk, goes_on in _with_losses(chunks, open_before):
+    found = _with_losses(chunks, open_before)
+    for chunk, goes_on in _until_decided(found, under_way, end_offset):
         if goes_on is not None:
             give_up(goes_on)
         if chunk is None:
@@ -445,6 +451,19 @@ def _with_losses(
         before, reached = file, int(chunk.headers["last_offset"][-1]) + 1
     if len(chunks.skipped) > known_losses:
         yield None, {}
+
+
+def _until_decided(
+    found: Iterator[tuple[Chunk | None, Mapping[int, int] | None]],
+    under_way: Mapping[int, tuple[int, int]],
+    end_offset: int,
+) -> Iterator[tuple[Chunk | None, Mapping[int, int] | None]]:
+    """Yield chunks up to *end_offset*, and on while a transaction is open that began before it."""
+    for chunk, goes_on in found:
+        yield chunk, goes_on
+        is_within = chunk is None or chunk.last_offset + 1 < end_offset
+        if not is_within and all(first >= end_offset for first, _ in under_way.values()):
+            return
 
 
 def _kind_of_marker(batch: memoryview, codecs: CodecTable) -> ControlRecordType:

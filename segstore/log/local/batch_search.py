@@ -53,7 +53,7 @@ class NoBatch(NamedTuple):
 
 
 class BatchSearch:
-    """Goes through one ``.log`` from its beginning to its end; every byte is in one of the rows.
+    """Goes through one ``.log`` up to its end; every byte is in one of the rows.
 
     Parameters
     ----------
@@ -69,6 +69,8 @@ class BatchSearch:
         Takes, by number and position, why a range of bytes is no batch.
     progress : callable
         Called with the number of bytes that were dealt with since the last time.
+    start_position : int
+        Where it begins: a batch does.
     """
 
     def __init__(  # noqa: PLR0913 - each by its name
@@ -79,6 +81,7 @@ class BatchSearch:
         number: int,
         reasons: dict[tuple[int, int], NoBatch],
         progress: Callable[[int], None],
+        start_position: int = 0,
     ) -> None:
         self._directory = directory
         self._segment = segment
@@ -86,7 +89,7 @@ class BatchSearch:
         self._number = number
         self._reasons = reasons
         self._progress = progress
-        self._position = 0
+        self._position = start_position
         self._os_error: int | None = None
         """Of the block that could not be read last."""
         self._budget = _WASTE_PER_BYTE * segment.size_bytes + _WASTE

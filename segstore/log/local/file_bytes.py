@@ -9,6 +9,8 @@ from segstore.errors import LogTruncatedError, ReadIOError
 from segstore.number_limits import MAX_LONG
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Buffer
 
     from segstore._core import BatchHeaders
@@ -56,9 +58,13 @@ class FileBytes:
     check_crcs : bool
         False: a batch counts as whole whose length leads to the next one; behind damage the CRC
         says all the same where one begins.
+    batch_before : callable or None
+        Returns position and base offset of a whole batch that begins at or before an offset, where
+        an index beside the file shows one; None where none does.
     """
 
     __slots__ = (
+        "_batch_before",
         "_check_crcs",
         "_directory",
         "base_offset",
@@ -76,8 +82,10 @@ class FileBytes:
         next_base_offset: int = MAX_LONG,
         *,
         check_crcs: bool = True,
+        batch_before: Callable[[int], tuple[int, int] | None] | None = None,
     ) -> None:
         self._directory = directory
+        self._batch_before = batch_before
         self._check_crcs = check_crcs
         self.name = name
         self.size_bytes = size_bytes
@@ -156,15 +164,28 @@ class FileBytes:
             stop = "limit"
         return headers, result._replace(stop=stop, valid_bytes=start_position + result.valid_bytes)
 
+    def place_before(self, offset: int) -> tuple[int, int]:
+        """Return where to begin to look for *offset*: a position, and the least offset there is.
+
+        The beginning of the file, unless an index beside it shows a batch.
+        """
+        found = None if self._batch_before is None else self._batch_before(offset)
+        return found or (0, self.base_offset or 0)
+
     def first_header(self) -> BatchHeaders | None:
-        """Return the header of the first batch; None if it is not whole, or cannot be read.
+        """Return the header of the first batch; None if it is not whole, or cannot be read."""
+        return self.header_at(0)
+
+    def header_at(self, position: int) -> BatchHeaders | None:
+        """Return the header of the batch at *position*; None if none is whole there, or readable.
 
         No byte after the batch is read: the disk may not be able to [DUR-33].
         """
         try:
-            prefix = self.read(0, min(_LENGTH_END, self.size_bytes))
-            end = min(_LENGTH_END + int.from_bytes(prefix[8:]), self.size_bytes)
-            headers, _ = self.scan(start_position=0, end_position=end, max_batches=1)
+            prefix = self.read(position, min(_LENGTH_END, self.size_bytes - position))
+            length = int.from_bytes(prefix[8:])
+            end = min(position + _LENGTH_END + length, self.size_bytes)
+            headers, _ = self.scan(start_position=position, end_position=end, max_batches=1)
         except ReadIOError:
             return None
         return headers if len(headers) else None

@@ -15,7 +15,7 @@ from segstore.log.findings.finding import FindingCode
 from segstore.log.local.batch_chain import choose_batches
 from segstore.log.local.batch_search import BatchSearch, NoBatch
 from segstore.log.recovery.salvage_report import LostRange
-from segstore.number_limits import MAX_LONG
+from segstore.number_limits import MAX_LONG, MIN_LONG
 from segstore.numpy_on_demand import np
 from segstore.types import CURRENT_MAGIC
 
@@ -61,23 +61,28 @@ class BatchPlace(NamedTuple):
     """The offset behind them."""
 
 
-def stretches_of(file: FileBytes, state: LogState | None) -> Iterator[Stretch]:
+def stretches_of(
+    file: FileBytes, state: LogState | None, from_offset: int = MIN_LONG
+) -> Iterator[Stretch]:
     """Yield all bytes of *file*, the readable and the others in turns.
 
     Parameters
     ----------
     state : LogState or None
         From where on the log has no gap, where that is known.
+    from_offset : int
+        Batches that end below it need not come.
     """
+    position, lowest = file.place_before(from_offset)
     reasons: dict[tuple[int, int], NoBatch] = {}
     bytes_there = cast("Any", file)
-    search = BatchSearch(bytes_there, bytes_there, file.name, 0, reasons, lambda _: None)
+    search = BatchSearch(bytes_there, bytes_there, file.name, 0, reasons, lambda _: None, position)
     known_end = -1 if file.next_base_offset == MAX_LONG else file.next_base_offset
     gapless_from = None if state is None else state.contiguous_from
     lost: list[np.ndarray] = []
     for rows, kept, _ in choose_batches(
         search.rows(),
-        [file.base_offset or 0],
+        [lowest],
         gapless_from,
         end_offset=known_end,
         below=file.next_base_offset,

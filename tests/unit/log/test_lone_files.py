@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import zstandard
+from pyarrow import compute
 
 import segstore
 from segstore.errors import (
@@ -28,6 +29,7 @@ from segstore.errors import (
 )
 from segstore.log import segment_archive
 from segstore.log.files.partition_directory import is_partition_directory_name
+from segstore.log.local.file_bytes import FileBytes
 from segstore.log.lone_segment import open_to_read
 from segstore.log.producers.producer_snapshot import format_snapshot
 from segstore.log.producers.producer_state_entry import ProducerStateEntry
@@ -295,6 +297,148 @@ def test_a_lazy_frame_warns_of_what_it_leaves_out(tmp_path: Path):
     frame = scan_log(tmp_path / "a.log", on_damage="skip").filter(pl.col("offset") != 1)
     with pytest.warns(UserWarning, match="leaves out 1 range of offsets: a.log, .* offsets 3 to 4"):
         assert frame.collect()["offset"].to_list() == [0, 2, 5, 6]
+
+
+def random_transactions(chosen: random.Random, folder: Path) -> None:
+    """Write segments, each with a snapshot of what is open where it begins, as a broker does."""
+    folder.mkdir(exist_ok=True)
+    offset, under_way, content, base = 0, dict[int, int](), b"", 0
+    for _ in range(60):
+        producer = chosen.choice((0, 11, 12, 13))
+        if producer in under_way and chosen.random() < 0.3:
+            content += marker(producer, offset, chosen.choice(("commit", "abort")))
+            del under_way[producer]
+            offset += 1
+        else:
+            content += data(producer, offset, count := chosen.choice((1, 2, 9)))
+            if producer:
+                under_way.setdefault(producer, offset)
+            offset += count
+        if chosen.random() < 0.15:
+            (folder / f"{base:020}.log").write_bytes(content)
+            content, base = b"", offset
+            entries = [
+                ProducerStateEntry(one, 0, current_txn_first_offset=first)
+                for one, first in under_way.items()
+            ]
+            (folder / f"{base:020}.snapshot").write_bytes(format_snapshot(entries))
+    (folder / f"{base:020}.log").write_bytes(content or data(0, offset, 1))
+
+
+def test_a_committed_range_is_what_the_whole_has_of_it(tmp_path: Path):
+    """With the snapshots, without some, and without any; also where a transaction stays open."""
+    chosen = random.Random(5)
+    for number in range(30):
+        folder = tmp_path / f"t-{number}"
+        random_transactions(chosen, folder)
+        with segstore.open_segment(folder / "*.log") as log:
+            stable, end = log.last_stable_offset, log.log_end_offset
+            whole = offsets(log.scan(isolation=COMMITTED))
+            for _ in range(3):
+                for _ in range(6):
+                    first, behind = sorted((chosen.randrange(end + 1), chosen.randrange(end + 3)))
+                    scan = log.scan(first, behind, isolation=COMMITTED)
+                    assert offsets(scan) == [one for one in whole if first <= one < behind]
+                    assert scan.end_offset <= stable or behind <= stable
+                for snapshot in folder.glob("*.snapshot"):
+                    if chosen.random() < 0.5:
+                        snapshot.unlink()
+
+
+@pytest.fixture
+def read_bytes(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How many bytes were read of each file, by its name."""
+    found: dict[str, int] = {}
+    read = FileBytes.read
+
+    def noted(file, position, size):
+        found[file.name] = found.get(file.name, 0) + size
+        return read(file, position, size)
+
+    monkeypatch.setattr(FileBytes, "read", noted)
+    return found
+
+
+def test_a_committed_range_reads_the_files_that_it_must(tmp_path: Path, read_bytes):
+    """From the beginning of the file that its snapshot allows, until its transactions are over."""
+    folder = tmp_path / "t-0"
+    contents = {}
+    for base in range(0, 900, 100):
+        open_at_end = [data(12, base + 90, 9)] if base == 400 else [data(0, base + 90, 9)]
+        ends = [marker(12, base + 99, "commit")] if base == 500 else [data(0, base + 99, 1)]
+        body = [data(11, base, 89), marker(11, base + 89, "commit"), *open_at_end, *ends]
+        contents[f"_{base}"] = b"".join(body)
+    files_in(folder, **contents)
+    for base in range(100, 900, 100):
+        entries = [ProducerStateEntry(12, 0, current_txn_first_offset=490)] if base == 500 else []
+        (folder / f"{base:020}.snapshot").write_bytes(format_snapshot(entries))
+    with segstore.open_segment(folder / "*.log") as log:
+
+        def files_of(first: int, behind: int) -> list[int]:
+            read_bytes.clear()
+            scan = log.scan(first, behind, isolation=COMMITTED)
+            found = [one for one in range(first, behind) if one % 100 != 89 and one != 599]
+            assert offsets(scan) == found
+            return sorted(int(name[:20]) for name in read_bytes)
+
+        assert files_of(710, 720) == [700]
+        assert files_of(290, 310) == [200, 300]
+        assert files_of(480, 495) == [400, 500]
+        assert files_of(510, 512) == [500]
+        (folder / f"{700:020}.snapshot").unlink()
+        assert files_of(710, 720) == [600, 700]
+
+
+def segments_with_indexes(folder: Path) -> list[Path]:
+    """Two segments of 400 batches of a kilobyte, with an index entry for each few."""
+    with segstore.open(folder, durability="none", index_interval_bytes=4096) as log:
+        for _ in range(2):
+            for _ in range(400):
+                log.append([(b"k", b"x" * 300)] * 3)
+            log.roll()
+    return sorted(folder.glob("*.log"))[:2]
+
+
+def test_a_range_begins_where_the_index_beside_the_file_says(tmp_path: Path, read_bytes):
+    """Also in an archive; without an index, it begins with the file."""
+    folder = tmp_path / "orders-0"
+    _, second = segments_with_indexes(folder)
+    packed = archive_of(tmp_path / "a.tar.gz", folder, mode="w:gz")
+    for given, name in ((folder / "*.log", second.name), (packed, f"orders-0/{second.name}")):
+        with segstore.open_segment(given) as log:
+            read_bytes.clear()
+            assert offsets(log.scan(2300, 2303)) == [2300, 2301, 2302]
+            assert list(read_bytes) == [name]
+            assert read_bytes[name] < second.stat().st_size / 3
+            assert log.dataset().count_rows(filter=compute.field("offset") > 2396) == 3
+
+
+def test_an_index_that_is_not_of_the_file_changes_nothing(tmp_path: Path):
+    """Damaged, of another segment, of zeros, cut: what is read is the same."""
+    chosen = random.Random(3)
+    folder = tmp_path / "orders-0"
+    first, second = segments_with_indexes(folder)
+    index = second.with_suffix(".index")
+    right = index.read_bytes()
+    others = [
+        b"",
+        right[:13],
+        first.with_suffix(".index").read_bytes()[::-1],
+        bytes(4096),
+        right + bytes(800),
+        bytes.fromhex("7fffffff7fffffff") * 9,
+        bytes.fromhex("00000000ffffffff") + right,
+    ]
+    for _ in range(60):
+        damaged = bytearray(right)
+        for _ in range(chosen.choice((1, 4, 40))):
+            damaged[chosen.randrange(len(damaged))] = chosen.randrange(256)
+        others.append(bytes(damaged))
+    with segstore.open_segment(folder / "*.log") as log:
+        for content in others:
+            index.write_bytes(content)
+            start = chosen.randrange(1100, 2390)
+            assert offsets(log.scan(start, start + 7)) == [*range(start, start + 7)]
 
 
 # ---- archives ------------------------------------------------------------------------------------
