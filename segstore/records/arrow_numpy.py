@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from segstore.errors import LimitExceededError
+from segstore.number_limits import MAX_INT
 from segstore.numpy_on_demand import np
 
 if TYPE_CHECKING:
@@ -59,11 +61,24 @@ def array_of_numbers(values: NDArray[Any]) -> pa.Array:
 
 
 def array_of_bytes(values: Sequence[bytes | None]) -> pa.Array:
-    """Return an array of type binary; together the values have less than 2 GiB."""
+    """Return an array of type binary.
+
+    Raises
+    ------
+    LimitExceededError
+        Together the values have 2 GiB or more: the offsets of the array have 32 bits.
+    """
     import pyarrow as pa
 
-    offsets = np.zeros(len(values) + 1, np.int32)
-    np.cumsum([0 if one is None else len(one) for one in values], out=offsets[1:])
+    ends = np.zeros(len(values) + 1, np.int64)
+    np.cumsum([0 if one is None else len(one) for one in values], out=ends[1:])
+    if ends[-1] > MAX_INT:
+        raise LimitExceededError(
+            "the values are too many for a column of bytes",
+            found=f"{ends[-1]} bytes",
+            expected=f"at most {MAX_INT} bytes",
+        )
+    offsets = ends.astype(np.int32)
     validity = np.packbits(np.array([one is not None for one in values], bool), bitorder="little")
     content = b"".join(one for one in values if one is not None)
     buffers = [pa.py_buffer(one) for one in (validity, offsets, content)]

@@ -9,23 +9,25 @@ markers, batches that compaction has emptied, message sets of the old formats.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from segstore._core import batch_header_dtype, encode_empty_batch
 from segstore.errors import IllegalArgumentError, InternalError
 from segstore.number_limits import MAX_INT
 from segstore.numpy_on_demand import np
 from segstore.records.arrow_numpy import array_of_bytes, array_of_numbers, numbers_of
+from segstore.tables.row_checks import is_before_1970
 from segstore.types import (
     CODEC_MASK,
     CURRENT_MAGIC,
     DELETE_HORIZON_FLAG,
-    NO_TIMESTAMP,
     TRANSACTIONAL_FLAG,
     Codec,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -78,6 +80,17 @@ class NotedBatches(NamedTuple):
         columns[RAW] = array_of_bytes(self.raw)
         return pa.Table.from_arrays([*columns.values()], names=[*columns])
 
+    def divided(self, max_bytes: int) -> Iterator[NotedBatches]:
+        """Yield them in parts of so many stored bytes; one batch alone may have more."""
+        sizes = np.array([0 if one is None else len(one) for one in self.raw], np.int64)
+        ends = np.cumsum(sizes)
+        first = 0
+        while first < len(sizes):
+            until = int(np.searchsorted(ends, ends[first] - sizes[first] + max_bytes, "right"))
+            behind = max(first + 1, until)
+            yield NotedBatches(self.headers[first:behind], self.raw[first:behind])
+            first = behind
+
     @classmethod
     def of_arrow(cls, table: pa.Table) -> NotedBatches:
         """Return the batches of a table."""
@@ -119,7 +132,7 @@ class BatchNotes:
         timestamps : array of int64, shape (rows,)
             In ms; a builder refuses those before 1970, so such a batch is kept as it is stored.
         """
-        before_1970 = offsets[timestamps < NO_TIMESTAMP]
+        before_1970 = offsets[is_before_1970(timestamps)]
         rows = self._assign(offsets, int(offsets[-1]), before_1970) if len(offsets) else 0
         if rows != len(offsets):
             raise InternalError(
@@ -190,13 +203,7 @@ class BatchNotes:
         # records of old formats get new batches, if their times allow it
         needs_bytes = is_kept | (~is_built & (counts > 0) & (headers["magic"] == CURRENT_MAGIC))
         if (needs_bytes & is_cut).any():
-            base_offset = int(headers["base_offset"][np.argmax(needs_bytes & is_cut)])
-            raise IllegalArgumentError(
-                "a batch with timestamps before 1970, or a header that no builder makes, can only "
-                "be exported whole: move the bound of the range",
-                found=f"a bound within the batch at offset {base_offset}",
-                expected="a bound between two batches",
-            )
+            self._refuse_part(headers[np.argmax(needs_bytes & is_cut)])
         is_built &= is_cut | (headers["records_count"] == counts)
         raw: list[bytes | None] = [None] * len(headers)
         if not is_built.all():
@@ -210,6 +217,20 @@ class BatchNotes:
                 raw[index] = _raw_of_a_part(headers[index])
         self.count += len(headers)
         self._noted.append(NotedBatches(headers, raw))
+
+    def _refuse_part(self, header: Any) -> NoReturn:
+        base_offset, next_offset = int(header["base_offset"]), int(header["last_offset"]) + 1
+        if base_offset < self._start_offset:
+            bound, expected = "a start", f"a start at offset {next_offset} or later"
+            expected += f": delete_records({next_offset}) moves the log start there"
+        else:
+            bound, expected = "an end", f"an end at offset {base_offset} or earlier"
+        raise IllegalArgumentError(
+            "a batch with timestamps before 1970, or a header that no builder makes, can only be "
+            "exported whole",
+            found=f"{bound} within the batch at offset {base_offset}",
+            expected=expected,
+        )
 
     def _cut(self, headers: BatchHeaders, is_cut: NDArray[np.bool_]) -> None:
         """Make of batches across a bound what they are within it."""

@@ -23,6 +23,7 @@ from segstore.tables.batch_table import NotedBatches
 from segstore.tables.offset_ranges import OffsetRange
 from segstore.tables.parquet_files import COLUMNS, METADATA_KEY, damaged_file, parsed_origin
 from segstore.tables.parquet_writer import FORMAT, rows_schema
+from segstore.tables.row_checks import first_wrong_cell
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -250,6 +251,8 @@ class ParquetReader:
                 found=f"{self.records} rows, and no metadata of an export",
                 expected="metadata, or a row with topic, partition and offset",
             )
+        if first[2] < 0:
+            raise self._damaged(f"a record has offset {first[2]}", "offsets from 0 on")
         return OffsetRange(*first, last_offset + 1)
 
     def _converted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -280,6 +283,16 @@ class ParquetReader:
                     found="null",
                     expected="a value in each row",
                 )
+        wrong = first_wrong_cell(rows, gets_new_batches=not self.keeps_batches)
+        if wrong is not None:
+            offset = rows.column("offset")[wrong.row].as_py()
+            raise IllegalArgumentError(
+                f"row {first_row + wrong.row} has a value in the column {wrong.column!r} that no "
+                "record has",
+                file=self.path,
+                found=f"{wrong.found} at offset {offset}",
+                expected=wrong.expected,
+            )
         partition = self.topic_partition
         for name, expected in zip(("topic", "partition"), partition, strict=True):
             if rows.column(name).unique().to_pylist() != [expected]:
@@ -291,9 +304,9 @@ class ParquetReader:
                 )
         offsets = numbers_of(rows.column("offset"))
         before = np.concatenate([[last_offset], offsets[:-1]])
-        wrong = np.flatnonzero(offsets <= before)
-        if len(wrong):
-            row = int(wrong[0])
+        is_wrong = offsets <= before
+        if is_wrong.any():
+            row = int(np.argmax(is_wrong))
             raise self._damaged(
                 f"row {first_row + row} has offset {offsets[row]}, after {before[row]}",
                 f"an offset from {before[row] + 1} on",

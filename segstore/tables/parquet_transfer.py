@@ -156,7 +156,9 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
         The log is damaged, or files alone are without *allow_gaps*: nothing is left of the file.
         `segstore.salvage` copies what can be read.
     OffsetOutOfRangeError, IllegalArgumentError
-        As in `Log.scan`; of files alone, an end above theirs, too.
+        As in `Log.scan`; of files alone, an end above theirs, too. With ``read_committed``, a start
+        above the last stable offset, or a record with a timestamp before 1970. Or a bound, or the
+        log start, lies in a batch that can only be exported whole.
     DiskFullError, WriteError
         The file system refuses the file; nothing is left of it.
     """

@@ -13,11 +13,13 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore.errors import IllegalArgumentError
+from segstore.numpy_on_demand import np
 from segstore.records.arrow_numpy import numbers_of
 from segstore.records.columns import MAX_BATCH_ROWS
 from segstore.tables.batch_table import BatchNotes
 from segstore.tables.parquet_files import COLUMNS, origin_metadata
 from segstore.tables.read_ahead import reading_threads, threads_count, wait_for
+from segstore.tables.row_checks import is_before_1970
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 """Of the tables of batches, in the metadata of a file."""
 ROW_GROUP_BYTES: Final = 16 * 1024 * 1024
+TABLE_BYTES: Final = 64 * 1024 * 1024
+"""Of stored batches in one table; a column of bytes takes less than 2 GiB."""
 ROW_GROUP_ROWS: Final = 1_048_576
 ROWS_AT_ONCE: Final = MAX_BATCH_ROWS
 """Of a read; with five times as many, memory comes from the system again, and costs more."""
@@ -112,6 +116,8 @@ def write_parquet(  # noqa: PLR0913 - what, where, how, who is told
     ------
     OSError
         The file system refuses the file.
+    IllegalArgumentError
+        Of a batch that can only be kept as it is stored, there is a part, or no batch is kept.
     SegstoreError
         What the scan raises.
     """
@@ -208,9 +214,18 @@ class _RowGroups:
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows; of a stored batch all at once."""
+        offsets, timestamps = (numbers_of(rows.column(name)) for name in ("offset", "timestamp"))
         if self._notes is not None:
-            timestamps = numbers_of(rows.column("timestamp"))
-            self._notes.assign(numbers_of(rows.column("offset")), timestamps)
+            self._notes.assign(offsets, timestamps)
+        elif (is_early := is_before_1970(timestamps)).any():
+            row = int(np.argmax(is_early))
+            raise IllegalArgumentError(
+                "a record has a timestamp before 1970, which only its stored batch can keep; an "
+                "export with read_committed has no batches: export with log_end",
+                found=f"timestamp {timestamps[row]} ms at offset {offsets[row]} of "
+                f"{rows.column('topic')[row]}-{rows.column('partition')[row]}",
+                expected="a time since 1970, or -1 ms for none",
+            )
         size = rows.nbytes
         if self._waiting and (
             self._rows + rows.num_rows > ROW_GROUP_ROWS or self._bytes + size > ROW_GROUP_BYTES
@@ -250,10 +265,10 @@ class _RowGroups:
         if rows:
             table = pa.Table.from_batches(rows)
             self._writer.write_table(table, row_group_size=table.num_rows)
-        if batches is not None and len(batches.headers):
+        for part in () if batches is None else batches.divided(TABLE_BYTES):
             content = io.BytesIO()
             options = {"compression": "zstd", "write_page_checksum": True}
-            pq.write_table(batches.to_arrow(), content, **options)
+            pq.write_table(part.to_arrow(), content, **options)
             self.places.append((self._file.tell(), content.tell()))
             self._file.write(content.getbuffer())
 

@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from segstore.errors import LimitExceededError
+from segstore.records import arrow_numpy
 from segstore.records.arrow_numpy import array_of_bytes, array_of_numbers, numbers_of
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
@@ -37,3 +39,11 @@ def test_bytes(values: list[bytes | None]):
     column = array_of_bytes(values)
     column.validate(full=True)
     assert column.equals(pa.array(values, pa.binary()))
+
+
+def test_more_bytes_than_offsets_can_tell_are_refused(monkeypatch: pytest.MonkeyPatch):
+    """The offsets of a column have 32 bits: they wrapped."""
+    monkeypatch.setattr(arrow_numpy, "MAX_INT", 9)
+    assert array_of_bytes([b"x" * 5, None, b"x" * 4]).to_pylist() == [b"x" * 5, None, b"x" * 4]
+    with pytest.raises(LimitExceededError, match="10 bytes"):
+        array_of_bytes([b"x" * 5, b"x" * 5])

@@ -422,7 +422,7 @@ def test_timestamps_before_1970_come_back(tmp_path: Path):
             log.append_as_follower(with_timestamps(first, timestamps), 0)
         expected = log.scan(columns=("offset", "timestamp", "value")).to_arrow()
         segstore.export_parquet(log, tmp_path / "out.parquet", verify=True)
-        with pytest.raises(IllegalArgumentError, match="within the batch at offset 6"):
+        with pytest.raises(IllegalArgumentError, match="an end within the batch at offset 6"):
             segstore.export_parquet(log, tmp_path / "part.parquet", end_offset=8)
         assert not (tmp_path / "part.parquet").exists()
     segstore.import_parquet(tmp_path / "out.parquet", tmp_path / "back-0", verify=True)
@@ -532,6 +532,46 @@ def test_empty_lists_of_headers_are_no_headers(tmp_path: Path, *, large: bool):
     for records in (4, 0):
         done = segstore.import_parquet(tmp_path / "out.parquet", tmp_path / "t-0", verify=True)
         assert done[0].records == records
+
+
+@pytest.mark.parametrize("is_of_topic", [False, True])
+def test_a_committed_export_of_timestamps_before_1970_is_refused(
+    tmp_path: Path, *, is_of_topic: bool
+):
+    """It has no stored batches, so no import could make a log of it; and verify passed."""
+    out = tmp_path / "out"
+    out.mkdir()
+    with segstore.open(tmp_path / "data" / "old-0") as log:
+        log.append_as_follower(with_timestamps(0, (1, 2, -1)), 0)
+        log.append_as_follower(with_timestamps(3, (5, -7, 9)), 0)
+    options: dict[str, Any] = {"isolation": "read_committed"}
+    with segstore.open_dir(tmp_path / "data", read_only=True) as logs:
+        export = logs.export_parquet if is_of_topic else segstore.export_parquet
+        what: Any = "old" if is_of_topic else logs.log("old", 0)
+        with pytest.raises(IllegalArgumentError, match="timestamp before 1970") as raised:
+            export(what, out, **options)
+    assert raised.value.found == "timestamp -7 ms at offset 4 of old-0"
+    assert [*out.iterdir()] == []
+    source = tmp_path / "data" / "old-0"
+    segstore.export_parquet(source, out, end_offset=3, verify=True, **options)
+    assert segstore.import_parquet(out, tmp_path / "back", verify=True)[0].records == 3
+
+
+def test_a_log_that_begins_within_a_batch_that_is_not_built_from_rows(tmp_path: Path):
+    """What can be exported is said; after that the rest comes back."""
+    with segstore.open(tmp_path / "data" / "old-0") as log:
+        log.append_as_follower(with_timestamps(0, (5, -7, 9)), 0)
+        log.append_as_follower(with_timestamps(3, (1, 2)), 0)
+        log.delete_records(1)
+    with segstore.open_dir(tmp_path / "data") as logs:
+        with pytest.raises(IllegalArgumentError, match="can only be exported whole") as raised:
+            logs.export_parquet("old", tmp_path / "out")
+        assert raised.value.found == "a start within the batch at offset 0"
+        assert str(raised.value.expected).startswith("a start at offset 3 or later")
+        assert "delete_records(3)" in str(raised.value)
+        logs.log_to_write("old", 0).delete_records(3)
+        logs.export_parquet("old", tmp_path / "out")
+    assert segstore.import_parquet(tmp_path / "out", tmp_path / "back")[0].records == 2
 
 
 # ---- memory --------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from segstore.log.files.checkpoints import IMPORT_MARKER
 from segstore.records.compression import codec_table
 from segstore.tables import parquet_writer, partition_export, partition_import
 from segstore.tables.parquet_files import COLUMNS, METADATA_KEY, origin_of
+from segstore.tables.parquet_reader import ParquetReader
 from segstore.tables.unfinished_imports import open_log_to_fill
 from segstore.types import Codec, TimestampType
 from tests.kits.same_logs import check_same_logs, check_same_records, headers_of, rows_of
@@ -526,6 +527,80 @@ def test_a_file_of_another_program_is_named(
     with pytest.raises(error, match=words) as caught:
         segstore.import_parquet(tmp_path / "other.parquet", tmp_path / "back-0")
     assert caught.value.file == str(tmp_path / "other.parquet")  # type: ignore[attr-defined]
+
+
+def with_column(name: str, value: object, *others: tuple[str, object]) -> Callable[..., pa.Table]:
+    """Return what puts a value into row 3 of a column."""
+
+    def change(table: pa.Table) -> pa.Table:
+        for column, cell in ((name, value), *others):
+            field = table.schema.field(column)
+            plain = pa.int64() if column == "timestamp" else field.type
+            cells = table[column].cast(plain).to_pylist()
+            cells[3] = cell
+            index = table.schema.get_field_index(column)
+            table = table.set_column(index, field, pa.array(cells, plain).cast(field.type))
+        return table
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (with_column("timestampType", 2), "timestampType"),
+        (with_column("timestampType", -2), "timestampType"),
+        (with_column("leaderEpoch", -2), "leaderEpoch"),
+        (with_column("timestampType", -1), "timestamp"),
+        (with_column("timestampType", -1, ("timestamp", -1)), "headers"),
+        (with_column("timestamp", -2), "timestamp"),
+        (with_column("headers", [{"key": "a", "value": None}, {"key": None}]), "headers"),
+        (with_column("headers", [None]), "headers"),
+    ],
+)
+def test_a_value_that_no_record_has_is_named(
+    tmp_path: Path, change: Callable[[pa.Table], pa.Table], name: str
+):
+    """Such a type was taken for CreateTime; with verify, the disk was blamed."""
+    segstore.export_parquet(filled(tmp_path / "orders-0"), tmp_path / "out.parquet")
+    table = pq.read_table(tmp_path / "out.parquet").replace_schema_metadata(None)
+    pq.write_table(change(table), tmp_path / "other.parquet")
+    for verify in (False, True):
+        with pytest.raises(IllegalArgumentError, match=f"column '{name}'") as caught:
+            segstore.import_parquet(tmp_path / "other.parquet", tmp_path / "back-0", verify=verify)
+        assert caught.value.file == str(tmp_path / "other.parquet")
+        assert "at offset 3" in str(caught.value.found)
+        assert not (tmp_path / "back-0").exists()
+
+
+def test_a_file_of_negative_offsets_is_named(tmp_path: Path):
+    segstore.export_parquet(filled(tmp_path / "orders-0"), tmp_path / "out.parquet")
+    table = pq.read_table(tmp_path / "out.parquet").replace_schema_metadata(None)
+    offsets = pa.array(range(-50, 50), pa.int64())
+    pq.write_table(table.set_column(2, "offset", offsets), tmp_path / "other.parquet")
+    with pytest.raises(CorruptLogError, match="cannot be used") as caught:
+        segstore.import_parquet(tmp_path / "other.parquet", tmp_path / "back-0")
+    assert (caught.value.file, caught.value.found) == (
+        str(tmp_path / "other.parquet"),
+        "a record has offset -50",
+    )
+
+
+def test_tables_of_batches_are_divided_by_their_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Offsets in a column of bytes have 32 bits: above 2 GiB they wrapped."""
+    monkeypatch.setattr(parquet_writer, "TABLE_BYTES", 200)
+    source = in_transactions(tmp_path / "orders-0", 20)
+    segstore.export_parquet(source, tmp_path / "out.parquet", verify=True)
+    tables = [*ParquetReader(str(tmp_path / "out.parquet")).batches()]
+    assert len(tables) > 5
+    assert {sum(map(len, filter(None, one.raw))) <= 200 for one in tables} == {True}
+    with (
+        segstore.open(source, read_only=True) as log,
+        restored(tmp_path / "out.parquet", tmp_path / "back-0", verify=True) as back,
+    ):
+        check_same_logs(log, back)
 
 
 def test_a_file_that_polars_has_filtered_is_imported(tmp_path: Path):
