@@ -212,7 +212,8 @@ def partition_of(files: Iterable[LoneFile]) -> TopicPartition:
         names = ", ".join([*folders][:5])
         raise IllegalArgumentError(
             f"these are files of {len(folders)} folders ({names}), and maybe of several"
-            " partitions: give those of one, or say with as_ of which partition all of them are",
+            " partitions: give those of one, or say of which partition all of them are, with as_,"
+            " --as, or Spark's option asPartition",
             found=" and ".join([*folders.values()][:2]),
             expected="the files of one partition",
         )

@@ -27,6 +27,8 @@ class FilesPlannedLog(NamedTuple):
         Where these begin, and end (exclusive).
     damage : str or None
         What is behind the end and is no whole batch.
+    as_partition : str or None
+        The name under which they are read, where the user gives one.
     topic_id : None
         No file has it.
     """
@@ -37,6 +39,7 @@ class FilesPlannedLog(NamedTuple):
     start_offset: int
     end_offset: int
     damage: str | None
+    as_partition: str | None = None
     topic_id: None = None
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset:
@@ -56,10 +59,10 @@ class FilesPlannedLog(NamedTuple):
 
     def first_offset_at(self, timestamp: int) -> int | None:
         """Return the offset of the first record at or after *timestamp*, in ms."""
-        with open_segment(self.files) as segment:
+        with open_segment(self.files, as_=self.as_partition) as segment:
             return segment.offset_for_timestamp(timestamp)
 
     def cuts(self, start_offset: int, end_offset: int, max_bytes: int) -> list[int]:
         """Return where batches begin that cut a range into parts of at most *max_bytes* bytes."""
-        with open_segment(self.files) as segment:
+        with open_segment(self.files, as_=self.as_partition) as segment:
             return segment.scan(start_offset, end_offset, columns=("offset",)).cuts(max_bytes)

@@ -166,7 +166,7 @@ class FilesSource:
         self._options = options
 
     def _open(self) -> LoneSegment:
-        return open_segment(self._options.files)
+        return open_segment(self._options.files, as_=self._options.as_partition)
 
     def check(self) -> None:
         """See `LogSource`."""
@@ -193,6 +193,7 @@ class FilesSource:
                 segment.log_start_offset,
                 segment.last_stable_offset if is_committed else segment.log_end_offset,
                 segment.damaged_end,
+                self._options.as_partition,
             )
 
     def open_whole(self, partition: TopicPartition) -> AbstractContextManager[tuple[Log, str]]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 READ_OPTIONS: Final = (
     "path",
+    "asPartition",
     "subscribe",
     "subscribePattern",
     "assign",

@@ -10,6 +10,8 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from segstore.errors import NotALogError
+from segstore.log.files.partition_directory import parse_directory_name
 from segstore.log.lone_files import is_of_files, matching_files
 from segstore.remote.remote_logs import RemoteSettings
 from segstore.remote.urls import is_url, normal_url, shown_url
@@ -102,7 +104,10 @@ class TopicChoice:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorOptions:
-    """The options of one read, checked; ``files``: what is read if the path is no directory."""
+    """The options of one read, checked.
+
+    ``files``: what is read if the path is no directory; ``as_partition``: whose records they are.
+    """
 
     path: str = field(repr=False)  # a URL may hold secrets
     choice: TopicChoice
@@ -119,6 +124,7 @@ class ConnectorOptions:
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     connector_compatible: bool = False
     files: tuple[str, ...] = ()
+    as_partition: str | None = None
     remote: RemoteSettings = field(default_factory=RemoteSettings)
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
@@ -201,6 +207,7 @@ def read_options(
         include_headers=boolean(options, "includeHeaders", default=False),
         isolation=_isolation(options, of_files=bool(files)),
         files=files,
+        as_partition=_as_partition(options, of_files=bool(files)),
         connector_compatible=is_connector_compatible(options),
         remote=remote_settings(options),
         warnings=(*_warnings(options), *warnings),
@@ -216,6 +223,29 @@ def files_at_path(options: Mapping[str, str]) -> tuple[str, ...]:
         return ()
     path = os.path.abspath(path)  # noqa: PTH100 - links stay as they are
     return tuple(matching_files(path)) if is_of_files(path) else ()
+
+
+def _as_partition(options: Mapping[str, str], *, of_files: bool) -> str | None:
+    """Return the name that files alone are read under; a directory has one of its own."""
+    name = options.get("aspartition")
+    if name is None:
+        return None
+    if not of_files:
+        raise ConnectorOptionError(
+            "option asPartition is for files alone, and path is a log directory: to read a copy of"
+            " a partition with another name, set path to DIRECTORY/*.log",
+            found=f"asPartition={name}",
+            expected="a path of .log files, a pattern or an archive",
+        )
+    try:
+        parse_directory_name(name)
+    except NotALogError as error:
+        raise ConnectorOptionError(
+            f"option asPartition is {name!r}: {error.message}",
+            found=name,
+            expected="<topic>-<partition>, such as orders-0",
+        ) from None
+    return name
 
 
 def _topic_choice(options: Mapping[str, str], *, has_one: bool) -> TopicChoice:

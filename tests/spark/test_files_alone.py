@@ -16,7 +16,12 @@ pytest.importorskip("pyspark")
 
 import segstore
 import segstore.spark
-from segstore.errors import CorruptLogError, LogNotFoundError, SegstoreError
+from segstore.errors import (
+    CorruptLogError,
+    IllegalArgumentError,
+    LogNotFoundError,
+    SegstoreError,
+)
 from segstore.spark.conditions import ConnectorOptionError
 from segstore.spark.datasource import SegstoreDataSource
 from segstore.spark.mapped_ranges import options_of_call, ranges_of
@@ -93,6 +98,24 @@ def test_one_file_under_any_name(orders, tmp_path):
     assert rows(orders / f"{100:020}.log")[0][0] == ("orders", 3, 100)
 
 
+def test_files_under_another_name(orders, tmp_path):
+    """As `as_` of `segstore.open_segment`; files of several folders are refused without it."""
+    (tmp_path / "old").mkdir()
+    shutil.move(orders / f"{0:020}.log", tmp_path / "old" / "rsm-YW9hc2Rm.log")
+    both = {"path": str(tmp_path / "*" / "*" / "*.log")}
+    (tmp_path / "moved").mkdir()
+    shutil.move(tmp_path / "old", tmp_path / "moved" / "old")
+    with pytest.raises(IllegalArgumentError, match="Spark's option asPartition"):
+        rows(both["path"])
+    renamed = {"asPartition": "payments-7"}
+    found, _ = rows(both["path"], **renamed, subscribe="payments", maxRecordsPerPartition="50")
+    assert found == [("payments", 7, offset) for offset in range(300)]
+    limits = {"startingTimestamp": "0", "maxBytesPerPartition": "2k"}
+    assert rows(both["path"], **renamed, **limits)[0] == found
+    options = options_of_call(both["path"], renamed)
+    assert sum(count_range(options, one) for one in ranges_of(options)) == 300
+
+
 def test_committed_records_of_files(tmp_path):
     (tmp_path / "a.log").write_bytes(data(11, 0, 2) + marker(11, 2, "abort") + data(11, 3, 1))
     (tmp_path / "b.log").write_bytes(marker(11, 4, "commit") + data(11, 5, 1))
@@ -138,6 +161,8 @@ def test_a_file_that_is_gone_when_the_task_runs_is_an_error(orders):
         ({"subscribe": "payments"}, "payments"),
         ({"startingTimestamp": "-3"}, "special timestamp"),
         ({"subscribe": "orders", "assign": "{}"}, "Only one"),
+        ({"asPartition": "orders"}, "option asPartition is 'orders'"),
+        ({"asPartition": "payments-3", "subscribe": "orders"}, "orders"),
     ],
 )
 def test_what_files_cannot_answer_is_refused(orders, options, words):
@@ -157,6 +182,8 @@ def test_other_doors_say_which_takes_files(orders, tmp_path):
         rows(orders / "*.tar")
     with pytest.raises(SegstoreError):
         rows(tmp_path / "none.log", subscribe="orders")
+    with pytest.raises(ConnectorOptionError, match=r"set path to DIRECTORY/\*\.log"):
+        rows(orders.parent, subscribe="orders", asPartition="orders-3")
 
 
 def test_spark_reads_files(spark, ways):
