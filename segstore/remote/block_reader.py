@@ -2,7 +2,7 @@
 
 A log is opened in a folder where its segments stand with their sizes and without bytes; the core
 asks here for what it reads (`FetchedFiles`). A block is kept in the spool. Who reads block after
-block gets the next ones ahead: no more than has been read so, up to a limit, also over the end of a
+block gets the next ones ahead: half as many as he has read so, to a limit, also over the end of a
 segment. So a look-up fetches one block, and a short range little more than its own bytes.
 
 THREADS  any number may read. One lock guards what is known of blocks; it is held over no request
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Block: TypeAlias = bytes | memoryview
 
 AHEAD_BYTES: Final = 32 * 1024 * 1024
-"""That are fetched before they are asked for, at most; and one block where that is larger."""
+"""That are fetched before they are asked for, at most."""
 REQUEST_BYTES: Final = 8 * 1024 * 1024
 """Of one request ahead."""
 MEMORY_BYTES: Final = 64 * 1024 * 1024
@@ -240,7 +240,7 @@ class BlockReader:
         stream = self._stream_to(first, last)
         if stream is None:
             return
-        wanted = min(stream.read_bytes, AHEAD_BYTES)
+        wanted = min(stream.read_bytes // 2, AHEAD_BYTES)
         if 2 * stream.ahead_bytes > wanted:
             return
         while stream.ahead < self._count:

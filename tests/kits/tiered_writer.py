@@ -7,11 +7,17 @@ import json
 import os
 import struct
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from segstore.log.files.checkpoints import (
+    format_leader_epoch_checkpoint,
+    parse_leader_epoch_checkpoint,
+)
 from segstore.remote.tiered.segment_manifest import INDEX_NAMES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from Crypto.PublicKey.RSA import RsaKey
@@ -19,6 +25,21 @@ if TYPE_CHECKING:
 TOPIC_ID, SEGMENT_ID = "MNLa-lFfSKy8CJMN7PSmCg", "ywNGp7RQSYSZHOkzcztCrQ"
 MAIN_KEY = f"archive/orders-{TOPIC_ID}/0/00000000000000000100-{SEGMENT_ID}"
 LINEAGE = b"0\n2\n0 0\n10 120\n"
+METADATA: dict[str, Any] = {
+    "remoteLogSegmentId": {
+        "topicIdPartition": {
+            "topicId": TOPIC_ID,
+            "topicPartition": {"topic": "orders", "partition": 0},
+        },
+        "id": SEGMENT_ID,
+    },
+    "startOffset": 100,
+    "endOffset": 199,
+    "maxTimestampMs": 1735871068137,
+    "brokerId": 1,
+    "eventTimestampMs": 1795756877557,
+    "segmentLeaderEpochs": {"10": 120, "0": 100},
+}
 INDEXES: dict[str, bytes | None] = {
     "offset": b"",
     "timestamp": bytes(12),
@@ -92,8 +113,10 @@ def write_segment(  # noqa: PLR0913 - the settings of the plug-in
     compression: bool = False,
     key_id: str | None = None,
     indexes: dict[str, bytes | None] = INDEXES,
+    main_key: str = MAIN_KEY,
+    metadata: Mapping[str, Any] = METADATA,
 ) -> dict[str, Any]:
-    """Write the three objects of `MAIN_KEY` below *bucket*; return the manifest's fields."""
+    """Write the three objects of a segment below *bucket*; return the manifest's fields."""
     import zstandard
 
     sealer = Sealer(key_id)
@@ -132,31 +155,65 @@ def write_segment(  # noqa: PLR0913 - the settings of the plug-in
         "segmentIndexes": places,
         "compression": compression,
         **({"encryption": sealer.fields()} if key_id else {}),
-        "remoteLogSegmentMetadata": {
-            "remoteLogSegmentId": {
-                "topicIdPartition": {
-                    "topicId": TOPIC_ID,
-                    "topicPartition": {"topic": "orders", "partition": 0},
-                },
-                "id": SEGMENT_ID,
-            },
-            "startOffset": 100,
-            "endOffset": 199,
-            "maxTimestampMs": 1735871068137,
-            "brokerId": 1,
-            "eventTimestampMs": 1795756877557,
-            "segmentLeaderEpochs": {"10": 120, "0": 100},
-        },
+        "remoteLogSegmentMetadata": dict(metadata),
     }
-    write_object(bucket, "log", b"".join(stored))
-    write_object(bucket, "indexes", sealed)
-    write_object(bucket, "rsm-manifest", json.dumps(fields).encode())
+    write_object(bucket, "log", b"".join(stored), main_key)
+    write_object(bucket, "indexes", sealed, main_key)
+    write_object(bucket, "rsm-manifest", json.dumps(fields).encode(), main_key)
     return fields
 
 
-def write_object(bucket: Path, suffix: str, data: bytes) -> None:
-    """Write, or replace, one object of `MAIN_KEY`."""
-    path = object_path(bucket, suffix)
+def write_log(log: Path, bucket: Path, chunk_size: int, **how: Any) -> None:
+    """Copy the sealed segments of a partition's directory, as a broker does [MAN-7, IXO-4].
+
+    Its name is ``<topic>-<partition>``; the active segment is not copied.
+    """
+    topic, _, partition = log.name.rpartition("-")
+    epochs = parse_leader_epoch_checkpoint((log / "leader-epoch-checkpoint").read_bytes())
+    segments = sorted(log.glob("*.log"))
+    for path, following in pairwise(segments):
+        start, end = int(path.stem), int(following.stem)
+        below = [entry for entry in epochs if entry.start_offset < end]
+        own = {str(one.epoch): max(one.start_offset, start) for one in below}
+        for one, next_one in pairwise(below):
+            if next_one.start_offset <= start:
+                del own[str(one.epoch)]
+        segment_id = base64.urlsafe_b64encode(start.to_bytes(16)).decode().rstrip("=")
+        times = path.with_suffix(".timeindex").read_bytes()
+        write_segment(
+            bucket,
+            path.read_bytes(),
+            chunk_size,
+            indexes={
+                "offset": path.with_suffix(".index").read_bytes(),
+                "timestamp": times,
+                "producerSnapshot": following.with_suffix(".snapshot").read_bytes(),
+                "leaderEpoch": format_leader_epoch_checkpoint(below),
+                "transaction": None,
+            },
+            main_key=f"{topic}-{TOPIC_ID}/{partition}/{start:020d}-{segment_id}",
+            metadata={
+                "remoteLogSegmentId": {
+                    "topicIdPartition": {
+                        "topicId": TOPIC_ID,
+                        "topicPartition": {"topic": topic, "partition": int(partition)},
+                    },
+                    "id": segment_id,
+                },
+                "startOffset": start,
+                "endOffset": end - 1,
+                "maxTimestampMs": int.from_bytes(times[-12:-4]),
+                "brokerId": 1,
+                "eventTimestampMs": 1795756877557 + start,
+                "segmentLeaderEpochs": own,
+            },
+            **how,
+        )
+
+
+def write_object(bucket: Path, suffix: str, data: bytes, main_key: str = MAIN_KEY) -> None:
+    """Write, or replace, one object of a segment."""
+    path = bucket / f"{main_key}.{suffix}"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.log.files.checkpoints import (
+    CLEAN_SHUTDOWN_MARKER,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_STATE,
@@ -23,6 +24,7 @@ from segstore.log.files.checkpoints import (
     format_leader_epoch_checkpoint,
     format_offset_checkpoint,
 )
+from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.files.partition_directory import (
     LOG_FILE_SUFFIX,
     directory_name,
@@ -36,10 +38,10 @@ from segstore.remote.tiered.object_key import parse_topic_folder
 from segstore.remote.tiered.other_layouts import no_topics_error
 from segstore.remote.tiered.segment_run import segment_runs
 from segstore.remote.tiered.tiered_partition import TieredPartition, list_partition
-from segstore.types import TopicPartition
+from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from uuid import UUID
 
     from segstore.remote.remote_file import RemoteStore
@@ -53,7 +55,7 @@ _INDEX_SUFFIXES: Final[tuple[tuple[str, IndexName], ...]] = (
     ("timeindex", "timestamp"),
 )
 READ_BYTES: Final = 16 * 1024 * 1024
-LEAST_BLOCK_BYTES: Final = 256 * 1024
+LEAST_BLOCK_BYTES: Final = 64 * 1024
 """Plain bytes that are fetched and kept together: smaller chunks are not fetched one by one."""
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 
@@ -222,6 +224,7 @@ class TieredStore:
             LOG_START_OFFSET_CHECKPOINT: format_offset_checkpoint({topic_partition: start}),
             LEADER_EPOCH_CHECKPOINT: format_leader_epoch_checkpoint(partition.lineage),
             LOG_STATE: LogState(start, start, partition.lineage[-1]).format(),
+            CLEAN_SHUTDOWN_MARKER: _clean_marker(runs, start, end, partition.lineage[-1]).format(),
             PARTITION_METADATA: format_partition_metadata(newest.manifest.metadata.topic_id),
             file_name(end, "snapshot"): newest.read_index("producerSnapshot") or b"",
         }
@@ -259,6 +262,25 @@ class TieredStore:
             for suffix, name in _INDEX_SUFFIXES:
                 size = segment.index_bytes(name)
                 yield shown(suffix, size, size, partial(_index_part, segment, name))
+
+
+def _clean_marker(
+    runs: Sequence[SegmentRun], start: int, end: int, latest_epoch: EpochEntry
+) -> CleanShutdownMarker:
+    """Return what says that segments end where the next ones begin, so that an open reads none.
+
+    Brokers copy whole batches below the last stable offset [SEL-10]; a read checks each of them.
+    """
+    sizes = [run.high - run.low for run in runs]
+    return CleanShutdownMarker(
+        end,
+        runs[-1].base_offset,
+        sizes[-1],
+        latest_epoch,
+        segments=len(sizes),
+        size_bytes=sum(sizes),
+        log_start_offset=start,
+    )
 
 
 def _part_of(data: bytes, start: int, end: int) -> bytes:

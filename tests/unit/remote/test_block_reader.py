@@ -146,7 +146,7 @@ def test_blocks_leave_room_in_the_spool(store, tmp_path):
 
 
 def test_who_reads_on_gets_the_next_blocks_ahead_in_order(opened, store):
-    """No more than was read so far; over the end of a file; each byte once."""
+    """Half as many as were read so far; over the end of a file; each byte once."""
     files = [file_of(f"{name}.log", 20 * BLOCK) for name in "abc"]
     reader = opened(*files)
     read_bytes = 0
@@ -154,7 +154,7 @@ def test_who_reads_on_gets_the_next_blocks_ahead_in_order(opened, store):
         for start in range(0, file.size_bytes, 500):
             assert read(reader.files[file.name], start, 500) == content(file)[start : start + 500]
             read_bytes += 500
-            assert store.bytes_asked <= 2 * read_bytes + BLOCK
+            assert store.bytes_asked <= 1.5 * read_bytes + BLOCK
 
     assert store.bytes_asked == 60 * BLOCK
     assert len(store.asked) < 30  # of 60 blocks

@@ -1,0 +1,127 @@
+"""How many bytes of a partition are fetched for a part of it: counted at the store."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+pytest.importorskip("Crypto")
+
+import segstore
+from segstore.remote.local_folder import LocalFolder
+from tests.kits.tiered_writer import write_key, write_log
+
+RECORDS, SEGMENT_RECORDS = 60_000, 1500
+START_MS = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def bucket_folder(tmp_path_factory):
+    """Forty segments, 60 MB, whose bytes do not get smaller by compression."""
+    folder = tmp_path_factory.mktemp("bucket")
+    chance = random.Random(34)
+    with segstore.open(folder / "orders-0", max_message_bytes=2**20) as log:
+        for start in range(0, RECORDS, 20):
+            log.append(
+                [
+                    segstore.Record(
+                        key=b"%d" % offset,
+                        value=chance.randbytes(1000),
+                        timestamp=START_MS + 1000 * offset,
+                    )
+                    for offset in range(start, start + 20)
+                ]
+            )
+            if (start + 20) % SEGMENT_RECORDS == 0:
+                log.roll()
+    write_key(folder / "keys")
+    write_log(folder / "orders-0", folder / "bucket", 64 * 1024, key_id="k1")
+    return folder
+
+
+class Counted:
+    """Bytes that were fetched, of objects."""
+
+    def __init__(self) -> None:
+        self.fetched: list[tuple[str, int]] = []
+
+    def take(self) -> int:
+        count = sum(size for _, size in self.fetched)
+        self.fetched.clear()
+        return count
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    counts, read_range = Counted(), LocalFolder.read_range
+
+    def read(self, file, start, end):
+        counts.fetched.append((file.name, end - start))
+        return read_range(self, file, start, end)
+
+    monkeypatch.setattr(LocalFolder, "read_range", read)
+    return counts
+
+
+def opened(folder, tmp_path):
+    bucket = segstore.open_bucket(
+        folder / "bucket", keys=folder / "keys", spool_directory=str(tmp_path / "spool")
+    )
+    return bucket.open("orders", 0)
+
+
+def total_of(folder) -> int:
+    return sum(path.stat().st_size for path in (folder / "bucket").rglob("*.log"))
+
+
+PERCENT = RECORDS // 100
+READS: dict[str, Any] = {
+    "scan": lambda log, at: [one.offset for one in log.scan(at, at + PERCENT)],
+    "to_arrow": lambda log, at: log.scan(at, at + PERCENT).to_arrow()["offset"].to_pylist(),
+    "columns": lambda log, at: (
+        log.scan(at, at + PERCENT).to_arrow(columns=["offset"])["offset"].to_pylist()
+    ),
+    "committed": lambda log, at: [
+        one.offset for one in log.scan(at, at + PERCENT, isolation="read_committed")
+    ],
+    "slice": lambda log, at: [one.offset for one in log[at : at + PERCENT]],
+    "read": lambda log, at: list(range(log.read(at, 1).start_offset, at + PERCENT)),
+    "count": lambda log, at: list(range(at, at + log.scan(at, at + PERCENT).count())),
+    "from a time": lambda log, at: list(
+        range(found := log.offset_for_timestamp(START_MS + 1000 * at), found + PERCENT)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_one_percent_of_a_partition_costs_at_most_three(bucket_folder, tmp_path, counted, name):
+    """[RDB-1] [RDB-2] [RDB-3] With the open, its manifests and indexes, from any place."""
+    at = random.Random(name).randrange(RECORDS - PERCENT)
+    with opened(bucket_folder, tmp_path) as log:
+        found = READS[name](log, at)
+    counts = counted.take()
+
+    assert found == list(range(at, at + PERCENT))
+    assert counts <= 0.03 * total_of(bucket_folder)
+
+
+def test_an_open_reads_manifests_and_little_more(bucket_folder, tmp_path, counted):
+    """[RDB-3] No segment but the last one is touched, there its end."""
+    with opened(bucket_folder, tmp_path) as log:
+        assert log.log_end_offset == RECORDS
+        assert log.last_stable_offset == RECORDS
+    segments = {name for name, _ in counted.fetched if name.endswith(".log")}
+
+    assert len(segments) == 1
+    assert sum(size for name, size in counted.fetched if name.endswith(".log")) <= 2 * 65_564
+
+
+def test_a_scan_fetches_each_byte_once(bucket_folder, tmp_path, counted):
+    """And a second one none: the spool has them."""
+    for expected in (total_of(bucket_folder), 0):
+        with opened(bucket_folder, tmp_path) as log:
+            assert log.scan().to_arrow(columns=["offset"]).num_rows == RECORDS
+        assert sum(size for name, size in counted.fetched if name.endswith(".log")) == expected
+        counted.take()
