@@ -300,12 +300,22 @@ class LoneSegment:
 
     def dataset(self, **query: Unpack[LogQueryOptions]) -> RecordDataset:
         """Return the files as a dataset of pyarrow; parameters and errors as of `Log.dataset`."""
-        from segstore.log.record_dataset import RecordDataset, RecordSource
+        from segstore.log.record_dataset import RecordDataset, RecordSource, one_by_one
 
         columns = checked_columns(query.get("columns"))
-        LogQuery.of(**query)
+        checked = LogQuery.of(**query)
         query["columns"] = columns
-        return RecordDataset(RecordSource(columns, lambda: [self.scan(**query)]))
+
+        def within(first: int, behind: int) -> list[LogScan]:
+            """Scan a part: of committed data less is read for it than for the whole."""
+            start, end = checked.start_offset, checked.end_offset
+            low = max(first, self.log_start_offset if start is None else start)
+            high = max(low, min(behind, MAX_LONG if end is None else end))
+            part: LogQueryOptions = {**query, "start_offset": low, "end_offset": high}
+            return [self.scan(**part)]
+
+        source = RecordSource(columns, lambda: [self.scan(**query)], one_by_one, within)
+        return RecordDataset(source)
 
     def __iter__(self) -> Iterator[Record]:
         """Yield all records, of aborted and open transactions too."""

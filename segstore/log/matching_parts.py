@@ -191,6 +191,14 @@ def matching_parts(scans: Iterable[LogScan], where: ArrowFilter) -> tuple[list[L
     ], all_match
 
 
+def matching_offsets(where: ArrowFilter) -> Range:
+    """Return the range of all offsets that can match."""
+    if "offset" not in where.names:
+        return MIN_LONG, MAX_LONG
+    ranges = _matching_ranges(where, "offset", (MIN_LONG, MAX_LONG), where.numbers)
+    return (ranges[0][0], ranges[-1][1]) if ranges else (0, 0)
+
+
 def _as_one(ranges: list[Range]) -> list[Range]:
     """Return a range with all of them, for what is read from the beginning each time."""
     return [(ranges[0][0], ranges[-1][1])] if ranges else []

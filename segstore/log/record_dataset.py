@@ -17,7 +17,12 @@ from segstore._core import ColumnDecoder
 from segstore.arguments import natural, positive, refuse_pickle
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
 from segstore.log.late_columns import LateColumns
-from segstore.log.matching_parts import ArrowFilter, matching_parts, names_in
+from segstore.log.matching_parts import (
+    ArrowFilter,
+    matching_offsets,
+    matching_parts,
+    names_in,
+)
 from segstore.notebook import as_html
 from segstore.records.columns import MAX_BATCH_ROWS
 from segstore.records.compression import codec_table
@@ -66,6 +71,9 @@ class RecordSource:
         Returns scans as of now.
     read : callable
         As `one_by_one`, which is given what reads a scan, or a part of it.
+    scans_within : callable or None
+        Returns scans that need not have other offsets than those from the first to below the
+        second, where that is cheaper than to take a part of a scan.
     """
 
     def __init__(
@@ -73,10 +81,12 @@ class RecordSource:
         columns: Sequence[str],
         scans: Callable[[], Sequence[LogScan]],
         read: Callable[[Iterable[LogScan], BatchesOf], Iterator[ArrowBatch]] = one_by_one,
+        scans_within: Callable[[int, int], Sequence[LogScan]] | None = None,
     ) -> None:
         self.columns = tuple(columns)
         self._scans = scans
         self._read = read
+        self._scans_within = scans_within
 
     def read(
         self, columns: Sequence[str], where: ArrowFilter | None, rows: int = MAX_BATCH_ROWS
@@ -102,7 +112,11 @@ class RecordSource:
         UserWarning
             When the reading ends: what was left out, as `LogScan.skipped` has it.
         """
-        scans, all_match = self._scans(), True
+        all_match = True
+        if where is None or self._scans_within is None:
+            scans = self._scans()
+        else:
+            scans = self._scans_within(*matching_offsets(where))
         if where is not None:
             scans, all_match = matching_parts(scans, where)
         parts: list[LogScan] = []

@@ -379,7 +379,14 @@ def test_a_committed_range_reads_the_files_that_it_must(tmp_path: Path, read_byt
             scan = log.scan(first, behind, isolation=COMMITTED)
             found = [one for one in range(first, behind) if one % 100 != 89 and one != 599]
             assert offsets(scan) == found
-            return sorted(int(name[:20]) for name in read_bytes)
+            files = sorted(int(name[:20]) for name in read_bytes)
+            read_bytes.clear()
+            table = log.dataset(isolation=COMMITTED).to_table(
+                filter=(compute.field("offset") >= first) & (compute.field("offset") < behind)
+            )
+            assert table["offset"].to_pylist() == found
+            assert sorted(int(name[:20]) for name in read_bytes) == files
+            return files
 
         assert files_of(710, 720) == [700]
         assert files_of(290, 310) == [200, 300]
@@ -387,6 +394,26 @@ def test_a_committed_range_reads_the_files_that_it_must(tmp_path: Path, read_byt
         assert files_of(510, 512) == [500]
         (folder / f"{700:020}.snapshot").unlink()
         assert files_of(710, 720) == [600, 700]
+
+
+def test_the_bounds_of_a_dataset_and_those_of_a_filter_hold_together(tmp_path: Path):
+    """Also where they exclude each other, and where a filter is about other columns."""
+    folder = files_in(tmp_path / "t-0", _0=data(0, 0, 20), _20=data(11, 20, 5))
+    field = compute.field("offset")
+    with segstore.open_segment(folder / "*.log") as log:
+        for isolation, end in ((COMMITTED, 20), ("read_uncommitted", 25)):
+            dataset = log.dataset(start_offset=5, isolation=isolation)
+            for where, low, high in (
+                (field < 9, 5, 9),
+                (field < 3, 0, 0),
+                (field > 17, 18, end),
+                (field > 2**62, 0, 0),
+                (field.is_null(), 0, 0),
+                (compute.field("partition") == 0, 5, end),
+                ((field > 7) | (compute.field("partition") == 1), 8, end),
+            ):
+                found = dataset.to_table(filter=where)["offset"].to_pylist()
+                assert found == [*range(low, high)]
 
 
 def segments_with_indexes(folder: Path) -> list[Path]:
