@@ -32,7 +32,7 @@ class SegstoreDataSource(DataSource):
 
     ``path`` is the log directory, which holds ``<topic>-<partition>`` directories, as a broker's
     ``log.dirs`` does. Every executor must reach it under that path. A URL is read through the spool
-    of each machine, see `segstore.remote`.
+    of each machine, see `segstore.remote`. So is a tiered bucket, with ``layout=tiered``.
     """
 
     @classmethod

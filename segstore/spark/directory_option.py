@@ -1,14 +1,17 @@
-"""The option ``path``, and how a log directory at a URL is reached."""
+"""The option ``path``: how a log directory at a URL, or a tiered bucket, is reached and read."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+from segstore.errors import IllegalArgumentError
 from segstore.remote.remote_logs import RemoteSettings
+from segstore.remote.tiered.key_ring import absolute_place, places_of_keys
 from segstore.remote.urls import is_url, shown_url
-from segstore.spark.conditions import ConnectorOptionError
+from segstore.spark.conditions import ConnectorOptionError, option_error
 from segstore.spark.option_values import byte_size
 
 if TYPE_CHECKING:
@@ -16,6 +19,34 @@ if TYPE_CHECKING:
 
 REMOTE_PREFIX: Final = "remote."
 """Of the options that go to the library that reads a URL."""
+
+
+LAYOUTS: Final = ("directory", "tiered")
+
+
+@dataclass(frozen=True, slots=True)
+class TieredLayout:
+    """How a tiered bucket is read; travels in plans, and holds no key.
+
+    Attributes
+    ----------
+    key_prefix : str
+        See `open_bucket`.
+    folder_of_keys : str or None
+        Absolute.
+    key_files : tuple of (str, str)
+        Key ids, each with an absolute path or ``env:NAME``. None of both: each process asks its
+        environment.
+    """
+
+    key_prefix: str = ""
+    folder_of_keys: str | None = None
+    key_files: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def keys(self) -> str | dict[str, str] | None:
+        """The argument of `KeyRing`."""
+        return self.folder_of_keys or dict(self.key_files) or None
 
 
 def log_directory_path(options: Mapping[str, str]) -> str:
@@ -43,7 +74,49 @@ def local_directory_path(options: Mapping[str, str], what: str) -> str:
             found=shown_url(path),
             expected="a path",
         )
+    if tiered_layout(options) is not None:
+        raise ConnectorOptionError(
+            f"{what} a log directory: a tiered bucket is only read",
+            found=path,
+            expected="a log directory, without the option layout",
+        )
     return os.path.abspath(path)  # noqa: PTH100 - links stay as they are
+
+
+def tiered_layout(options: Mapping[str, str]) -> TieredLayout | None:
+    """Return the options of a tiered bucket, None where ``layout`` is that of a log directory.
+
+    Raises
+    ------
+    ConnectorOptionError
+        An unknown layout, keys of what is no bucket, or keys themselves in place of their files.
+    """
+    layout = options.get("layout", LAYOUTS[0])
+    if layout.lower() not in LAYOUTS:
+        raise option_error("layout", layout, " or ".join(LAYOUTS), f"Unknown value {layout}")
+    if layout.lower() == LAYOUTS[0]:
+        for name in ("keys", "keyPrefix"):
+            if name.lower() in options:
+                raise ConnectorOptionError(
+                    f"option {name} is for a tiered bucket: set the option layout too",
+                    found=name,
+                    expected="layout=tiered",
+                )
+        return None
+    given = options.get("keys")
+    try:
+        keys = None if not given else places_of_keys(given, "option keys")
+    except IllegalArgumentError as error:
+        raise ConnectorOptionError(
+            "option keys names files of private keys, or environment variables: no key itself",
+            found=error.found,
+            expected=f"{error.expected}, id=env:NAME",
+        ) from None
+    prefix = options.get("keyprefix", "")
+    if isinstance(keys, dict):
+        files = [(key_id, absolute_place(place)) for key_id, place in keys.items()]
+        return TieredLayout(prefix, key_files=tuple(files))
+    return TieredLayout(prefix, None if keys is None else absolute_place(keys))
 
 
 def remote_settings(options: Mapping[str, str]) -> RemoteSettings:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from segstore.log.lone_segment import LoneSegment
     from segstore.log.unified_log import Log
     from segstore.remote.remote_logs import RemoteBounds
+    from segstore.spark.directory_option import TieredLayout
     from segstore.spark.local_planned_log import LocalPlannedLog
     from segstore.spark.options import ConnectorOptions
     from segstore.spark.visible_log import LogBounds, PlannedLog
@@ -245,16 +246,24 @@ def source_of(options: ConnectorOptions) -> LogSource:
         tuple(sorted(settings.store.items())),
         settings.spool_directory,
         settings.spool_max_bytes,
+        options.tiered,
     )
     return RemoteSource(options, logs)
 
 
 @lru_cache(_MOST_STORES)
-def _remote_logs(
+def _remote_logs(  # noqa: PLR0913 - what tells two of them apart
     process_id: int,  # noqa: ARG001 - tells them apart
     url: str,
     store: tuple[tuple[str, str], ...],
     spool_directory: str | None,
     spool_max_bytes: int | None,
+    tiered: TieredLayout | None,
 ) -> RemoteLogs:
-    return RemoteLogs(url, RemoteSettings(dict(store), spool_directory, spool_max_bytes))
+    settings = RemoteSettings(dict(store), spool_directory, spool_max_bytes)
+    if tiered is None:
+        return RemoteLogs(url, settings)
+    from segstore.remote.bucket import open_tiered_store
+
+    shown = open_tiered_store(url, tiered.keys, tiered.key_prefix, None, settings.store)
+    return RemoteLogs(shown.url, settings, shown)

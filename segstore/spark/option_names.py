@@ -37,6 +37,9 @@ READ_OPTIONS: Final = (
     "isolation.level",
     "connectorCompatible",
     "kind",
+    "layout",
+    "keys",
+    "keyPrefix",
     "spoolDirectory",
     "spoolMaxBytes",
 )

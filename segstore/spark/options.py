@@ -21,7 +21,12 @@ from segstore.spark.conditions import (
     condition_error,
     option_error,
 )
-from segstore.spark.directory_option import log_directory_path, remote_settings
+from segstore.spark.directory_option import (
+    TieredLayout,
+    log_directory_path,
+    remote_settings,
+    tiered_layout,
+)
 from segstore.spark.java_pattern import compile_java_pattern
 from segstore.spark.json_options import (
     OFFSETS_EXAMPLE,
@@ -126,24 +131,26 @@ class ConnectorOptions:
     files: tuple[str, ...] = ()
     as_partition: str | None = None
     remote: RemoteSettings = field(default_factory=RemoteSettings)
+    tiered: TieredLayout | None = None
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def is_remote(self) -> bool:
-        """Whether the path is a URL of something that is not on a local disk."""
-        return is_url(self.path)
+        """Whether the logs are fetched: from a URL, or from a tiered bucket, also in a folder."""
+        return self.tiered is not None or is_url(self.path)
 
     @property
     def absolute_path(self) -> str:
         """The path as every process finds it: an executor's working directory is another."""
-        if self.is_remote:
+        if is_url(self.path):
             return normal_url(self.path)
         return os.path.abspath(self.path)  # noqa: PTH100 - links stay as they are
 
     @property
     def shown_path(self) -> str:
         """The path for messages: a URL without secrets."""
-        return shown_url(self.absolute_path) if self.is_remote else self.absolute_path
+        path = self.absolute_path
+        return shown_url(path) if is_url(path) else path
 
 
 def parse_options(given: Mapping[str, str]) -> ConnectorOptions:
@@ -210,6 +217,7 @@ def read_options(
         as_partition=_as_partition(options, of_files=bool(files)),
         connector_compatible=is_connector_compatible(options),
         remote=remote_settings(options),
+        tiered=tiered_layout(options),
         warnings=(*_warnings(options), *warnings),
     )
 
@@ -220,6 +228,8 @@ def read_options(
 def files_at_path(options: Mapping[str, str]) -> tuple[str, ...]:
     """Return the files that ``path`` names or matches; nothing where it names a log directory."""
     if not options.get("path") or is_url(path := log_directory_path(options)):
+        return ()
+    if tiered_layout(options) is not None:
         return ()
     path = os.path.abspath(path)  # noqa: PTH100 - links stay as they are
     return tuple(matching_files(path)) if is_of_files(path) else ()

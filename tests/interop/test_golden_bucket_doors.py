@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from datetime import UTC
 
 import pytest
 
@@ -100,3 +102,87 @@ def test_verify_finds_every_segment_and_nothing_wrong(bucket_case, capfdbinary):
     assert sum(len(one["notes"]) for one in reports) == len(said) - len(complete)
     assert sum(one["size_bytes"] for one in reports) == sum(one["plain_size"] for one in complete)
     assert {one["topic_id"] for one in reports} == ids
+
+
+def spark_rows(folder, options, **more):
+    """Plan, pickle as Spark does, and read; offset and timestamp by partition."""
+    from segstore.spark.datasource import SegstoreDataSource
+
+    named = {"keyPrefix": options[1], **({"keys": options[3]} if len(options) > 2 else {})}
+    given = {"path": str(folder), "layout": "tiered", "subscribePattern": ".*", **named, **more}
+    source = SegstoreDataSource(given)
+    reader = source.reader(source.schema())
+    reader, partitions = pickle.loads(pickle.dumps((reader, reader.partitions())))
+    found = {}
+    for one in partitions:
+        for batch in reader.read(one):
+            for row in batch.to_pylist():
+                time = row["timestamp"]
+                ms = round(time.replace(tzinfo=UTC).timestamp() * 1000)
+                name = f"{row['topic']}-{row['partition']}"
+                found.setdefault(name, []).append((row["offset"], ms))
+    return {name: sorted(rows) for name, rows in found.items()}
+
+
+def test_spark_reads_the_records_of_the_broker(bucket_case, golden_summary):
+    """[SEL-4] [SEL-7] [SEL-11] Whole, committed, between offsets, and from a time on."""
+    pytest.importorskip("pyspark")
+    folder, options = place_of(bucket_case)
+    records = bucket_case.directory / "records"
+    partitions = bucket_case.said["partitions"]
+    every, committed = {}, {}
+    for name, said in partitions.items():
+        start = max(said["log_start_in_newest_segment"], said["bucket_start_offset"])
+        before, after = (
+            rows_of(records / f"{name}{one}.jsonl") for one in (".before_log_start", "")
+        )
+        every[name] = [row for row in before + after if row[0] >= start]
+        path = records / f"{name}.read_committed.jsonl"
+        committed[name] = rows_of(path) if path.exists() else after
+    found = spark_rows(folder, options, **{"kafka.isolation.level": "read_committed"})
+    starts = {name: said["log_start_offset"] for name, said in partitions.items()}
+
+    assert spark_rows(folder, options) == every
+    assert {
+        name: [row for row in rows if row[0] >= starts[name]] for name, rows in found.items()
+    } == committed
+    low, high = (
+        {name: rows[len(rows) * part // 3][0] for name, rows in every.items()} for part in (1, 2)
+    )
+    between = spark_rows(
+        folder,
+        options,
+        startingOffsets=as_json(low),
+        endingOffsets=as_json(high),
+        minPartitions="9",
+    )
+    assert between == {
+        name: [row for row in rows if low[name] <= row[0] < high[name]]
+        for name, rows in every.items()
+    }
+    has_markers = any(records.glob("*.read_committed.jsonl"))  # a look-up by time may find one
+    for rows in () if has_markers else every.values():
+        time = rows[len(rows) // 2][1]
+        later = {name: after_time(rows, time) for name, rows in every.items()}
+        assert spark_rows(
+            folder,
+            options,
+            startingTimestamp=str(time),
+            startingOffsetsByTimestampStrategy="latest",
+        ) == {name: rows for name, rows in later.items() if rows}
+    golden_summary.add("logs of tiered buckets by Spark", len(partitions), len(partitions))
+
+
+def after_time(rows, time):
+    """Return the records from the first one at or after a time on."""
+    first = next((number for number, row in enumerate(rows) if row[1] >= time), len(rows))
+    return rows[first:]
+
+
+def as_json(offsets):
+    """Return offsets by topic and partition, as Spark's options have them."""
+    by_topic = {}
+    for name, offset in offsets.items():
+        topic, _, number = name.rpartition("-")
+        by_topic.setdefault(topic, {})[number] = offset
+    return json.dumps(by_topic)

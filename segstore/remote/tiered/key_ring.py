@@ -79,10 +79,7 @@ class KeyRing:
             keys = _from_environment()
         if isinstance(keys, str | os.PathLike):
             keys = _in_folder(Path(keys))
-        self._places = {
-            key_id: place if str(place).startswith(VARIABLE) else str(Path(place).absolute())
-            for key_id, place in keys.items()
-        }
+        self._places = {key_id: absolute_place(place) for key_id, place in keys.items()}
         self._private_keys: dict[str, _PrivateKey] = {}
 
     @property
@@ -185,18 +182,40 @@ class _PrivateKey:
             return None
 
 
-def _from_environment() -> str | dict[str, str]:
-    given = os.environ.get(KEYS_VARIABLE, "")
-    if "=" not in given:
-        return given or {}
-    pairs = [pair.partition("=") for pair in given.split(",")]
-    if not all(key_id and place for key_id, _, place in pairs):
+def absolute_place(place: str | os.PathLike[str]) -> str:
+    """Return where a key is, as a process with another working directory finds it."""
+    text = os.fspath(place)
+    return text if text.startswith(VARIABLE) else str(Path(text).absolute())
+
+
+def places_of_keys(text: str, what: str) -> str | dict[str, str]:
+    """Return what a user wrote in one line: a folder, or ``id=file,id=file``.
+
+    Parameters
+    ----------
+    text : str
+        A file may be ``env:NAME``.
+    what : str
+        Where it was written, for the error; the text is not shown: it may be a key.
+
+    Raises
+    ------
+    IllegalArgumentError
+        It is neither.
+    """
+    pairs = [pair.partition("=") for pair in text.split(",")] if "=" in text else []
+    if "-----" in text or not all(key_id and place for key_id, _, place in pairs):
         raise IllegalArgumentError(
-            f"the environment variable {KEYS_VARIABLE} cannot be read",
-            found=f"{len(given)} characters, which are not shown",
+            f"{what} cannot be read",
+            found=f"{len(text)} characters, which are not shown",
             expected="a folder, or id=file,id=file",
         )
-    return {key_id.strip(): place.strip() for key_id, _, place in pairs}
+    return {key_id.strip(): place.strip() for key_id, _, place in pairs} or text
+
+
+def _from_environment() -> str | dict[str, str]:
+    text = os.environ.get(KEYS_VARIABLE, "")
+    return places_of_keys(text, f"the environment variable {KEYS_VARIABLE}") if text else {}
 
 
 def _in_folder(folder: Path) -> dict[str, str]:
