@@ -20,6 +20,7 @@ from segstore.errors import (
 from segstore.numpy_on_demand import np
 from segstore.records.arrow_numpy import numbers_of
 from segstore.tables.batch_table import NotedBatches
+from segstore.tables.dictionary_rows import columns_with_dictionaries, with_values
 from segstore.tables.offset_ranges import OffsetRange
 from segstore.tables.parquet_files import COLUMNS, METADATA_KEY, damaged_file, parsed_origin
 from segstore.tables.parquet_writer import FORMAT, rows_schema
@@ -38,6 +39,7 @@ BYTES_AT_ONCE: Final = 4 * 1024 * 1024
 """Of rows as they are in the file."""
 BUFFER_BYTES: Final = 256 * 1024
 """Of a column; without it pyarrow reads all of a column of a row group at once."""
+OF_BYTES: Final = frozenset({"topic", "key", "value", "headers"})
 NEVER_NULL: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "leaderEpoch")
 
 
@@ -85,6 +87,7 @@ class ParquetReader:
         try:
             with self._naming_damage(), pq.ParquetFile(path) as opened:
                 schema, self.records = opened.schema_arrow, opened.metadata.num_rows
+                self._dictionaries = columns_with_dictionaries(opened.metadata, OF_BYTES)
                 metadata = opened.metadata.metadata or {}
         except FileNotFoundError as error:
             raise LogNotFoundError("there is no such file", file=path) from error
@@ -97,7 +100,6 @@ class ParquetReader:
             ) from error
         self._schema = rows_schema()
         self._check_columns(schema)
-        self._is_as_written = schema.remove_metadata() == self._schema.remove_metadata()
         text = metadata.get(METADATA_KEY)
         origin = None if text is None else parsed_origin(path, text)
         self.isolation: str | None = None
@@ -164,7 +166,10 @@ class ParquetReader:
         with (
             self._naming_damage(),
             pq.ParquetFile(
-                self.path, page_checksum_verification=True, buffer_size=BUFFER_BYTES
+                self.path,
+                page_checksum_verification=True,
+                buffer_size=BUFFER_BYTES,
+                read_dictionary=self._dictionaries,
             ) as opened,
         ):
             for number in range(opened.metadata.num_row_groups):
@@ -172,7 +177,8 @@ class ParquetReader:
                 fitting = BYTES_AT_ONCE * group.num_rows // max(group.total_byte_size, 1)
                 rows = min(max(fitting, 1), ROWS_AT_ONCE)
                 with closing(opened.iter_batches(rows, [number], columns=[*COLUMNS])) as batches:
-                    yield from (batch for batch in batches if batch.num_rows)
+                    for batch in batches:
+                        yield from with_values(batch, BYTES_AT_ONCE)
 
     def row_offsets(self) -> Iterator[NDArray[np.int64]]:
         """Yield the offsets of the rows, no array empty; errors as of `rows`, which checks them."""
@@ -238,7 +244,10 @@ class ParquetReader:
 
         first: tuple[str, int, int] | None = None
         last_offset = -1
-        with self._naming_damage(), pq.ParquetFile(self.path) as opened:
+        with (
+            self._naming_damage(),
+            pq.ParquetFile(self.path, read_dictionary=self._dictionaries) as opened,
+        ):
             for batch in opened.iter_batches(columns=["topic", "partition", "offset"]):
                 if batch.num_rows:
                     if first is None:
@@ -259,7 +268,7 @@ class ParquetReader:
         """Return the rows with the types of an export."""
         import pyarrow as pa
 
-        if self._is_as_written:
+        if batch.schema.equals(self._schema):
             return _without_empty_lists(batch.replace_schema_metadata(None))
         columns = []
         for field in self._schema:

@@ -25,7 +25,7 @@ from segstore.errors import (
     OffsetOutOfRangeError,
 )
 from segstore.records.compression import codec_table
-from segstore.tables import batch_table, parquet_reader, partition_import
+from segstore.tables import batch_table, dictionary_rows, parquet_reader, partition_import
 from segstore.tables.parquet_files import METADATA_KEY, PLAN_KEY
 from segstore.tables.parquet_reader import ParquetReader
 from segstore.tables.parquet_writer import rows_schema
@@ -605,6 +605,87 @@ def test_rows_are_read_and_appended_by_bytes(
         assert len(back) == 400
     read = [one.nbytes for one in ParquetReader(str(tmp_path / "out.parquet")).rows()]
     assert 30_000 < max(read) < 150_000
+
+
+def rows_of_a_file(count: int, **columns: list[Any]) -> pa.Table:
+    """Return a table like that of another program, with these columns."""
+    usual: dict[str, list[Any]] = {
+        "topic": ["t"] * count,
+        "partition": [0] * count,
+        "offset": [*range(count)],
+        "timestamp": [datetime(2025, 1, 1, tzinfo=UTC)] * count,
+        "timestampType": [0] * count,
+        "leaderEpoch": [0] * count,
+        "key": [None] * count,
+        "value": [None] * count,
+        "headers": [None] * count,
+    }
+    return pa.Table.from_pydict({**usual, **columns}, schema=rows_schema())
+
+
+@pytest.mark.parametrize("column", ["key", "value", "headers"])
+def test_values_that_come_again_are_not_all_in_memory(tmp_path: Path, column: str):
+    """Parquet has a value once. 20,000 rows of the same 20 kB took 400 MB, in a file of 22 kB."""
+    file, large = tmp_path / "other.parquet", bytes(range(200)) * 100
+    cells: list[Any] = [large if n % 7 else None for n in range(20_000)]
+    if column == "headers":
+        cells = [[{"key": "h", "value": one}] for one in cells]
+    pq.write_table(rows_of_a_file(20_000, **{column: cells}), file, row_group_size=20_000)
+    assert file.stat().st_size < 300_000
+
+    rows, before = 0, pa.total_allocated_bytes()
+    for batch in ParquetReader(str(file)).rows():
+        assert pa.total_allocated_bytes() - before < 4 * parquet_reader.BYTES_AT_ONCE
+        offsets = batch.column("offset").to_pylist()
+        assert batch.column(column).to_pylist() == cells[offsets[0] : offsets[-1] + 1]
+        rows += len(offsets)
+    assert rows == len(cells)
+
+
+CELLS = st.none() | st.sampled_from([b"", b"a", b"b" * 30, b"c" * 100])
+HEADERS = st.lists(
+    st.fixed_dictionaries({"key": st.sampled_from(["", "h", "i" * 40]), "value": CELLS}),
+    min_size=1,
+    max_size=3,
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.tuples(CELLS, CELLS, st.none() | HEADERS), min_size=1, max_size=40),
+    st.booleans(),
+    st.integers(1, 400),
+)
+def test_rows_are_the_same_with_and_without_dictionaries(
+    tmp_path_factory: pytest.TempPathFactory,
+    cells: list[tuple[Any, ...]],
+    is_large: bool,  # noqa: FBT001 - given by hypothesis
+    max_bytes: int,
+):
+    file = tmp_path_factory.getbasetemp() / "with-dictionaries.parquet"
+    keys, values, headers = map(list, zip(*cells, strict=True))
+    table = rows_of_a_file(len(cells), key=keys, value=values, headers=headers)
+    written = table
+    if is_large:
+        pair = pa.struct([("key", pa.large_string()), ("value", pa.large_binary())])
+        for name, kind in (("value", pa.large_binary()), ("headers", pa.large_list(pair))):
+            index = table.schema.get_field_index(name)
+            written = written.set_column(index, name, table[name].cast(kind))
+    pq.write_table(written, file, use_dictionary=True, row_group_size=15, data_page_size=64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet_reader, "BYTES_AT_ONCE", max_bytes)
+        read = [*ParquetReader(str(file)).rows()]
+    assert pa.Table.from_batches(read).equals(table)
+
+
+@pytest.mark.parametrize(("words", "index"), [(["a"], 1), (["a"], -1), ([], 0)])
+def test_a_value_that_is_not_in_its_dictionary(words: list[str], index: int):
+    """Arrow reads memory of others there."""
+    indices, dictionary = pa.array([index], pa.int32()), pa.array(words, pa.string())
+    column = pa.DictionaryArray.from_arrays(indices, dictionary, safe=False)
+    batch = pa.RecordBatch.from_arrays([column], names=["key"])
+    with pytest.raises(pa.ArrowInvalid, match="not in its dictionary"):
+        next(dictionary_rows.with_values(batch, 100))
 
 
 @pytest.mark.parametrize("codec", [None, "zstd"])
