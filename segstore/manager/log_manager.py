@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator as IteratorType
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
-from operator import is_, methodcaller
+from operator import is_
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 import segstore._core as _core
 from segstore._core import AppendLock
 from segstore.arguments import (
-    columns_of_frame,
     flag,
     instance,
     integer,
@@ -35,7 +33,6 @@ from segstore.errors import (
     ForkedHandleError,
     IllegalArgumentError,
     IllegalStateError,
-    InvalidRecordError,
     LogDirectoryOfflineError,
     LogLockedError,
     LogNotFoundError,
@@ -75,23 +72,14 @@ from segstore.manager.partition_directories import (
 )
 from segstore.manager.partition_listing import CombinedListing
 from segstore.manager.partition_moves import PartitionMoves
-from segstore.manager.partition_records import (
-    AppendedRecords,
-    StickyPartitioner,
-    chunks_of_records,
-    joined_rows,
-    split_batch,
-    split_records,
-)
 from segstore.manager.pending_closes import raise_of_several
 from segstore.manager.placement import Placement
 from segstore.manager.shared_topics import SharedTopics
 from segstore.manager.throttler import Throttler
+from segstore.manager.topic_appends import TopicAppends
 from segstore.manager.topic_changes import TopicChanges
 from segstore.manager.topic_directories import make_log_directory
 from segstore.notebook import MOST_LINES, as_html
-from segstore.record_rows import refuse_counted_rows
-from segstore.records.frames import FrameReader, frame_of, is_in_memory, require_frame
 from segstore.types import Isolation, TopicPartition
 
 if TYPE_CHECKING:
@@ -111,7 +99,6 @@ if TYPE_CHECKING:
     from segstore.manager.manager_stats import ManagerStats
     from segstore.manager.partition_listing import Listed
     from segstore.manager.topic_description import TopicDescription
-    from segstore.record_columns import RecordColumns
     from segstore.records.record_builder import Records
     from segstore.tables.partition_export import ExportReport
     from segstore.tables.topic_scan import (
@@ -268,7 +255,6 @@ class LogManager:
         self._mutex = AppendLock()  # a handler that comes here in its midst is told
         self._reconfiguring = AppendLock()  # held over the end of passes; the mutex is below it
         self._process_id = _core.process_id()
-        self._partitioners: dict[str, tuple[Listed, StickyPartitioner]] = {}
         self._shutdown = Shutdown(self._ends_with_this_thread)
         self._is_closing = False
         self._combined = CombinedListing()
@@ -299,6 +285,14 @@ class LogManager:
         )
         self._moves = PartitionMoves(
             self._directories, self._topics, self._options, self._mutex, self._check_usable
+        )
+        self._appends = TopicAppends(
+            self._mutex,
+            self._moves,
+            self._check_writable,
+            self._listed,
+            self._keyed_partitions,
+            self._logs_to_write,
         )
         if not read_only:
             self._find_what_is_left()
@@ -1605,123 +1599,16 @@ class LogManager:
             checked.
         """
         self._check_writable()
-        appended = AppendedRecords()
-        try:
-            if partition is not None and not isinstance(partition, str):
-                names = {"timestamp": timestamp, "key": key, "value": value, "headers": headers}
-                log = self.log_to_write(topic, partition)
-                append = appended.noting(methodcaller("append", records, **names))
-                is_used_up = isinstance(records, IteratorType)
-                appended.begin(partition, log)
-                info = self._call(log, topic, partition, append, once=is_used_up)
-                return {partition: info}
-            default, columns = columns_of_frame(timestamp, key, value, headers, partition)
-            partitioner = self._partitioner(topic)
-            for appends in self._appends(topic, records, partitioner, default, columns):
-                for number in [*appends]:
-                    log, append = appends.pop(number)  # its records are freed when they are stored
-                    appended.begin(number, log)
-                    appended.add(number, self._call(log, topic, number, appended.noting(append)))
-            return appended.infos  # noqa: TRY300 - Ctrl-C may come here too
-        except BaseException as error:
-            appended.note(error, topic)
-            raise
+        return self._appends.append(
+            topic, records, partition, timestamp=timestamp, key=key, value=value, headers=headers
+        )
 
-    def _call(
-        self,
-        log: UnifiedLog,
-        topic: str,
-        partition: int,
-        call: Callable[[UnifiedLog], Any],
-        *,
-        once: bool = False,
-    ) -> Any:
-        """Call a method of a log; where it was moved or closed before, that of what it is now."""
-        try:
-            return call(log)
-        except ClosedError as error:
-            if once:
-                raise
-            closed: ClosedError = error
-        with self._moves.going_first(TopicPartition(topic, partition)):
-            while True:
-                before, log = log, self.log_to_write(topic, partition)
-                if log is before:
-                    raise closed
-                try:
-                    return call(log)
-                except ClosedError as error:
-                    closed = error
-
-    def _appends(
-        self,
-        topic: str,
-        records: Any,
-        partitioner: StickyPartitioner,
-        default: int | None,
-        columns: RecordColumns,
-    ) -> Iterator[dict[int, tuple[UnifiedLog, methodcaller]]]:
-        """Yield what to call of the log of each partition, piece by piece of the records."""
-        with self._mutex:
-            partitioner.begin_append()
-        frame = frame_of(records)
-        if frame is None:
-            require_frame(records, columns)
-            for by_partition in self._split(records, partitioner):
-                logs = self._logs_to_write(topic, [*by_partition])
-                yield {
-                    number: (log, methodcaller("append", part, timestamp=default))
-                    for log, (number, part) in zip(logs, by_partition.items(), strict=True)
-                }
-            return
-        reader = FrameReader(frame, columns)
-        names = reader.columns._replace(partition=None)
-        pieces = (self._split_batch(batch, partitioner, reader.columns) for batch in reader)
-        for rows in [joined_rows(pieces)] if is_in_memory(frame) else pieces:
-            logs = self._logs_to_write(topic, [*rows])
-            appends = {}
-            for log, number in zip(logs, [*rows], strict=True):
-                build = methodcaller("_build", rows.pop(number), default, names)
-                try:
-                    built = self._call(log, topic, number, build)
-                except (IllegalArgumentError, InvalidRecordError) as error:
-                    if is_in_memory(frame):  # raise it with the number of the row in the frame
-                        log._build(records, default, columns)  # noqa: SLF001 - as above
-                    error.add_note(f"rows are counted among those of partition {number}")
-                    raise
-                appends[number] = log, methodcaller("_append_built", built)
-            yield appends
-
-    def _split_batch(
-        self, batch: Any, partitioner: StickyPartitioner, columns: RecordColumns
-    ) -> dict[int, Any]:
-        with self._mutex:
-            return split_batch(batch, partitioner, columns)
-
-    def _split(
-        self, records: Any, partitioner: StickyPartitioner
-    ) -> Iterator[dict[int, list[object]]]:
-        for number, chunk in enumerate(chunks_of_records(records)):
-            with self._mutex:
-                by_partition = split_records(chunk, partitioner)
-            if number == 0:
-                refuse_counted_rows(chunk)
-            yield by_partition
-
-    def _partitioner(self, topic: str) -> StickyPartitioner:
-        with self._mutex:
-            self._check_usable()  # while we waited
-            listed = self._listed()
-            known = self._partitioners.get(topic)
-            if known is not None and known[0] is listed:
-                return known[1]
-            numbers = self._numbers_of(topic)
-            self._check_none_is_offline(topic, len(numbers), _KEYS_ARE_SPREAD)
-            check_no_gap(self._directories[0].directory, topic, numbers)
-            if known is None or known[1].partitions_count != len(numbers):
-                known = listed, StickyPartitioner(len(numbers))
-            self._partitioners[topic] = listed, known[1]
-            return known[1]
+    def _keyed_partitions(self, topic: str) -> int:
+        """Return over how many partitions keys are spread; raise where one may be missing."""
+        numbers = self._numbers_of(topic)
+        self._check_none_is_offline(topic, len(numbers), _KEYS_ARE_SPREAD)
+        check_no_gap(self._directories[0].directory, topic, numbers)
+        return len(numbers)
 
     def _check_none_is_offline(self, topic: str, there: int, why: str) -> None:
         """Raise where all partitions are needed: one may be in a directory that is offline."""
