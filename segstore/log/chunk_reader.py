@@ -243,9 +243,22 @@ class ChunkReader:
                 read_up_to = min(read_up_to, chunk.last_offset + 1)
             self._local_log.check_not_truncated(self._truncations_done, read_up_to)
             if chunk is not None:
-                yield chunk
+                yield from self._of_the_lineage(chunk)
         if self._damage is not None:
             raise undecided(self._damage, self._local_log, self._codecs)
+
+    def _of_the_lineage(self, chunk: Chunk) -> Iterator[Chunk]:
+        """Hand out the batches before one of a lost branch, then raise [DUR-141]."""
+        other = self._local_log.written_order.first_of_other_epoch(
+            chunk.headers, chunk.segment.path, chunk.position
+        )
+        if other is None:
+            yield chunk
+            return
+        row, error = other
+        if row:
+            yield chunk.before(row)
+        raise error
 
     def explain(self, error: SegstoreError, chunk: Chunk) -> None:
         """Name the file of an error about the bytes of *chunk*, and where the next batch begins."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from segstore.log.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.log_watcher import LogWatcher
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
+    from segstore.types import EpochEntry
 
 
 class LogEnvironment(NamedTuple):
@@ -73,6 +74,7 @@ class LogEnvironment(NamedTuple):
     watcher: LogWatcher = UNWATCHED
     postponed: PostponedSyncs | None = None
     makes_directory: bool = True
+    lineage: tuple[EpochEntry, ...] = ()
     fills_import: bool = False
 
 

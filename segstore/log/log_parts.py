@@ -79,6 +79,7 @@ def log_parts(  # noqa: PLR0913 - what an open has found and taken
         may_have_gaps=loaded.may_have_gaps or profile is Profile.KAFKA,
         checksum_sidecars=sidecars,
         observed_end=observed_end,
+        lineage=log_environment.lineage,
     )
     offsets = LogOffsets(
         local_log,

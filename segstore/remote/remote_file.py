@@ -9,6 +9,8 @@ from segstore.errors import CorruptLogError, LogNotFoundError, LogTruncatedError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from segstore.types import EpochEntry
+
 
 class RemoteFile(NamedTuple):
     """One file, as it was when it was listed.
@@ -55,11 +57,14 @@ class Folder(NamedTuple):
         Names.
     reader : FileReader or None
         Reads these files as they were listed; None: the store that listed them.
+    lineage : tuple of EpochEntry
+        The leader epochs that the batches of a partition must have; empty: nobody knows.
     """
 
     files: dict[str, RemoteFile]
     folders: list[str]
     reader: FileReader | None = None
+    lineage: tuple[EpochEntry, ...] = ()
 
 
 class FileReader(Protocol):

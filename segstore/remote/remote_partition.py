@@ -114,6 +114,7 @@ class RemotePartition:
         self.topic_partition = topic_partition
         self._store = store
         self._reader = folder.reader or store
+        self._lineage = folder.lineage
         self._spool = spool
         self._above: dict[str, RemoteFile] = {
             name: above.files[name] for name in ABOVE if name in above.files
@@ -317,6 +318,7 @@ class RemotePartition:
         path = view.path / directory_name(self.topic_partition)
         by_blocks = (file for file in map(self._files.__getitem__, names) if file.block_bytes)
         with closing(BlockReader(self._reader, self._spool, by_blocks)) as reader:
+            log_environment = log_environment._replace(lineage=self._lineage)
             if reader.files:
                 environment = FetchedFiles(dict(reader.files))
                 log_environment = log_environment._replace(environment=environment)

@@ -62,7 +62,7 @@ from segstore.number_limits import MAX_INT, MAX_LONG
 from segstore.types import CURRENT_MAGIC, LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from typing_extensions import Buffer
 
@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from segstore.log.local.observed_end import ObservedEnd
     from segstore.log.local.segments import Segments
     from segstore.log.local.transaction_index import AbortedTransaction
+    from segstore.types import EpochEntry
 
 _log = logging.getLogger(__name__)
 
@@ -119,6 +120,8 @@ class LocalLog:
         None for a reader, and in Kafka's profile.
     observed_end : ObservedEnd or None
         For a handle that only reads: the end of the log as it was looked at.
+    lineage : sequence of EpochEntry
+        See `WrittenOrder`.
 
     Attributes
     ----------
@@ -159,6 +162,7 @@ class LocalLog:
         may_have_gaps: bool,
         checksum_sidecars: ChecksumSidecars | None = None,
         observed_end: ObservedEnd | None = None,
+        lineage: Sequence[EpochEntry] = (),
     ) -> None:
         self.directory = directory
         self.config = config
@@ -172,7 +176,7 @@ class LocalLog:
         self.truncations = TruncationHistory()
         self.is_kafkas = context.kafka_profile and context.writable
         self.written_order = WrittenOrder(
-            directory, has_gaps=may_have_gaps, looks_away=self.is_kafkas
+            directory, has_gaps=may_have_gaps, looks_away=self.is_kafkas, lineage=lineage
         )
         self.transaction_indexes = TransactionIndexes(directory)
         self.checksum_sidecars = checksum_sidecars

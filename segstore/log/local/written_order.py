@@ -16,8 +16,11 @@ from segstore.numpy_on_demand import np
 from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from segstore._core import BatchHeaders, Directory
     from segstore.records.fetch_data_info import FetchDataInfo
+    from segstore.types import EpochEntry
 
 
 class WrittenOrder:
@@ -31,14 +34,25 @@ class WrittenOrder:
         Offsets may be missing anywhere, as behind compaction.
     looks_away : bool
         A broker's own handle, which hands out what it finds.
+    lineage : sequence of EpochEntry
+        The leader epochs that the batches must have, ascending; empty: any.
     """
 
-    __slots__ = ("_directory", "_looks_away", "has_gaps")
+    __slots__ = ("_directory", "_epochs", "_looks_away", "_starts", "has_gaps")
 
-    def __init__(self, directory: Directory, *, has_gaps: bool, looks_away: bool) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        *,
+        has_gaps: bool,
+        looks_away: bool,
+        lineage: Sequence[EpochEntry] = (),
+    ) -> None:
         self._directory = directory
         self.has_gaps = has_gaps
         self._looks_away = looks_away
+        self._epochs = [entry.epoch for entry in lineage]
+        self._starts = [entry.start_offset for entry in lineage]
 
     @property
     def state(self) -> LogState | None:
@@ -80,6 +94,37 @@ class WrittenOrder:
         rows = np.flatnonzero(gaps & (ends >= state.contiguous_from))
         return (int(rows[0]), int(ends[rows[0]])) if len(rows) else None
 
+    def first_of_other_epoch(
+        self, headers: BatchHeaders, file: str | None, position: int
+    ) -> tuple[int, CorruptLogError] | None:
+        """Return the first row whose batch is not of the lineage, and what is told of it.
+
+        Such a batch is one of a lost branch [SEL-4, DUR-141]. One that begins below the first
+        epoch, where the log start lies inside it, is to have that epoch. Older formats tell none.
+
+        Parameters
+        ----------
+        file, position : str or None, int
+            Where the rows' positions count from, for the error.
+        """
+        if not self._epochs:
+            return None
+        entries = np.searchsorted(self._starts, headers["base_offset"], "right") - 1
+        expected = np.take(self._epochs, np.maximum(entries, 0))
+        found = headers["partition_leader_epoch"]
+        rows = np.flatnonzero((found != expected) & (headers["magic"] >= CURRENT_MAGIC))
+        if not len(rows):
+            return None
+        row = int(rows[0])
+        return row, CorruptLogError(
+            f"the batch at offset {int(headers['base_offset'][row])} is of a leader epoch that the"
+            " newest leader's history does not have there",
+            file=file,
+            position=position + int(headers["position"][row]),
+            found=f"leader epoch {int(found[row])}",
+            expected=f"leader epoch {int(expected[row])}",
+        )
+
     def check_first(self, file: str, position: int, asked: int, found: int) -> None:
         """Never answer a read of *asked* in silence with a batch that begins at *found*, above it.
 
@@ -99,6 +144,12 @@ class WrittenOrder:
         offset is known of the second, where the first follows a third one or is the one that was
         asked for; else none of them is shown.
         """
+        place = fetched.fetch_offset_metadata.relative_position_in_segment
+        if self._epochs:
+            table, _ = scan_headers(fetched.records)
+            other = self.first_of_other_epoch(table.array, fetched.file, place)
+            if other is not None:
+                return int(table.array["position"][other[0]]), other[1]
         headers = None if self._looks_away else _headers_with_a_gap(fetched)
         if headers is None:
             return None
@@ -116,7 +167,6 @@ class WrittenOrder:
         is_first_right = found > right and int(headers["base_offset"][0]) == start
         is_known = row > 0 or (is_first_right and self.is_contiguous_from(start))
         position = int(headers["position"][row + 1])
-        place = fetched.fetch_offset_metadata.relative_position_in_segment
         return position if is_known else 0, self.other_than_written(
             fetched.file, place + position, found, right
         )

@@ -185,7 +185,7 @@ class TieredStore:
             return Folder({}, [])
         shown = self._files(topic_partition, partition)
         files = {one.file.name: one.file for one in shown}
-        return Folder(files, [], _ListedFiles(self, shown))
+        return Folder(files, [], _ListedFiles(self, shown), partition.lineage)
 
     def read(self, file: RemoteFile, write: Callable[[bytes], object]) -> None:
         """Raise LogTruncatedError: the reader of a listing reads what it has listed."""

@@ -1,0 +1,100 @@
+"""What a log of a bucket serves follows one lineage of leader epochs, batch by batch [DUR-141]."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("Crypto")
+pytest.importorskip("pyarrow")
+
+import segstore
+from segstore.errors import CorruptLogError
+from tests.kits.tiered_writer import write_log
+
+_EPOCH_POSITION = 12
+
+
+def write_bucket(folder):
+    """Four segments of ten batches of ten records, the second half of epoch 3."""
+    with segstore.open(folder / "orders-0", index_interval_bytes=200) as log:
+        for number in range(40):
+            if number == 20:
+                log.assign_epoch_start_offset(3, log.log_end_offset)
+            log.append(
+                [(b"%d" % offset, b"v" * 20) for offset in range(10 * number, 10 * number + 10)]
+            )
+            if number % 10 == 9:
+                log.roll()
+    write_log(folder / "orders-0", folder / "bucket", 500)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_bucket(tmp_path)
+    return tmp_path
+
+
+def opened(folder, **how):
+    bucket = segstore.open_bucket(
+        folder / "bucket", keys={}, spool_directory=str(folder / "spool"), **how
+    )
+    return bucket.open("orders", 0)
+
+
+def segment_object(folder, number, suffix="log"):
+    return sorted((folder / "bucket").rglob(f"*.{suffix}"))[number]
+
+
+def change_epoch(path, batch, epoch):
+    """Give a batch of a segment another leader epoch, which no CRC covers."""
+    data = bytearray(path.read_bytes())
+    position = 0
+    for _ in range(batch):
+        position += 12 + int.from_bytes(data[position + 8 : position + 12])
+    data[position + _EPOCH_POSITION : position + _EPOCH_POSITION + 4] = epoch.to_bytes(4)
+    path.write_bytes(data)
+
+
+def offsets_up_to_error(records):
+    found = []
+    try:
+        for record in records:
+            found.append(record.offset)  # noqa: PERF401 - those before the error count
+    except CorruptLogError as error:
+        return found, error
+    raise AssertionError
+
+
+def test_batches_of_the_lineage_are_served(folder):
+    """[SEL-4] Two epochs."""
+    with opened(folder) as log:
+        assert [record.offset for record in log.scan()] == list(range(400))
+        assert [entry.epoch for entry in log.leader_epochs] == [0, 3]
+
+
+@pytest.mark.parametrize("batch", [0, 4, 9])
+@pytest.mark.parametrize("segment", [0, 2, 3])
+def test_a_batch_of_another_epoch_is_never_served(folder, segment, batch):
+    """[SEL-4] [DUR-141] What comes before it is; the error names segment, byte and epochs."""
+    change_epoch(segment_object(folder, segment), batch, 2)
+    first = 100 * segment + 10 * batch
+    with opened(folder) as log:
+        found, error = offsets_up_to_error(log.scan())
+        assert found == list(range(first))
+        expected = 0 if segment < 2 else 3
+        assert f"the batch at offset {first} is of a leader epoch" in str(error)
+        assert f"found leader epoch 2, expected leader epoch {expected}" in str(error)
+        assert "orders-0" in str(error)
+
+        for read in (
+            lambda: log.to_arrow(columns=["offset"]),
+            lambda: len(log),
+            lambda: log.scan(isolation="read_committed").to_arrow(),
+            lambda: list(log.read(first, 10_000)),
+            lambda: log.read(first, 10_000).to_arrow(),
+            lambda: log[first],
+        ):
+            with pytest.raises(CorruptLogError, match="leader epoch"):
+                read()
+        assert [one.offset for one in log.scan(first + 10)] == list(range(first + 10, 400))
+        assert [one.offset for one in log.scan(0, first)] == list(range(first))
