@@ -49,6 +49,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="golden buckets of tiered storage (default: the packed choice)",
     )
     group.addoption(
+        "--golden-tiered",
+        metavar="DIR",
+        help="golden directories with a remote storage (default: the packed choice)",
+    )
+    group.addoption(
         "--vectors",
         metavar="DIR",
         help="what Kafka's own classes did (default: the packed choice)",

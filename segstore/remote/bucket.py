@@ -15,7 +15,9 @@ from segstore.log.files.partition_directory import directory_name
 from segstore.remote.local_folder import LocalFolder
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
 from segstore.remote.stores import open_store
+from segstore.remote.tiered.aiven_layout import AivenLayout
 from segstore.remote.tiered.key_ring import KeyRing
+from segstore.remote.tiered.local_tiered_layout import STORAGE_FOLDER, LocalTieredLayout
 from segstore.remote.tiered.segment_states import read_segment_states
 from segstore.remote.tiered.tiered_store import TieredStore
 from segstore.remote.urls import is_url
@@ -52,6 +54,8 @@ def open_bucket(  # noqa: PLR0913 - keywords of users
     **settings: str,
 ) -> Bucket:
     """Open a bucket that brokers with Aiven's tiered storage plug-in have written.
+
+    Or the folder ``kafka-tiered-storage`` of Kafka's own ``LocalTieredStorage``.
 
     Parameters
     ----------
@@ -109,7 +113,10 @@ def open_tiered_store(
         )
     store = open_store(path, settings) if is_url(path) else LocalFolder(path)
     states = None if remote_log_metadata is None else read_segment_states(remote_log_metadata)
-    return TieredStore(store, KeyRing(keys), key_prefix, states)
+    ring = KeyRing(keys)
+    if store.url.rpartition("/")[2] == STORAGE_FOLDER:
+        return TieredStore(store, LocalTieredLayout(store, ring, states))
+    return TieredStore(store, AivenLayout(store, ring, key_prefix, states), key_prefix)
 
 
 class Bucket:

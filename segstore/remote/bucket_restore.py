@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from segstore._core import Directory
     from segstore.remote.tiered.segment_states import Directories
+    from segstore.remote.tiered.tiered_partition import LeftOut
     from segstore.remote.tiered.tiered_store import TieredStore
     from segstore.types import TopicPartition
 
@@ -53,6 +54,8 @@ class RestoreReport(NamedTuple):
         bucket.
     segments : int
         How many there are.
+    left_out : tuple of LeftOut
+        Segments of the bucket that were not read, with the reasons, as `Bucket.left_out`.
     error : SegstoreError or None
         Why the partition was not restored; all numbers are 0 then.
     """
@@ -63,6 +66,7 @@ class RestoreReport(NamedTuple):
     log_end_offset: int = 0
     stable_end_offset: int = 0
     segments: int = 0
+    left_out: tuple[LeftOut, ...] = ()
     error: SegstoreError | None = None
 
     def _repr_html_(self) -> str:
@@ -184,6 +188,7 @@ def restore_partitions(  # noqa: PLR0913 - keywords of users
                 found.log_end_offset,
                 found.stable_end_offset,
                 max(len(found.runs), 1),
+                found.left_out,
             )
 
         good = []

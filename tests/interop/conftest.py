@@ -18,8 +18,9 @@ from tests.interop.golden_case import (
     served_partitions,
     whole_partitions,
 )
-from tests.kits.golden import bucket_root, golden_root
+from tests.kits.golden import bucket_root, golden_root, tiered_root
 from tests.kits.golden_bucket import BucketCase, BucketPlace, bucket_cases
+from tests.kits.golden_tiered import tiered_cases
 from tests.kits.moto_server import MotoStore, moto_store
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "bucket_case" in metafunc.fixturenames:
         cases = bucket_cases(bucket_root(metafunc.config))
         metafunc.parametrize("bucket_case", cases, ids=str)
+    if "tiered_case" in metafunc.fixturenames:
+        metafunc.parametrize("tiered_case", tiered_cases(tiered_root(metafunc.config)), ids=str)
     if "loaded_partition" in metafunc.fixturenames:
         partitions = loaded_partitions(golden_root(metafunc.config))
         metafunc.parametrize("loaded_partition", partitions, ids=str)

@@ -1,7 +1,7 @@
 """Pack the project's choice of golden directories, and the sample that the package ships.
 
 ``python -m tests.interop.pack_golden GOLDEN_FOLDER``, or with ``--buckets GOLDEN_BUCKETS_FOLDER``
-the choice of tiered buckets.
+the choice of tiered buckets, or with ``--tiered GOLDEN_TIERED_FOLDER`` that of remote storages.
 
 The choice holds every point of the interop tests at least once in at most 5 MiB. Packing the same
 folder twice gives the same bytes: names are sorted, times and owners are zero.
@@ -10,8 +10,10 @@ folder twice gives the same bytes: names are sorted, times and owners are zero.
 from __future__ import annotations
 
 import lzma
+import shutil
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 
 PACK = Path(__file__).with_name("golden.tar.xz")
@@ -61,6 +63,18 @@ BUCKET_CHOICE = {
 }
 
 
+TIERED_PACK = Path(__file__).with_name("golden_tiered.tar.xz")
+TIERED_PACK_LIMIT_BYTES = 192 * 1024
+TIERED_CHOICE = {
+    "tiered-delete-records-zstd": "a log start within a segment, and one above all that was copied",
+    "tiered-kill9-copying": "a broker killed while it copied: before and after its restart",
+    "tiered-leader-epochs": "segments of several leader epochs",
+    "tiered-transactions": "aborted transactions over several segments, one open at the end",
+}
+TIERED_PARTS = ("case.json", "records", "remote*", "data*/__remote_log_metadata-*")
+"""Of each case: what the tests of the storage need."""
+
+
 def tar_entry(path: Path, name: str) -> tarfile.TarInfo:
     """Describe *path* by what belongs to the case: its name, kind and size."""
     entry = tarfile.TarInfo(name)
@@ -95,8 +109,25 @@ def pack(folders: list[Path], base: Path, target: Path, limit_bytes: int) -> Non
         sys.exit(f"{target.name} is larger than {limit_bytes} bytes: leave something out")
 
 
+def pack_tiered(source: Path) -> None:
+    """Pack parts of the cases alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder)
+        for case in TIERED_CHOICE:
+            for pattern in TIERED_PARTS:
+                for path in (source / case).glob(pattern):
+                    target = base / path.relative_to(source)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    (shutil.copytree if path.is_dir() else shutil.copy)(path, target)
+        cases = [base / case for case in TIERED_CHOICE]
+        pack(cases, base, TIERED_PACK, TIERED_PACK_LIMIT_BYTES)
+
+
 def main() -> None:
-    """Pack the directories and the sample, or the buckets."""
+    """Pack the directories and the sample, or the buckets, or the storages."""
+    if sys.argv[1] == "--tiered":
+        pack_tiered(Path(sys.argv[2]))
+        return
     if sys.argv[1] == "--buckets":
         buckets = Path(sys.argv[2])
         pack(

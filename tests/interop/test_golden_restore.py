@@ -9,6 +9,7 @@ import pytest
 import segstore
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.remote.local_folder import LocalFolder
+from segstore.remote.tiered.aiven_layout import AivenLayout
 from segstore.remote.tiered.segment_run import segment_runs
 from segstore.remote.tiered.tiered_store import TieredStore
 from segstore.types import TopicPartition
@@ -38,7 +39,7 @@ def test_restored_files_are_those_of_the_broker(bucket_case, tmp_path, golden_su
     said = {one["segment_id"]: one for one in bucket_case.complete_segments}
     folder, _, prefix = bucket_case.said["key_prefix"].rpartition("/")
     bucket = LocalFolder(bucket_case.directory / "bucket" / folder)
-    store = TieredStore(bucket, bucket_case.keys, prefix)
+    store = TieredStore(bucket, AivenLayout(bucket, bucket_case.keys, prefix, None))
     whole = 0
     for name in bucket_case.said["partitions"]:
         topic, _, number = name.rpartition("-")

@@ -14,8 +14,10 @@ import pytest
 
 PACK = Path(__file__).parents[1] / "interop" / "golden.tar.xz"
 BUCKET_PACK = PACK.with_name("golden_buckets.tar.xz")
+TIERED_PACK = PACK.with_name("golden_tiered.tar.xz")
 _UNPACKED = pytest.StashKey[Path]()
 _UNPACKED_BUCKETS = pytest.StashKey[Path]()
+_UNPACKED_TIERED = pytest.StashKey[Path]()
 
 
 def golden_root(config: pytest.Config) -> Path:
@@ -45,6 +47,19 @@ def packed_buckets(config: pytest.Config) -> Path:
     if _UNPACKED_BUCKETS not in config.stash:
         config.stash[_UNPACKED_BUCKETS] = _unpack(config, BUCKET_PACK, "golden_buckets")
     return config.stash[_UNPACKED_BUCKETS]
+
+
+def tiered_root(config: pytest.Config) -> Path:
+    """Return the folder of remote storages: ``--golden-tiered``, else the packed choice."""
+    given = config.getoption("--golden-tiered")
+    return packed_tiered(config) if given is None else _existing_folder(given, "--golden-tiered")
+
+
+def packed_tiered(config: pytest.Config) -> Path:
+    """Return the packed storages, whatever ``--golden-tiered`` says; unpacked once a session."""
+    if _UNPACKED_TIERED not in config.stash:
+        config.stash[_UNPACKED_TIERED] = _unpack(config, TIERED_PACK, "golden_tiered")
+    return config.stash[_UNPACKED_TIERED]
 
 
 def _existing_folder(given: str, option: str) -> Path:

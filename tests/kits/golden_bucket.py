@@ -109,7 +109,7 @@ def segment_files(store: RemoteStore, main_key: str) -> SegmentFiles:
     """Return the three objects of a segment as they are listed."""
     folder, _, name = main_key.rpartition("/")
     files = store.list_folder(folder).files
-    return SegmentFiles(*(files[f"{name}.{suffix}"] for suffix in SUFFIXES))
+    return SegmentFiles.of_three(*(files[f"{name}.{suffix}"] for suffix in SUFFIXES))
 
 
 def bucket_cases(root: Path) -> list[BucketCase]:

@@ -11,8 +11,10 @@ from tests.interop.pack_golden import (
     PACK_LIMIT_BYTES,
     SAMPLE,
     SAMPLE_LIMIT_BYTES,
+    TIERED_CHOICE,
+    TIERED_PACK_LIMIT_BYTES,
 )
-from tests.kits.golden import BUCKET_PACK, PACK
+from tests.kits.golden import BUCKET_PACK, PACK, TIERED_PACK
 
 
 def test_the_packs_stay_small():
@@ -20,6 +22,7 @@ def test_the_packs_stay_small():
     assert PACK.stat().st_size <= PACK_LIMIT_BYTES
     assert SAMPLE.stat().st_size <= SAMPLE_LIMIT_BYTES
     assert BUCKET_PACK.stat().st_size <= BUCKET_PACK_LIMIT_BYTES
+    assert TIERED_PACK.stat().st_size <= TIERED_PACK_LIMIT_BYTES
 
 
 def test_the_pack_holds_the_choice_and_its_dot_files():
@@ -39,6 +42,16 @@ def test_the_pack_of_buckets_holds_the_choice(packed_buckets):
     assert {path.name for path in packed_buckets.iterdir()} == set(BUCKET_CHOICE)
     assert all((packed_buckets / case / "case.json").is_file() for case in BUCKET_CHOICE)
     assert list(packed_buckets.glob("*/keys/*.private.pem"))
+
+
+def test_the_pack_of_storages_holds_the_choice():
+    """And parts of the cases alone."""
+    with tarfile.open(TIERED_PACK) as archive:
+        names = set(archive.getnames())
+
+    assert {name.partition("/")[0] for name in names} == set(TIERED_CHOICE)
+    assert {f"{case}/case.json" for case in TIERED_CHOICE} <= names
+    assert {f"{case}/remote/kafka-tiered-storage" for case in TIERED_CHOICE} <= names
 
 
 def test_options_lead_to_the_material(golden):

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from segstore.log.check.verify_report import VerifyReport
     from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
     from segstore.remote.tiered.segment_run import SegmentRun
+    from segstore.remote.tiered.tiered_partition import LeftOut
     from segstore.remote.tiered.tiered_segment import IndexName
     from segstore.remote.tiered.tiered_store import TieredStore
     from segstore.types import EpochEntry, TopicPartition
@@ -115,6 +116,8 @@ class PlannedPartition(NamedTuple):
         Leader epochs from the log start on.
     log_start_offset, log_end_offset, stable_end_offset : int
         The last one is where committed reads end: a transaction is open there [SEL-11].
+    left_out : tuple of LeftOut
+        Segments of the bucket that are not read.
     """
 
     topic_partition: TopicPartition
@@ -125,6 +128,7 @@ class PlannedPartition(NamedTuple):
     log_start_offset: int
     log_end_offset: int
     stable_end_offset: int
+    left_out: tuple[LeftOut, ...]
 
     @property
     def size_bytes(self) -> int:
@@ -191,6 +195,7 @@ def plan_restore(
         max(plan.start_offset, partition.lineage[0].start_offset),
         plan.end_offset,
         partition.stable_end_offset(),
+        partition.left_out,
     )
 
 

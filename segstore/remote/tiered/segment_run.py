@@ -10,15 +10,18 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import CorruptLogError
+from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from segstore.remote.tiered.partition_plan import PartitionPlan
     from segstore.remote.tiered.tiered_segment import TieredSegment
 
 _HEADER: Final = struct.Struct(">qiib4xhi")
 """Of a batch: base offset, length, leader epoch, magic, CRC, attributes, last offset delta."""
 _LENGTH_END: Final = 12
-_MAGIC: Final = 2
+_MAGIC_END: Final = 17
 _WINDOW_BYTES: Final = 64 * 1024
 
 
@@ -97,40 +100,79 @@ def _run(segment: TieredSegment, from_offset: int, to_offset: int, *, is_first: 
 
 def _position(segment: TieredSegment, offset: int) -> int:
     """Return where the first batch from *offset* on begins, by index and batch headers [RDB-2]."""
-    position = 0
     relative = offset - segment.start_offset
-    for entry, at in struct.iter_unpack(">ii", _whole_entries(segment.read_index("offset") or b"")):
+    position = 0
+    for entry, at in index_entries(segment.read_index("offset") or b""):
         if entry >= relative:  # an entry is of a batch's last offset: begin one before
             break
         if 0 <= at < segment.size_bytes:
             position = at
-    window, begin = b"", position
-    while position < segment.size_bytes:
-        if position + _HEADER.size > begin + len(window):
-            window, begin = segment.read(position, position + _WINDOW_BYTES), position
-            if len(window) < _HEADER.size:
-                raise _no_batch(segment, position, f"{len(window)} bytes")
-        base, length, _, magic, _, delta = _HEADER.unpack_from(window, position - begin)
-        if magic != _MAGIC:
-            raise _no_batch(segment, position, f"magic {magic}")
-        if base >= offset:
-            return position
-        if base + delta >= offset or length <= 0:
-            found = f"{length} bytes of offsets {base} to {base + delta}"
-            raise _no_batch(segment, position, found)
-        position += _LENGTH_END + length
+    for batch in batch_places(segment.read, segment.size_bytes, position, segment.log_name):
+        if batch.magic != CURRENT_MAGIC:
+            raise _no_batch(segment.log_name, batch.position, f"magic {batch.magic}")
+        if batch.base_offset >= offset:
+            return batch.position
+        if batch.last_offset >= offset:
+            found = f"offsets {batch.base_offset} to {batch.last_offset}"
+            raise _no_batch(segment.log_name, batch.position, found)
     return segment.size_bytes
 
 
-def _whole_entries(index: bytes) -> bytes:
-    return index[: len(index) // 8 * 8]
+class BatchPlace(NamedTuple):
+    """A batch by its header: the first byte, and the offsets."""
+
+    position: int
+    base_offset: int
+    last_offset: int
+    magic: int
 
 
-def _no_batch(segment: TieredSegment, position: int, found: str) -> CorruptLogError:
+def index_entries(index: bytes) -> Iterator[tuple[int, int]]:
+    """Yield relative offset and position of each whole entry of an offset index."""
+    return struct.iter_unpack(">ii", index[: len(index) // 8 * 8])
+
+
+def batch_places(
+    read: Callable[[int, int], bytes], size_bytes: int, position: int, file: str
+) -> Iterator[BatchPlace]:
+    """Yield the batches from byte *position* of a segment on, by their headers.
+
+    Of a message set of magic 0 or 1 the only offset known is its last one.
+
+    Parameters
+    ----------
+    read : callable
+        Returns bytes ``[start, end)`` of the segment, cut to its size.
+    size_bytes : int
+        Of the segment.
+    file : str
+        Its name, for errors.
+
+    Raises
+    ------
+    CorruptLogError
+        A header says that the batch has no bytes, or more than the segment.
+    """
+    window, begin = b"", position
+    while position < size_bytes:
+        if position + _HEADER.size > begin + len(window):
+            window, begin = read(position, position + _WINDOW_BYTES), position
+            if len(window) < _MAGIC_END:
+                raise _no_batch(file, position, f"{len(window)} bytes")
+            window = window.ljust(_HEADER.size, b"\0")  # the last one of magic 0 may be shorter
+        base, length, _, magic, _, delta = _HEADER.unpack_from(window, position - begin)
+        following = position + _LENGTH_END + length
+        if length <= 0 or following > size_bytes:
+            raise _no_batch(file, position, f"a length of {length} bytes")
+        yield BatchPlace(position, base, base + (delta if magic == CURRENT_MAGIC else 0), magic)
+        position = following
+
+
+def _no_batch(file: str, position: int, found: str) -> CorruptLogError:
     return CorruptLogError(
-        "the segment cannot be cut where another one goes on",
-        file=segment.log_name,
+        "the segment cannot be cut, or has no end, here",
+        file=file,
         position=position,
         found=found,
-        expected="a batch of magic 2 that ends before the cut",
+        expected="a batch of magic 2 within the segment, and within the cut",
     )

@@ -46,10 +46,11 @@ if TYPE_CHECKING:
     from segstore.remote.tiered.segment_states import SegmentStates
     from segstore.types import EpochEntry
 
-_LEFT_OUT = (
+LEFT_OUT = (
     CodecError,
     CorruptCheckpointError,
     CorruptLogError,
+    CorruptSnapshotError,
     LimitExceededError,
     UnsupportedFormatError,
 )
@@ -169,12 +170,12 @@ def list_partition(
         refused = None if states is None else states.why_not_read(key, where)
         if refused is not None:
             return LeftOut(key.main_key, refused)
-        three = SegmentFiles(*(files[suffix] for suffix in SUFFIXES))
+        three = SegmentFiles.of_three(*(files[suffix] for suffix in SUFFIXES))
         try:
             manifest = read_manifest(store, three.manifest)
             check_key(manifest, key, f"{where}.{MANIFEST}", topic)
             return TieredSegment(store, three, manifest, keys)
-        except _LEFT_OUT as error:
+        except LEFT_OUT as error:
             return LeftOut(key.main_key, error)
 
     with ThreadPoolExecutor(store.requests_at_once) as pool:

@@ -17,11 +17,16 @@ from segstore.errors import (
 )
 from segstore.log.files.checkpoints import parse_leader_epoch_checkpoint
 from segstore.remote.tiered.chunk_cipher import OVERHEAD_BYTES
-from segstore.remote.tiered.segment_manifest import MAX_MANIFEST_BYTES, parse_manifest
+from segstore.remote.tiered.segment_manifest import (
+    INDEX_NAMES,
+    MAX_MANIFEST_BYTES,
+    parse_manifest,
+)
 from segstore.remote.tiered.zstd_chunk import undo_zstd
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from typing import Self
 
     from segstore.remote.remote_file import RemoteFile, RemoteStore
     from segstore.remote.tiered.chunk_cipher import ChunkCipher
@@ -39,11 +44,31 @@ FETCH_CHUNKS: Final = 65536
 
 
 class SegmentFiles(NamedTuple):
-    """The three objects of a segment, as they were listed [BKT-1]."""
+    """The objects of a segment, as they were listed.
+
+    Attributes
+    ----------
+    log : RemoteFile
+        The records.
+    indexes : mapping of str to RemoteFile
+        The object that holds each index, by the names of `INDEX_NAMES`.
+    manifest : RemoteFile
+        The one that describes it.
+    """
 
     log: RemoteFile
-    indexes: RemoteFile
+    indexes: Mapping[str, RemoteFile]
     manifest: RemoteFile
+
+    @classmethod
+    def of_three(cls, log: RemoteFile, indexes: RemoteFile, manifest: RemoteFile) -> Self:
+        """Return those of a copy whose indexes are one object [BKT-1, IXO-1]."""
+        return cls(log, dict.fromkeys(INDEX_NAMES, indexes), manifest)
+
+    @property
+    def distinct(self) -> list[RemoteFile]:
+        """Each object once."""
+        return list(dict.fromkeys((self.log, *self.indexes.values(), self.manifest)))
 
 
 def read_manifest(store: RemoteStore, file: RemoteFile) -> SegmentManifest:
@@ -96,7 +121,12 @@ class TieredSegment:
         self._store, self._files, self._keys = store, files, keys
         self._cipher: ChunkCipher | None = None
         self._check_size(files.log, manifest.chunk_index.stored_file_size)
-        self._check_size(files.indexes, manifest.indexes_bytes)
+        sizes: dict[RemoteFile, int] = {}
+        for name, place in manifest.indexes.items():
+            file = files.indexes[name]
+            sizes[file] = sizes.get(file, 0) + place.size
+        for file, size in sizes.items():
+            self._check_size(file, size)
 
     @property
     def size_bytes(self) -> int:
@@ -121,7 +151,7 @@ class TieredSegment:
     @property
     def identity(self) -> str | None:
         """Another one is another segment; None: the store does not tell."""
-        tags = [file.identity for file in self._files]
+        tags = [file.identity for file in self._files.distinct]
         return None if None in tags else " ".join(map(str, (self._files.log.path, *tags)))
 
     @property
@@ -183,7 +213,7 @@ class TieredSegment:
             return None
         if not place.size:
             return b""
-        file = self._files.indexes
+        file = self._files.indexes[name]
         stored = self._store.read_range(file, place.position, place.position + place.size)
         return bytes(self._decrypted(stored, file, place.position))
 
@@ -204,7 +234,7 @@ class TieredSegment:
         CorruptLogError, EncryptionKeyError, ImportError, …
             As `read_index`.
         """
-        file = self._name(self._files.indexes)
+        file = self._name(self._files.indexes["leaderEpoch"])
         try:
             entries = parse_leader_epoch_checkpoint(self.read_index("leaderEpoch") or b"0\n0\n")
         except CorruptCheckpointError as error:

@@ -9,7 +9,6 @@ another one goes on, only a part of it is shown.
 from __future__ import annotations
 
 import hashlib
-import re
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -31,13 +30,9 @@ from segstore.log.files.partition_directory import (
     file_name,
     parse_directory_name,
 )
-from segstore.log.files.partition_metadata_file import format_partition_metadata, topic_id_text
-from segstore.number_limits import MAX_INT
+from segstore.log.files.partition_metadata_file import format_partition_metadata
 from segstore.remote.remote_file import Folder, RemoteFile, changed_error
-from segstore.remote.tiered.object_key import parse_topic_folder
-from segstore.remote.tiered.other_layouts import no_topics_error
 from segstore.remote.tiered.segment_run import segment_runs
-from segstore.remote.tiered.tiered_partition import TieredPartition, list_partition
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
@@ -45,9 +40,10 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from segstore.remote.remote_file import RemoteStore
-    from segstore.remote.tiered.key_ring import KeyRing
+    from segstore.remote.tiered.aiven_layout import AivenLayout
+    from segstore.remote.tiered.local_tiered_layout import LocalTieredLayout
     from segstore.remote.tiered.segment_run import SegmentRun
-    from segstore.remote.tiered.segment_states import SegmentStates
+    from segstore.remote.tiered.tiered_partition import TieredPartition
     from segstore.remote.tiered.tiered_segment import IndexName, TieredSegment
 
 _INDEX_SUFFIXES: Final[tuple[tuple[str, IndexName], ...]] = (
@@ -57,7 +53,6 @@ _INDEX_SUFFIXES: Final[tuple[tuple[str, IndexName], ...]] = (
 READ_BYTES: Final = 16 * 1024 * 1024
 LEAST_BLOCK_BYTES: Final = 64 * 1024
 """Plain bytes that are fetched and kept together: smaller chunks are not fetched one by one."""
-_PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 class _Shown(NamedTuple):
@@ -91,27 +86,20 @@ class TieredStore:
     ----------
     bucket : RemoteStore
         The bucket, or a folder of it.
-    keys : KeyRing
-        For encrypted segments.
+    layout : AivenLayout or LocalTieredLayout
+        Where things lie in it.
     key_prefix : str
-        What stands before the topics in the keys and is not part of the URL [BKT-2].
-    states : SegmentStates or None
-        Which segments count [SEL-13]; None: all complete ones.
+        What the layout's prefix is: with another one it is another log directory.
     """
 
     has_checkpoints = False
 
     def __init__(
-        self,
-        bucket: RemoteStore,
-        keys: KeyRing,
-        key_prefix: str = "",
-        states: SegmentStates | None = None,
+        self, bucket: RemoteStore, layout: AivenLayout | LocalTieredLayout, key_prefix: str = ""
     ) -> None:
         self.url, self.requests_at_once = bucket.url, bucket.requests_at_once
         self.key = hashlib.sha256(f"tiered {bucket.key} {key_prefix}".encode()).hexdigest()
-        self._bucket, self._keys, self._prefix = bucket, keys, key_prefix
-        self._states = states
+        self._layout = layout
 
     def topic_ids(self) -> dict[str, list[UUID]]:
         """Return the topics with the ids under which the bucket holds something, sorted.
@@ -121,29 +109,18 @@ class TieredStore:
         LogNotFoundError, UnsupportedFormatError
             The bucket holds something, and no topic.
         """
-        found: dict[str, list[UUID]] = {}
-        root = self._bucket.list_folder("")
-        for name in root.folders:
-            folder = parse_topic_folder(name)
-            topic = None if folder is None else folder.topic_after(self._prefix)
-            if folder is not None and topic is not None:
-                found.setdefault(topic, []).append(folder.topic_id)
-        if not found and (root.folders or root.files):
-            raise no_topics_error(self._bucket, root, self._prefix)
-        return {topic: sorted(found[topic]) for topic in sorted(found)}
+        return self._layout.topic_ids()
 
     def partitions_of(self, topic: str, topic_id: UUID) -> list[int]:
-        """Return the partitions of which something was copied [BKT-5]."""
-        names = self._bucket.list_folder(self._folder(topic, topic_id)).folders
-        numbers = (int(name) for name in names if _PARTITION.fullmatch(name))
-        return sorted(number for number in numbers if number <= MAX_INT)
+        """Return the partitions of which something was copied, sorted."""
+        return self._layout.partitions_of(topic, topic_id)
 
     def partitions(self) -> list[TopicPartition]:
         """Return the partitions of which the bucket holds something, sorted."""
         return [
             TopicPartition(topic, number)
             for topic, topic_ids in self.topic_ids().items()
-            for number in self.partitions_of(topic, self.current_topic_id(topic, topic_ids))
+            for number in self._layout.partitions_of(topic, self.current_topic_id(topic, topic_ids))
         ]
 
     def current_topic_id(self, topic: str, topic_ids: list[UUID]) -> UUID:
@@ -158,14 +135,8 @@ class TieredStore:
         topic_ids = self.topic_ids().get(topic)
         if topic_ids is None:
             return None
-        folder = self._folder(topic, self.current_topic_id(topic, topic_ids))
-        return list_partition(
-            self._bucket,
-            f"{folder}/{topic_partition.partition}",
-            self._keys,
-            topic,
-            self._states,
-        )
+        topic_id = self.current_topic_id(topic, topic_ids)
+        return self._layout.partition(topic, topic_id, topic_partition.partition)
 
     def list_folder(self, folder: str) -> Folder:
         """Return what a log directory with these logs holds; ``""`` has the partitions.
@@ -196,18 +167,12 @@ class TieredStore:
         """Raise LogTruncatedError, as `read`."""
         raise changed_error(self.url, file, f"another listing, for bytes {start} to {end}")
 
-    def _folder(self, topic: str, topic_id: UUID) -> str:
-        return f"{self._prefix}{topic}-{topic_id_text(topic_id)}"
-
     def _latest_copy(self, topic: str, topic_id: UUID) -> int:
-        folder = self._folder(topic, topic_id)
         return max(
             (
                 segment.manifest.metadata.event_timestamp_ms
                 for number in self.partitions_of(topic, topic_id)
-                for segment in list_partition(
-                    self._bucket, f"{folder}/{number}", self._keys, topic, self._states
-                ).segments
+                for segment in self._layout.partition(topic, topic_id, number).segments
             ),
             default=-1,
         )

@@ -486,6 +486,17 @@ def test_the_command_says_what_it_could_not_restore(case, tmp_path):
     assert command(case, tmp_path / "data", "-t", "absent")[0] == 2
 
 
+def test_the_command_names_what_it_left_out(plain, tmp_path):
+    """[SEL-1] Unfinished copies and deletions: they are none of the log."""
+    code, lines, errors = command(plain, tmp_path / "data")
+    (report, _) = restored(plain, tmp_path / "data")
+
+    assert (code, len(lines)) == (0, 2)
+    assert report.left_out
+    for main_key, _ in report.left_out:
+        assert f"orders-0: left out: {plain.directory}/bucket/{main_key}" in errors
+
+
 def test_the_command_says_where_committed_reads_end(packed_buckets, tmp_path):
     """[SEL-11] A transaction whose marker is not in the bucket; `abort-transaction` ends it."""
     case = BucketCase(packed_buckets / "encrypted")
