@@ -70,6 +70,12 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     store: Store
 
+    def handle_one_request(self) -> None:
+        try:
+            super().handle_one_request()
+        except ConnectionError:  # the client has given up waiting
+            self.close_connection = True
+
     def do_GET(self) -> None:
         url = urlsplit(self.path)
         key = unquote(url.path).removeprefix(f"/{BUCKET}").lstrip("/")
@@ -107,7 +113,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def _list(self, prefix: str) -> None:
         self.store.lists += 1
-        names = [key for key in sorted(self.store.objects) if key.startswith(prefix)]
+        self.list(prefix, self.store.objects)
+
+    def list(self, prefix: str, objects: dict[str, bytes]) -> None:
+        """Answer as if the bucket held *objects*."""
+        names = [key for key in sorted(objects) if key.startswith(prefix)]
         files = [key for key in names if "/" not in key.removeprefix(prefix)]
         folders = dict.fromkeys(
             prefix + key.removeprefix(prefix).partition("/")[0] + "/"
@@ -115,9 +125,9 @@ class Handler(BaseHTTPRequestHandler):
             if "/" in key.removeprefix(prefix)
         )
         body = "".join(
-            f"<Contents><Key>{escape(key)}</Key><Size>{len(self.store.objects[key])}</Size>"
+            f"<Contents><Key>{escape(key)}</Key><Size>{len(objects[key])}</Size>"
             f"<LastModified>2026-01-02T03:04:05.000Z</LastModified>"
-            f"<ETag>{escape(tag_of(self.store.objects[key]))}</ETag></Contents>"
+            f"<ETag>{escape(tag_of(objects[key]))}</ETag></Contents>"
             for key in files
         )
         body += "".join(
