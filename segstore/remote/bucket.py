@@ -252,7 +252,12 @@ class Bucket:
             log raises ReadIOError when a segment was deleted meanwhile.
         """
         topic_partition = TopicPartition(topic, partition)
-        with self._logs.open_whole(topic_partition) as log, self._naming(log):
+        with ExitStack() as stack:
+            try:
+                log = stack.enter_context(self._logs.open_whole(topic_partition))
+            except LogNotFoundError as error:
+                raise self._with_reason(topic_partition, error) from error
+            stack.enter_context(self._naming(log))
             yield log
 
     # ---- a topic as a table ----------------------------------------------------------------------
@@ -363,9 +368,8 @@ class Bucket:
                 logs[number] = self._log(topic_partition)
             except LogNotFoundError:
                 found = self._store.partition(topic_partition)
-                if found is None or found.segments:
+                if found is None or not found.is_empty:
                     raise
-                # its first copy is not finished: the bucket holds no record of it
         return logs
 
     def _log(self, topic_partition: TopicPartition) -> Log:
@@ -378,6 +382,21 @@ class Bucket:
             log = self._stack.enter_context(self.open(*topic_partition))
             self._opened[topic_partition] = listed, log
             return log
+
+    def _with_reason(
+        self, topic_partition: TopicPartition, error: LogNotFoundError
+    ) -> LogNotFoundError:
+        """Return *error*, or one that says why none of the segments that are there is read."""
+        found = self._store.partition(topic_partition)
+        if found is None or found.segments or not found.left_out:
+            return error
+        first = found.left_out[0].reason
+        return LogNotFoundError(
+            "no segment of the partition can be read",
+            file=self._logs.url_of(topic_partition),
+            found=f"{len(found.left_out)} that are left out; the first: {first}",
+            expected="a complete segment at least",
+        )
 
     @contextmanager
     def _naming(self, log: Log) -> Iterator[None]:

@@ -90,7 +90,13 @@ class SegmentStates:
         elif place in self._of_partition:
             found = "no event of this segment"
         else:
-            found = "no event of this partition: another directory may hold them"
+            return IllegalArgumentError(
+                f"{REMOTE_LOG_METADATA_TOPIC} as it was given has no event of this partition:"
+                " another broker's log directory may hold them",
+                file=where,
+                found="no event",
+                expected=_COPY_FINISHED.name,
+            )
         return LogNotFoundError(
             f"{REMOTE_LOG_METADATA_TOPIC} does not say that the segment is finished: its records"
             " are not read",
@@ -187,9 +193,14 @@ def _not_there(copy: SegmentEvent) -> SegstoreError:
             said = parse_custom_metadata(copy.custom_metadata)
             if said.main_key is not None:
                 noted = f" with the key {said.key_prefix or ''}{said.main_key}"
-    return LogNotFoundError(
+    error = CorruptLogError(
         f"{REMOTE_LOG_METADATA_TOPIC} says that the segment is finished, and the bucket does not"
         " hold it",
         found="no object",
         expected=f"three objects{noted}",
+    )
+    return (
+        error
+        if copy.copied is None
+        else error.lacks(copy.copied.start_offset, copy.copied.end_offset + 1)
     )

@@ -87,6 +87,13 @@ class TieredPartition:
     segments: tuple[TieredSegment, ...]
     left_out: tuple[LeftOut, ...]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it holds nothing but copies that were not finished, or are being deleted."""
+        return not self.segments and all(
+            isinstance(one.reason, LogNotFoundError) for one in self.left_out
+        )
+
     @cached_property
     def newest(self) -> TieredSegment:
         """The segment whose leader epoch index counts [SEL-3]."""

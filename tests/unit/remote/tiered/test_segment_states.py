@@ -143,9 +143,11 @@ def test_a_topic_without_events_of_the_partition_is_told(epochs, tmp_path):
     reasons = [str(one.reason) for one in bucket.left_out("epochs", 1)]
 
     assert reasons
-    assert all("another directory may hold them" in one for one in reasons)
-    with pytest.raises(LogNotFoundError), bucket.open("epochs", 1):
+    assert all("another broker's log directory may hold" in one for one in reasons)
+    with pytest.raises(LogNotFoundError, match="another broker's"), bucket.open("epochs", 1):
         pass
+    with pytest.raises(LogNotFoundError, match="another broker's"):
+        bucket.to_arrow("epochs")
 
 
 def test_finished_segments_that_the_bucket_lacks_are_told(case):
@@ -161,6 +163,7 @@ def test_finished_segments_that_the_bucket_lacks_are_told(case):
 
     assert lost.main_key.endswith(last.name.removesuffix(".rsm-manifest"))
     assert lost.main_key in str(lost.reason)
+    assert lost.reason.missing[0] == end
     with bucket.open("orders", 1) as log:
         assert log.log_end_offset <= end
 
