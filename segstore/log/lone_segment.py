@@ -79,6 +79,9 @@ def open_segment(path: Paths, *, as_: str | None = None) -> LoneSegment:
         archive that is a link to a file elsewhere.
     CorruptLogError
         The archive was cut, or is damaged; or two files begin at the same offset.
+    DiskFullError, LimitExceededError
+        A compressed archive is larger than the room for temporary files; or an archive has more
+        than a million members.
     IllegalArgumentError
         The files are of directories of several names, and *as_* is None.
     """

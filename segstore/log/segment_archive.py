@@ -35,6 +35,8 @@ ARCHIVE_SUFFIXES: Final = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".t
 _BLOCK_BYTES: Final = 512
 _PIECE_BYTES: Final = 1024 * 1024
 _MAX_HEADER_BYTES: Final = 1024 * 1024
+_MOST_MEMBERS: Final = 1_000_000
+"""Those without content cost memory only, some hundred bytes each."""
 _FREE_PART: Final = 20
 _MOST_FREE_BYTES: Final = 1024**3
 """A 20th of a file system for temporary files stays free for others, at most 1 GiB."""
@@ -92,6 +94,8 @@ class SegmentArchive:
         It was cut, or is damaged: the error names member and byte.
     DiskFullError, WriteError
         There is no room for what it decompresses to. Nothing of it is left.
+    LimitExceededError
+        It has more than a million members.
     """
 
     def __init__(self, path: str) -> None:
@@ -135,7 +139,15 @@ class SegmentArchive:
         last: tarfile.TarInfo | None = None
         problem: Exception | None = None
         try:
-            for one, reached in self._headers():
+            for number, (one, reached) in enumerate(self._headers()):
+                if number == _MOST_MEMBERS:
+                    raise LimitExceededError(
+                        "the archive has too many members: unpack it, and read the directory",
+                        file=self.path,
+                        position=one.offset,
+                        found=f"more than {_MOST_MEMBERS} members",
+                        expected=f"at most {_MOST_MEMBERS} members",
+                    )
                 last = one
                 self._reach(reached, f"the member {one.name}")
                 if one.isreg() and not one.issparse() and reached > self._size_bytes:

@@ -23,6 +23,7 @@ from segstore.errors import (
     CorruptRecordError,
     DiskFullError,
     IllegalArgumentError,
+    LimitExceededError,
     LogNotFoundError,
     NotALogError,
     SegstoreError,
@@ -827,6 +828,21 @@ def test_what_comes_after_the_end_of_an_archive_is_not_stored(
     if pack is gzip.compress:
         with pytest.raises(CorruptLogError, match="damaged after the member"):
             segstore.open_segment(path)
+
+
+def test_an_archive_of_headers_without_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A small one may have millions of empty members, each of which is held in memory."""
+    monkeypatch.setattr(segment_archive, "_MOST_MEMBERS", 100)
+    path = tmp_path / "a.tar.gz"
+    many = header("a.log", b"00000000000\0") * 100
+    path.write_bytes(gzip.compress(many + bytes(1024)))
+    segstore.open_segment(path).close()
+    path.write_bytes(gzip.compress(many * 1000 + bytes(1024)))
+    with pytest.raises(LimitExceededError, match="too many members") as caught:
+        segstore.open_segment(path)
+    assert caught.value.position == 100 * 512
 
 
 def test_ctrl_c_while_an_archive_is_decompressed_leaves_nothing(
