@@ -89,15 +89,19 @@ class LoneFile(NamedTuple):
         None where there is none, or where it is not that of the file: no whole batch with offsets
         that fit begins there.
         """
-        base = self.base_offset
-        name = f"{self.name.removesuffix('.log')}.index"
+        base, entry_bytes = self.base_offset, INDEX_ENTRY_BYTES["index"]
+        if offset <= base:
+            return None
         try:
-            data = self.source.read_file(name, _MOST_INDEX_BYTES) if offset > base else b""
+            name = f"{self.name.removesuffix('.log')}.index"
+            data = self.source.read_file(name, _MOST_INDEX_BYTES)
         except SegstoreError:
             return None
-        numbers = np.frombuffer(data, ">i4", len(data) // INDEX_ENTRY_BYTES["index"] * 2)
+        if len(data) < entry_bytes:
+            return None
+        numbers = np.frombuffer(data, ">i4", len(data) // entry_bytes * 2)
         offsets, positions = numbers[::2].astype(np.int64) + base, numbers[1::2]
-        count = int(np.argmax(np.append(offsets[1:] <= offsets[:-1], True))) + 1 if data else 0
+        count = int(np.argmax(np.append(offsets[1:] <= offsets[:-1], True))) + 1
         row = int(np.searchsorted(offsets[:count], offset, "right")) - 1  # behind them: zeros
         if row < 0 or not 0 <= positions[row] < self.size_bytes:
             return None
