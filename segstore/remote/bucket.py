@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from segstore.arguments import partition_numbers
+from segstore.arguments import flag, partition_numbers
 from segstore.errors import LogNotFoundError, SegstoreError, UnknownTopicOrPartitionError
 from segstore.log.files.partition_directory import directory_name
 from segstore.remote.local_folder import LocalFolder
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from segstore.log.record_dataset import RecordDataset
     from segstore.log.unified_log import Log
-    from segstore.remote.remote_file import Folder
+    from segstore.remote.remote_file import RemoteFile
     from segstore.remote.tiered.partition_verify import BucketVerifyReport, Progress
     from segstore.remote.tiered.segment_states import Directories
     from segstore.remote.tiered.tiered_partition import LeftOut
@@ -49,6 +49,8 @@ def open_bucket(  # noqa: PLR0913 - keywords of users
     keys: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     key_prefix: str = "",
     remote_log_metadata: Directories | None = None,
+    allow_gaps: bool = False,
+    below_log_start: bool = False,
     spool_directory: str | None = None,
     spool_max_bytes: int | None = None,
     **settings: str,
@@ -72,6 +74,13 @@ def open_bucket(  # noqa: PLR0913 - keywords of users
         Log directories of brokers with the topic ``__remote_log_metadata``, or its partitions'
         directories. Then only copies that Kafka had finished and was not deleting are read. They
         are read once, here. None: all complete copies are read.
+    allow_gaps : bool
+        Records that no segment holds any more are left out, between others. The log's
+        ``report.warnings`` names their offsets. False: they are an error of the open. A committed
+        read cannot go over a gap where a transaction was open: how that ended is not known.
+    below_log_start : bool
+        Logs begin with the lowest offset that a segment still holds: records that were deleted show
+        again. False: where they began when the newest segment was copied.
     spool_directory : str or None
         Takes decrypted chunks that are read. None: a private folder of this user, in that for
         temporary files.
@@ -94,7 +103,10 @@ def open_bucket(  # noqa: PLR0913 - keywords of users
     CorruptLogError, UnsupportedFormatError
         A record of ``__remote_log_metadata`` cannot be read.
     """
+    flag("allow_gaps", allow_gaps)
+    flag("below_log_start", below_log_start)
     shown = open_tiered_store(url, keys, key_prefix, remote_log_metadata, settings)
+    shown.allow_gaps, shown.below_log_start = allow_gaps, below_log_start
     return Bucket(shown, RemoteSettings(settings, spool_directory, spool_max_bytes))
 
 
@@ -138,7 +150,7 @@ class Bucket:
         self._settings = settings
         self._logs = RemoteLogs(store.url, settings, store)
         self._mutex = threading.Lock()
-        self._opened: dict[TopicPartition, tuple[Folder, Log]] = {}
+        self._opened: dict[TopicPartition, tuple[dict[str, RemoteFile], Log]] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -230,7 +242,8 @@ class Bucket:
     def open(self, topic: str, partition: int) -> Iterator[Log]:
         """Open one partition as a read-only log, as the bucket is now.
 
-        The log begins where it began when its newest segment was copied. It ends with that segment.
+        The log begins where it began when its newest segment was copied, unless `open_bucket` got
+        ``below_log_start=True``. It ends with that segment.
         Chunks are fetched when they are read, and the next ones meanwhile; the spool keeps them,
         decrypted and decompressed.
 
@@ -244,7 +257,8 @@ class Bucket:
         LogNotFoundError
             The bucket holds no complete segment of the partition.
         CorruptLogError
-            A segment is damaged, or records are missing between two segments.
+            A segment is damaged, or records are missing between two segments, without
+            ``allow_gaps=True`` of `open_bucket`.
         EncryptionKeyError, ImportError
             A private key, or ``segstore[tiered]``, is missing.
         LogTruncatedError, LogPermissionError, ReadIOError
@@ -377,10 +391,10 @@ class Bucket:
         listed = self._store.list_folder(directory_name(topic_partition))
         with self._mutex:
             known = self._opened.get(topic_partition)
-            if known is not None and known[0] == listed:
+            if known is not None and known[0] == listed.files:
                 return known[1]
             log = self._stack.enter_context(self.open(*topic_partition))
-            self._opened[topic_partition] = listed, log
+            self._opened[topic_partition] = listed.files, log
             return log
 
     def _with_reason(

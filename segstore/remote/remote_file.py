@@ -59,12 +59,15 @@ class Folder(NamedTuple):
         Reads these files as they were listed; None: the store that listed them.
     lineage : tuple of EpochEntry
         The leader epochs that the batches of a partition must have; empty: nobody knows.
+    notes : tuple of str
+        Of a partition: what its reader is to be told.
     """
 
     files: dict[str, RemoteFile]
     folders: list[str]
     reader: FileReader | None = None
     lineage: tuple[EpochEntry, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class FileReader(Protocol):

@@ -114,7 +114,7 @@ class RemotePartition:
         self.topic_partition = topic_partition
         self._store = store
         self._reader = folder.reader or store
-        self._lineage = folder.lineage
+        self._lineage, self._notes = folder.lineage, folder.notes
         self._spool = spool
         self._above: dict[str, RemoteFile] = {
             name: above.files[name] for name in ABOVE if name in above.files
@@ -329,6 +329,7 @@ class RemotePartition:
                 finally:
                     if reader.gone is not None:  # another listing may help
                         raise reader.gone from None
+                log.report.warnings += self._notes
                 yield log
 
     @contextmanager

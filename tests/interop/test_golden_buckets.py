@@ -402,3 +402,33 @@ def test_any_range_of_offsets_is_that_of_the_broker(bucket_place, tmp_path):
 
                 assert rows_read(log.scan(start, end)) == expected
                 assert table.column("offset").to_pylist() == [row[0] for row in expected]
+
+
+def test_deleted_records_that_segments_still_hold_are_read_on_request(bucket_case, tmp_path):
+    """[SEL-4] [SEL-9] From the lowest offset on, along the lineage extended downwards."""
+    folder, _, prefix = bucket_case.said["key_prefix"].rpartition("/")
+    keys = bucket_case.directory / "keys"
+    bucket = segstore.open_bucket(
+        bucket_case.directory / "bucket" / folder,
+        keys=keys if keys.is_dir() else {},
+        key_prefix=prefix,
+        below_log_start=True,
+        spool_directory=str(tmp_path / "spool"),
+    )
+    records = bucket_case.directory / "records"
+    for name, told in bucket_case.said["partitions"].items():
+        topic, _, number = name.rpartition("-")
+        expected = rows_of(records / f"{name}.before_log_start.jsonl")
+        expected += rows_of(records / f"{name}.jsonl")
+        with bucket.open(topic, int(number)) as log:
+            assert rows_read(log.scan()) == expected
+            assert log.log_start_offset == told["bucket_start_offset"]
+            assert log.log_end_offset == told["bucket_end_offset"]
+            chance = random.Random(name)
+            for _ in range(20):
+                ends = sorted(
+                    chance.randrange(log.log_start_offset, log.log_end_offset + 1) for _ in "ab"
+                )
+                part = [row for row in expected if ends[0] <= row[0] < ends[1]]
+                assert rows_read(log.scan(*ends)) == part
+                assert log.scan(*ends).count() == len(part)

@@ -19,6 +19,7 @@ from segstore.errors import (
     CorruptLogError,
     LogNotFoundError,
 )
+from segstore.log.files.recovery_advice import missing_records
 from segstore.log.local.file_bytes import FileBytes
 from segstore.log.local.local_log import out_of_range
 from segstore.log.local.segment import WINDOW_BATCHES
@@ -47,6 +48,8 @@ class Damage(NamedTuple):
     file: str
     position: int
     reason: str
+    is_gap: bool = False
+    """Whole batches follow: it hides how transactions ended that were open before it."""
 
     def error(self) -> CorruptLogError:
         """Return a new error that says so."""
@@ -254,7 +257,7 @@ class BatchTransactions:
             _go_on(still_open, ends, offset, upper_bound_offset, found.transactions)
             if is_known:
                 break
-            if damage is not None:
+            if damage is not None and (still_open or not damage.is_gap):
                 return self._end_at(segment, ends.position, damage, still_open, found)
         return found
 
@@ -280,7 +283,7 @@ class BatchTransactions:
             }
             for producer_id, begin in ends.open.items():
                 still_open.setdefault(producer_id, begin)
-            if damage is not None:
+            if damage is not None and (still_open or not damage.is_gap):
                 end = LogOffsetMetadata(damage.offset, segment.base_offset, ends.position)
                 return OpenAtEnd(still_open, end, damage, *start)
         return OpenAtEnd(still_open, end, None, *start)
@@ -308,7 +311,7 @@ class BatchTransactions:
             if damage is None and is_whole and following is not None:
                 damage = self._gap_between(segment, ends, following)
             yield segment, ends, damage
-            if damage is not None:
+            if damage is not None and not damage.is_gap:
                 return
 
     def _gap_between(
@@ -320,7 +323,10 @@ class BatchTransactions:
             self._local_log.check_no_gap(before, segment)
         except CorruptLogError as error:
             return Damage(ends.next_offset, before.path, ends.position, error.message)
-        return None
+        if not self._local_log.written_order.gaps_hide_markers:
+            return None
+        reason = f"{missing_records(ends.next_offset, segment.base_offset)} behind it"
+        return Damage(ends.next_offset, before.path, ends.position, reason, is_gap=True)
 
     def _end_at(
         self,

@@ -55,6 +55,14 @@ class WrittenOrder:
         self._starts = [entry.start_offset for entry in lineage]
 
     @property
+    def gaps_hide_markers(self) -> bool:
+        """Whether the ends of transactions may be missing where offsets are, as in a bucket.
+
+        Compaction keeps them [SEL-8].
+        """
+        return bool(self._epochs)
+
+    @property
     def state(self) -> LogState | None:
         """What the writer says on disk; None where it says nothing, or another wrote since."""
         if self.has_gaps or self._directory.closed:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from segstore.remote.tiered.partition_plan import PartitionPlan
     from segstore.remote.tiered.tiered_segment import TieredSegment
 
+GAP: Final = (
+    "no segment of the bucket holds these records: they were deleted, their objects cannot be read,"
+    " or they are in an Iceberg table"
+)
 _HEADER: Final = struct.Struct(">qiib4xhi")
 """Of a batch: base offset, length, leader epoch, magic, CRC, attributes, last offset delta."""
 _LENGTH_END: Final = 12
@@ -52,7 +56,9 @@ class SegmentRun(NamedTuple):
         return (self.low, self.high) == (0, self.segment.size_bytes)
 
 
-def segment_runs(plan: PartitionPlan[TieredSegment], where: str) -> list[SegmentRun]:
+def segment_runs(
+    plan: PartitionPlan[TieredSegment], where: str, *, allow_gaps: bool = False
+) -> list[SegmentRun]:
     """Return the parts of segments that a plan takes, ascending.
 
     The first segment is shown from its beginning, as a broker keeps it [SEL-9].
@@ -63,6 +69,8 @@ def segment_runs(plan: PartitionPlan[TieredSegment], where: str) -> list[Segment
         Of a partition.
     where : str
         The partition, for errors.
+    allow_gaps : bool
+        Records that are missing between two segments are no error.
 
     Raises
     ------
@@ -72,10 +80,10 @@ def segment_runs(plan: PartitionPlan[TieredSegment], where: str) -> list[Segment
     CorruptLogError, EncryptionKeyError, ImportError, LogTruncatedError, LogNotFoundError, …
         As `TieredSegment.read`.
     """
-    for first, last in plan.gaps:
+    if plan.gaps and not allow_gaps:
+        first, last = plan.gaps[0]
         raise CorruptLogError(
-            "no segment of the bucket holds these records: they were deleted, their objects"
-            " cannot be read, or they are in an Iceberg table",
+            f"{GAP}; open_bucket(..., allow_gaps=True) reads what is there",
             file=where,
             found=f"a gap from offset {first} to {last}",
             expected="segments without a gap",

@@ -104,6 +104,11 @@ class TieredPartition:
         """The newest leader's epochs; the first start was the log start then [SEL-3, SEL-9]."""
         return self.newest.lineage()
 
+    @cached_property
+    def whole_lineage(self) -> tuple[EpochEntry, ...]:
+        """`lineage`, extended below the log start by the indexes of all segments [SEL-9]."""
+        return extended_lineage(self.lineage, (one.lineage() for one in self.segments))
+
     def plan(self, start_offset: int | None = None) -> PartitionPlan[TieredSegment]:
         """Return which segment gives which records.
 
@@ -115,7 +120,7 @@ class TieredPartition:
         """
         lineage = self.lineage
         if start_offset is not None and start_offset < lineage[0].start_offset:
-            lineage = extended_lineage(lineage, (one.lineage() for one in self.segments))
+            lineage = self.whole_lineage
         return plan_partition(self.segments, lineage, start_offset)
 
     def stable_end_offset(self) -> int:

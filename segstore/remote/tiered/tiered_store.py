@@ -32,7 +32,7 @@ from segstore.log.files.partition_directory import (
 )
 from segstore.log.files.partition_metadata_file import format_partition_metadata
 from segstore.remote.remote_file import Folder, RemoteFile, changed_error
-from segstore.remote.tiered.segment_run import segment_runs
+from segstore.remote.tiered.segment_run import GAP, segment_runs
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from segstore.remote.remote_file import RemoteStore
     from segstore.remote.tiered.aiven_layout import AivenLayout
     from segstore.remote.tiered.local_tiered_layout import LocalTieredLayout
+    from segstore.remote.tiered.partition_plan import PartitionPlan
     from segstore.remote.tiered.segment_run import SegmentRun
     from segstore.remote.tiered.tiered_partition import TieredPartition
     from segstore.remote.tiered.tiered_segment import IndexName, TieredSegment
@@ -90,6 +91,13 @@ class TieredStore:
         Where things lie in it.
     key_prefix : str
         What the layout's prefix is: with another one it is another log directory.
+
+    Attributes
+    ----------
+    allow_gaps : bool
+        Records that no segment holds are left out, and told [SEL-8].
+    below_log_start : bool
+        Deleted records that segments still hold are read too [SEL-9].
     """
 
     has_checkpoints = False
@@ -100,6 +108,7 @@ class TieredStore:
         self.url, self.requests_at_once = bucket.url, bucket.requests_at_once
         self.key = hashlib.sha256(f"tiered {bucket.key} {key_prefix}".encode()).hexdigest()
         self._layout = layout
+        self.allow_gaps = self.below_log_start = False
 
     def topic_ids(self) -> dict[str, list[UUID]]:
         """Return the topics with the ids under which the bucket holds something, sorted.
@@ -154,9 +163,12 @@ class TieredStore:
         partition = self.partition(topic_partition)
         if partition is None or not partition.segments:
             return Folder({}, [])
-        shown = self._files(topic_partition, partition)
+        plan = partition.plan(0 if self.below_log_start else None)
+        lineage = partition.whole_lineage if self.below_log_start else partition.lineage
+        shown = self._files(topic_partition, partition, plan, lineage)
         files = {one.file.name: one.file for one in shown}
-        return Folder(files, [], _ListedFiles(self, shown), partition.lineage)
+        notes = [f"{GAP}: offsets {first} to {last}" for first, last in plan.gaps]
+        return Folder(files, [], _ListedFiles(self, shown), lineage, tuple(notes))
 
     def read(self, file: RemoteFile, write: Callable[[bytes], object]) -> None:
         """Raise LogTruncatedError: the reader of a listing reads what it has listed."""
@@ -177,19 +189,25 @@ class TieredStore:
             default=-1,
         )
 
-    def _files(self, topic_partition: TopicPartition, partition: TieredPartition) -> list[_Shown]:
+    def _files(
+        self,
+        topic_partition: TopicPartition,
+        partition: TieredPartition,
+        plan: PartitionPlan[TieredSegment],
+        lineage: tuple[EpochEntry, ...],
+    ) -> list[_Shown]:
         where = directory_name(topic_partition)
-        plan = partition.plan()
-        runs = segment_runs(plan, f"{self.url}/{where}")
+        runs = segment_runs(plan, f"{self.url}/{where}", allow_gaps=self.allow_gaps)
         newest = partition.newest
         end = plan.end_offset
-        start = max(plan.start_offset, partition.lineage[0].start_offset)
+        start = max(plan.start_offset, lineage[0].start_offset)
+        complete_from = end if self.allow_gaps else start
         small = {
             RECOVERY_POINT_CHECKPOINT: format_offset_checkpoint({topic_partition: end}),
             LOG_START_OFFSET_CHECKPOINT: format_offset_checkpoint({topic_partition: start}),
-            LEADER_EPOCH_CHECKPOINT: format_leader_epoch_checkpoint(partition.lineage),
-            LOG_STATE: LogState(start, start, partition.lineage[-1]).format(),
-            CLEAN_SHUTDOWN_MARKER: _clean_marker(runs, start, end, partition.lineage[-1]).format(),
+            LEADER_EPOCH_CHECKPOINT: format_leader_epoch_checkpoint(lineage),
+            LOG_STATE: LogState(complete_from, start, lineage[-1]).format(),
+            CLEAN_SHUTDOWN_MARKER: _clean_marker(runs, start, end, lineage[-1]).format(),
             PARTITION_METADATA: format_partition_metadata(newest.manifest.metadata.topic_id),
             file_name(end, "snapshot"): newest.read_index("producerSnapshot") or b"",
         }

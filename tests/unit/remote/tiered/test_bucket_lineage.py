@@ -10,8 +10,14 @@ pytest.importorskip("pyarrow")
 import segstore
 from segstore.errors import CorruptLogError
 from tests.kits.tiered_writer import write_log
+from tests.kits.transactions_kit import ABORT, COMMIT, Producer, write
 
 _EPOCH_POSITION = 12
+
+
+def remove_segment(folder, number):
+    for suffix in ("log", "indexes", "rsm-manifest"):
+        segment_object(folder, number, suffix).unlink()
 
 
 def write_bucket(folder):
@@ -98,3 +104,85 @@ def test_a_batch_of_another_epoch_is_never_served(folder, segment, batch):
                 read()
         assert [one.offset for one in log.scan(first + 10)] == list(range(first + 10, 400))
         assert [one.offset for one in log.scan(0, first)] == list(range(first))
+
+
+# ---- gaps ----------------------------------------------------------------------------------------
+
+
+def test_a_gap_is_an_error_that_says_how_to_read_on(folder):
+    """[SEL-8] It names the offsets."""
+    remove_segment(folder, 1)
+    with (
+        pytest.raises(CorruptLogError, match=r"allow_gaps=True.*from offset 100 to 199") as raised,
+        opened(folder),
+    ):
+        pass
+    assert raised.value.missing == (100, 200)
+
+
+def test_on_request_what_is_there_is_read_and_the_gap_is_told(folder):
+    """[SEL-8] By every way to read."""
+    remove_segment(folder, 1)
+    rest = [*range(100), *range(200, 400)]
+    with opened(folder, allow_gaps=True) as log:
+        assert [one.offset for one in log.scan()] == rest
+        assert log.to_arrow(columns=["offset"])["offset"].to_pylist() == rest
+        assert len(log) == len(rest)
+        assert [one.offset for one in log.scan(isolation="read_committed")] == rest
+        assert [one.offset for one in log.scan(90, 210)] == [*range(90, 100), *range(200, 210)]
+        assert [one.offset for one in log.scan(150, 210)] == [*range(200, 210)]
+        assert any("offsets 100 to 199" in warning for warning in log.report.warnings)
+        assert (log.log_start_offset, log.log_end_offset) == (0, 400)
+    bucket = segstore.open_bucket(
+        folder / "bucket", keys={}, allow_gaps=True, spool_directory=str(folder / "spool")
+    )
+    with bucket:
+        assert bucket.count("orders") == len(rest)
+
+
+def test_segments_without_a_gap_are_read_alike(folder):
+    with opened(folder, allow_gaps=True) as log:
+        assert len(log) == 400
+        assert not any("no segment" in warning for warning in log.report.warnings)
+
+
+def transactional_bucket(folder, *, is_open_at_the_gap):
+    """Three segments, the second is gone; a commit is in it, or at the end of the first."""
+    with segstore.open(folder / "orders-0") as log:
+        first, second = Producer(log, 1), Producer(log, 2)
+        first.write(5)
+        if not is_open_at_the_gap:
+            first.end(COMMIT)
+        log.roll()
+        second.write(5)
+        second.end(COMMIT)
+        if is_open_at_the_gap:
+            first.end(COMMIT)
+        log.roll()
+        first.write(5)
+        first.end(ABORT)
+        write(log, 3)
+        log.roll()
+        begin = log.log_end_offset - 9
+    write_log(folder / "orders-0", folder / "bucket", 500)
+    remove_segment(folder, 1)
+    return begin
+
+
+def test_a_committed_read_does_not_go_over_a_gap_with_an_open_transaction(tmp_path):
+    """[SEL-8] Else the ABORT above the gap would hide what a marker in it has committed."""
+    begin = transactional_bucket(tmp_path, is_open_at_the_gap=True)
+    with opened(tmp_path, allow_gaps=True) as log:
+        assert len(list(log.scan())) == 13
+        found, error = offsets_up_to_error(log.scan(isolation="read_committed"))
+        assert found == []
+        assert "what is committed after offset" in str(error)
+        after = [one.offset for one in log.scan(begin, isolation="read_committed")]
+        assert after == [begin + 6, begin + 7, begin + 8]
+
+
+def test_a_committed_read_goes_over_a_gap_without_one(tmp_path):
+    begin = transactional_bucket(tmp_path, is_open_at_the_gap=False)
+    with opened(tmp_path, allow_gaps=True) as log:
+        found = [one.offset for one in log.scan(isolation="read_committed")]
+        assert found == [*range(5), begin + 6, begin + 7, begin + 8]
