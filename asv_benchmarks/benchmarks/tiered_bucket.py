@@ -76,17 +76,32 @@ class Cipher:
         plain: bytes = cipher.decrypt_and_verify(stored[IV_BYTES:-TAG_BYTES], stored[-TAG_BYTES:])
         return plain
 
+    def unwrap(self) -> None:
+        """Decrypt the key of a segment, whose manifest has its own."""
+        if self.keys is None:
+            return
+        from Crypto.Cipher import PKCS1_OAEP
+        from Crypto.Hash import SHA3_512
+
+        assert PKCS1_OAEP.new(_rsa_key(), hashAlgo=SHA3_512).decrypt(self._wrapped()) == self.key
+
+    @cache  # noqa: B019 - one key, and as long as the process
+    def _wrapped(self) -> bytes:
+        from Crypto.Cipher import PKCS1_OAEP
+        from Crypto.Hash import SHA3_512
+
+        wrapped: bytes = PKCS1_OAEP.new(_rsa_key().public_key(), hashAlgo=SHA3_512).encrypt(
+            self.key
+        )
+        return wrapped
+
     def fields(self) -> dict[str, Any]:
         """Return what the manifest says of it."""
         if self.keys is None:
             return {}
-        from Crypto.Cipher import PKCS1_OAEP
-        from Crypto.Hash import SHA3_512
-
-        wrapped = PKCS1_OAEP.new(_rsa_key().public_key(), hashAlgo=SHA3_512).encrypt(self.key)
         return {
             "encryption": {
-                "dataKey": f"k1:{base64.b64encode(wrapped).decode()}",
+                "dataKey": f"k1:{base64.b64encode(self._wrapped()).decode()}",
                 "aad": base64.b64encode(self.aad).decode(),
             }
         }
@@ -133,6 +148,7 @@ class TieredCopy:
 
         total = 0
         for path, sizes in self.chunks:
+            self.cipher.unwrap()
             data, at = memoryview(path.read_bytes()), 0
             for size in sizes:
                 plain = self.cipher.open(data[at : at + size])

@@ -149,7 +149,7 @@ def run(
         reader.read(is_healed=False)
     faults.end()
     told = len(reader.errors)
-    for _ in range(5):  # on a busy machine a request takes longer than the short time-out
+    for _ in range(10):  # on a busy machine a request takes longer than the short time-out
         at = len(reader.errors)
         reader.read(is_healed=True)
         if len(reader.errors) == at:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tests.kits.s3_server import Handler
 
 CHANCES = (0.01, 0.03, 0.1, 0.2)
-STALL_S = 0.3
-TIMEOUT = "150ms"
+STALL_S = 0.7
+TIMEOUT = "500ms"
 OF_FOLDERS = ("error", "refused", "gone", "changed", "delay", "stale", "missing", "flipped")
 OF_HTTP = (
     "error",
