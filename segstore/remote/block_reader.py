@@ -327,7 +327,7 @@ class BlockReader:
                 self._spool.keep_block(*self._name_of(run.file, number), found[number])
         return found
 
-    def _read_range(self, file: RemoteFile, start: int, end: int) -> bytes:
+    def _read_range(self, file: RemoteFile, start: int, end: int) -> bytes | memoryview:
         try:
             return self._reader.read_range(file, start, end)
         except (LogNotFoundError, LogTruncatedError) as error:

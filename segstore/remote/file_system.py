@@ -83,18 +83,18 @@ class FileSystem:
                 files.append(self._file(f"{folder}/{name}".lstrip("/"), entry))
         return folder_of(self.url, files, folders)
 
-    def read(self, file: RemoteFile, write: Callable[[bytes], object]) -> None:
+    def read(self, file: RemoteFile, write: Callable[[bytes | memoryview], object]) -> None:
         """Hand the first bytes of *file*, as many as were listed, to *write*."""
         self._read(file, 0, file.size_bytes, write)
 
     def read_range(self, file: RemoteFile, start: int, end: int) -> bytes:
         """Return bytes ``[start, end)`` of *file*."""
-        parts: list[bytes] = []
+        parts: list[bytes | memoryview] = []
         self._read(file, start, end, parts.append)
         return b"".join(parts)
 
     def _read(
-        self, file: RemoteFile, start: int, end: int, write: Callable[[bytes], object]
+        self, file: RemoteFile, start: int, end: int, write: Callable[[bytes | memoryview], object]
     ) -> None:
         left = end - start
         try:

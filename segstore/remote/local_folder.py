@@ -58,7 +58,7 @@ class LocalFolder:
             raise self._error(error, folder) from None
         return folder_of(self.url, files, folders)
 
-    def read(self, file: RemoteFile, write: Callable[[bytes], object]) -> None:
+    def read(self, file: RemoteFile, write: Callable[[bytes | memoryview], object]) -> None:
         """Hand all bytes of *file*, as it was listed, to *write*."""
         for start in range(0, file.size_bytes, READ_BYTES):
             write(self.read_range(file, start, min(start + READ_BYTES, file.size_bytes)))

@@ -129,26 +129,28 @@ class ObjectStore:
         folders = [str(name).rstrip("/").rpartition("/")[2] for name in found["common_prefixes"]]
         return folder_of(self.url, files, folders)
 
-    def read(self, file: RemoteFile, write: Callable[[bytes], object]) -> None:
+    def read(self, file: RemoteFile, write: Callable[[bytes | memoryview], object]) -> None:
         """Hand all bytes of *file*, as it was listed, to *write*, a request for each 16 MiB."""
         for start in range(0, file.size_bytes, PART_BYTES):
             end = min(start + PART_BYTES, file.size_bytes)
             write(self._read_part(file, start, end))
 
-    def read_range(self, file: RemoteFile, start: int, end: int) -> bytes:
+    def read_range(self, file: RemoteFile, start: int, end: int) -> bytes | memoryview:
         """Return bytes ``[start, end)`` of *file*, by one request for each 16 MiB."""
+        if 0 < end - start <= PART_BYTES:
+            return self._read_part(file, start, end)
         return b"".join(
             self._read_part(file, at, min(at + PART_BYTES, end))
             for at in range(start, end, PART_BYTES)
         )
 
-    def _read_part(self, file: RemoteFile, start: int, end: int) -> bytes:
+    def _read_part(self, file: RemoteFile, start: int, end: int) -> memoryview:
         _refuse_in_fork(self.url)
         is_tag = file.identity is not None and file.identity.endswith('"')
         options = {"range": (start, end), **({"if_match": file.identity} if is_tag else {})}
         try:
             answer = self._store.get(file.path, options=options)
-            meta, data = answer.meta, bytes(answer.bytes())
+            meta, data = answer.meta, memoryview(answer.bytes())
         except FileNotFoundError:
             raise vanished_error(self.url, file) from None
         except Exception as error:  # noqa: BLE001 - see _error

@@ -87,7 +87,7 @@ class FileReader(Protocol):
     key: str
     requests_at_once: int
 
-    def read(self, file: RemoteFile, write: Callable[[bytes], object]) -> None:
+    def read(self, file: RemoteFile, write: Callable[[bytes | memoryview], object]) -> None:
         """Hand all bytes of *file*, as it was listed, to *write*.
 
         Raises
@@ -99,7 +99,7 @@ class FileReader(Protocol):
         """
         ...
 
-    def read_range(self, file: RemoteFile, start: int, end: int) -> bytes:
+    def read_range(self, file: RemoteFile, start: int, end: int) -> bytes | memoryview:
         """Return bytes ``[start, end)`` of *file*, which lie within the size that was listed.
 
         Raises

@@ -199,7 +199,7 @@ class Spool:
         try:
             with os.fdopen(descriptor, "r+b", buffering=0, closefd=False) as stream:
 
-                def write(data: bytes) -> None:
+                def write(data: bytes | memoryview) -> None:
                     with _writing(part):
                         _write_all(stream.fileno(), data)
 

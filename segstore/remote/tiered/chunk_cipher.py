@@ -74,7 +74,7 @@ class ChunkCipher:
         )
         cipher.update(self._aad)
         try:
-            plain: bytes = cipher.decrypt_and_verify(bytes(sealed), bytes(tag))
+            plain: bytes = cipher.decrypt_and_verify(sealed, bytes(tag))
         except ValueError:
             raise CorruptLogError(
                 "the encrypted bytes were changed, or belong to another segment",

@@ -233,7 +233,7 @@ class LocalTieredLayout:
         positions = [at for _, at in index_entries(index) if 0 <= at < log.size_bytes]
         end = None
 
-        def read(start: int, end: int) -> bytes:
+        def read(start: int, end: int) -> bytes | memoryview:
             return self._bucket.read_range(log, start, min(end, log.size_bytes))
 
         name = self._name(log)
@@ -256,7 +256,7 @@ class LocalTieredLayout:
                 found=f"{file.size_bytes} bytes",
                 expected=f"at most {_MOST_INDEX_BYTES} bytes",
             )
-        return self._bucket.read_range(file, 0, file.size_bytes)
+        return bytes(self._bucket.read_range(file, 0, file.size_bytes))
 
     def _name(self, file: RemoteFile) -> str:
         return f"{self._bucket.url}/{file.path}"

@@ -96,7 +96,7 @@ class PlannedFile(NamedTuple):
     name: str
     size_bytes: int
     source: str
-    pieces: Callable[[], Iterator[bytes]]
+    pieces: Callable[[], Iterator[bytes | memoryview]]
 
 
 class PlannedPartition(NamedTuple):

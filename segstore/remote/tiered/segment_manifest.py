@@ -104,6 +104,11 @@ class SegmentManifest(NamedTuple):
     metadata: RemoteLogSegmentMetadata
 
     @property
+    def is_transformed(self) -> bool:
+        """Whether ``.log`` has other bytes than the broker's file [CHK-2]."""
+        return self.is_compressed or self.encryption is not None
+
+    @property
     def indexes_bytes(self) -> int:
         """Size of the whole indexes object [IXO-1]."""
         return sum(one.size for one in self.indexes.values())

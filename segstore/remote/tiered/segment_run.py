@@ -141,7 +141,7 @@ def index_entries(index: bytes) -> Iterator[tuple[int, int]]:
 
 
 def batch_places(
-    read: Callable[[int, int], bytes], size_bytes: int, position: int, file: str
+    read: Callable[[int, int], bytes | memoryview], size_bytes: int, position: int, file: str
 ) -> Iterator[BatchPlace]:
     """Yield the batches from byte *position* of a segment on, by their headers.
 
@@ -164,7 +164,7 @@ def batch_places(
     window, begin = b"", position
     while position < size_bytes:
         if position + _HEADER.size > begin + len(window):
-            window, begin = read(position, position + _WINDOW_BYTES), position
+            window, begin = bytes(read(position, position + _WINDOW_BYTES)), position
             if len(window) < _MAGIC_END:
                 raise _no_batch(file, position, f"{len(window)} bytes")
             window = window.ljust(_HEADER.size, b"\0")  # the last one of magic 0 may be shorter

@@ -91,7 +91,7 @@ def read_manifest(store: RemoteStore, file: RemoteFile) -> SegmentManifest:
             found=f"{file.size_bytes} bytes",
             expected=f"at most {MAX_MANIFEST_BYTES} bytes",
         )
-    return parse_manifest(store.read_range(file, 0, file.size_bytes), where)
+    return parse_manifest(bytes(store.read_range(file, 0, file.size_bytes)), where)
 
 
 class TieredSegment:
@@ -164,7 +164,7 @@ class TieredSegment:
         """The object that holds the records, for people."""
         return self._name(self._files.log)
 
-    def read(self, start: int, end: int) -> bytes:
+    def read(self, start: int, end: int) -> bytes | memoryview:
         """Return plain bytes ``[start, end)`` of the segment; *end* is cut to its size [RDB-1].
 
         Errors are those of `pieces`.
@@ -172,8 +172,8 @@ class TieredSegment:
         parts = list(self.pieces(start, end))
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def pieces(self, start: int, end: int) -> Iterator[bytes]:
-        """Yield plain bytes ``[start, end)`` of the segment, a piece for each chunk [RDB-1].
+    def pieces(self, start: int, end: int) -> Iterator[bytes | memoryview]:
+        """Yield plain bytes ``[start, end)`` of the segment, one piece after another [RDB-1].
 
         Raises
         ------
@@ -191,6 +191,10 @@ class TieredSegment:
                     self._files.log, first.stored_position, last.stored_position + last.stored_bytes
                 )
             )
+            if not self.manifest.is_transformed:
+                low = max(start - first.plain_position, 0)
+                yield stored[low : end - first.plain_position]
+                continue
             for chunk in run:
                 at = chunk.stored_position - first.stored_position
                 plain = self._undo(chunk, stored[at : at + chunk.stored_bytes])
@@ -263,7 +267,7 @@ class TieredSegment:
             before = entry
         return tuple(entries)
 
-    def _undo(self, chunk: Chunk, stored: memoryview) -> bytes:
+    def _undo(self, chunk: Chunk, stored: memoryview) -> bytes | memoryview:
         file, position = self._name(self._files.log), chunk.stored_position
         data = self._decrypted(stored, self._files.log, position)
         if self.manifest.is_compressed:
@@ -285,7 +289,7 @@ class TieredSegment:
                 found=f"{len(data)} plain bytes",
                 expected=f"{chunk.plain_bytes} plain bytes",
             )
-        return bytes(data)
+        return data
 
     def _decrypted(
         self, stored: bytes | memoryview, file: RemoteFile, position: int

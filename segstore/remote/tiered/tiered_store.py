@@ -60,7 +60,7 @@ class _Shown(NamedTuple):
     """A file of the directory that is shown, and what gives bytes ``[start, end)`` of it."""
 
     file: RemoteFile
-    read_range: Callable[[int, int], bytes]
+    read_range: Callable[[int, int], bytes | memoryview]
 
 
 class _ListedFiles:
@@ -70,12 +70,12 @@ class _ListedFiles:
         self.url, self.key, self.requests_at_once = store.url, store.key, store.requests_at_once
         self._shown = {one.file.path: one for one in shown}
 
-    def read(self, file: RemoteFile, write: Callable[[bytes], object]) -> None:
+    def read(self, file: RemoteFile, write: Callable[[bytes | memoryview], object]) -> None:
         """Hand all bytes of *file* to *write*."""
         for start in range(0, file.size_bytes, READ_BYTES):
             write(self.read_range(file, start, min(start + READ_BYTES, file.size_bytes)))
 
-    def read_range(self, file: RemoteFile, start: int, end: int) -> bytes:
+    def read_range(self, file: RemoteFile, start: int, end: int) -> bytes | memoryview:
         """Return bytes ``[start, end)`` of *file*."""
         return self._shown[file.path].read_range(start, end)
 
@@ -170,12 +170,12 @@ class TieredStore:
         notes = [f"{GAP}: offsets {first} to {last}" for first, last in plan.gaps]
         return Folder(files, [], _ListedFiles(self, shown), lineage, tuple(notes))
 
-    def read(self, file: RemoteFile, write: Callable[[bytes], object]) -> None:
+    def read(self, file: RemoteFile, write: Callable[[bytes | memoryview], object]) -> None:
         """Raise LogTruncatedError: the reader of a listing reads what it has listed."""
         self.read_range(file, 0, file.size_bytes)
         write(b"")
 
-    def read_range(self, file: RemoteFile, start: int, end: int) -> bytes:
+    def read_range(self, file: RemoteFile, start: int, end: int) -> bytes | memoryview:
         """Raise LogTruncatedError, as `read`."""
         raise changed_error(self.url, file, f"another listing, for bytes {start} to {end}")
 
@@ -226,7 +226,10 @@ class TieredStore:
         segment, base, low, high = run.segment, run.base_offset, run.low, run.high
 
         def shown(
-            suffix: str, size: int, block_bytes: int, read_range: Callable[[int, int], bytes]
+            suffix: str,
+            size: int,
+            block_bytes: int,
+            read_range: Callable[[int, int], bytes | memoryview],
         ) -> _Shown:
             identity = segment.identity
             tag = None if identity is None else f"{identity} {suffix} {low} {high}"
@@ -270,7 +273,7 @@ def _part_of(data: bytes, start: int, end: int) -> bytes:
     return data[start:end]
 
 
-def _part_from(segment: TieredSegment, low: int, start: int, end: int) -> bytes:
+def _part_from(segment: TieredSegment, low: int, start: int, end: int) -> bytes | memoryview:
     return segment.read(low + start, low + end)
 
 

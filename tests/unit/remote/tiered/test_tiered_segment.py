@@ -116,14 +116,14 @@ def test_a_range_fetches_its_chunks_by_one_request(tmp_path, keys, compression, 
 
 @pytest.mark.parametrize("limit", ["FETCH_BYTES", "FETCH_CHUNKS"])
 def test_a_long_range_comes_in_requests_of_bounded_size(tmp_path, keys, monkeypatch, limit):
-    """A segment of a GiB is never in memory as a whole; nor are chunks of one byte."""
+    """[CHK-2] A segment of a GiB is never in memory as a whole; nor are chunks of one byte."""
     monkeypatch.setattr(tiered_segment, limit, {"FETCH_BYTES": 70, "FETCH_CHUNKS": 2}[limit])
     write_segment(tmp_path, PLAIN, 30)
     store = Counting(tmp_path)
     segment = opened(tmp_path, keys, store)
     store.asked.clear()
 
-    assert [len(piece) for piece in segment.pieces(0, 300)] == [30] * 10
+    assert [len(piece) for piece in segment.pieces(0, 300)] == [60] * 5
     assert store.asked == [("log", at, at + 60) for at in range(0, 300, 60)]
 
 
