@@ -368,7 +368,7 @@ def test_many_killed_restores_go_on(case, leaders, tmp_path):
     for number, one in enumerate((case, leaders)):
         folder = tmp_path / f"many-{number}"
         folder.mkdir()
-        check_kills(one, folder, 150)
+        check_kills(one, folder, 100)
 
 
 def test_an_interrupt_leaves_finished_partitions(case, tmp_path):
