@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import hashlib
 
+import pytest
+
 import segstore
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.types import TopicPartition
+from tests.interop.test_golden_bucket_doors import run, spark_rows
 from tests.interop.test_golden_buckets import rows_of, rows_read
 from tests.kits.golden_bucket import sha256
 
@@ -180,8 +183,24 @@ def test_with_kafka_s_own_notes_only_finished_copies_are_read(tiered_case, tmp_p
             assert rows_read(log.scan()) == rows_read(other.scan())
 
 
+def test_the_command_and_spark_read_the_records(tiered_case, tmp_path, capfdbinary, monkeypatch):
+    """[TIER-95] `segstore cat` of each partition, and Spark's batches of all of them."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    every = {}
+    for topic_partition in partitions_of(tiered_case):
+        with tiered_case.opened(tmp_path / "spool").open(*topic_partition) as log:
+            rows = [(row.offset, row.timestamp) for row in log.scan()]
+        path = tiered_case.storage / str(topic_partition)
+        code, out, err = run(capfdbinary, "cat", path, "-f", "%o %T\n")
+        assert (code, err) == (0, "")
+        assert [tuple(map(int, line.split())) for line in out.splitlines()] == rows
+        every[str(topic_partition)] = rows
+    pytest.importorskip("pyspark")
+    assert spark_rows(tiered_case.storage, ["--key-prefix", ""]) == every
+
+
 def test_restored_storages_are_the_broker_s_logs(tiered_case, tmp_path, golden_summary):
-    """Byte for byte; and the command line, which knows the storage by its folder's name."""
+    """Records from the broker's log start on; `verify` finds nothing."""
     reports = segstore.restore_bucket(tiered_case.storage, tmp_path / "data")
     for report in reports:
         with segstore.open(report.path, read_only=True) as log:

@@ -12,13 +12,15 @@ import pytest
 import segstore
 from segstore.log.findings.finding import FindingCode
 from tests.interop.kafka_broker import KafkaBroker
-from tests.kits.golden import bucket_root
+from tests.kits.golden import bucket_root, tiered_root
 from tests.kits.golden_bucket import bucket_cases
+from tests.kits.golden_tiered import tiered_cases
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.kits.golden_bucket import BucketCase
+    from tests.kits.golden_tiered import TieredCase
 
 pytest.importorskip("Crypto")
 
@@ -139,3 +141,49 @@ def test_a_broker_serves_restored_buckets(request, tmp_path, golden_summary):
                     }
                     # a new topic begins at epoch 0: a broker drops the history of greater ones
                     assert found <= {FindingCode.EPOCHS_WRONG}
+
+
+@pytest.mark.long
+def test_a_broker_serves_restored_storages(request, tmp_path, golden_summary):
+    """[TIER-95] The same of ``LocalTieredStorage``: the records that the broker served."""
+    cases = [one for one in tiered_cases(tiered_root(request.config)) if one.is_last]
+    broker = KafkaBroker(tmp_path / "broker", log_retention_ms=-1)
+    topics: dict[str, TieredCase] = {}
+    with broker:
+        for case in cases:
+            for topic, said in case.said["topics"].items():
+                assert topic not in topics
+                topics[topic] = case
+                broker.create_topic(topic, said["partitions"])
+    logs, topic_ids, ends = broker.log_directory, {}, {}
+    for topic, case in topics.items():
+        for number in range(case.said["topics"][topic]["partitions"]):
+            made = logs / f"{topic}-{number}"
+            with segstore.open(made, read_only=True) as log:
+                topic_ids[topic] = log.topic_id
+            shutil.rmtree(made)
+    for case in cases:
+        own = {topic: topic_ids[topic] for topic in case.said["topics"]}
+        for report in segstore.restore_bucket(case.storage, logs, topic_ids=own):
+            ends[report.path.rpartition("/")[2]] = report.log_end_offset, report.stable_end_offset
+    with broker:
+        for topic, case in topics.items():
+            everything = broker.consume(topic, "read_uncommitted")
+            committed = broker.consume(topic, "read_committed")
+            for name, (end, stable_end) in ends.items():
+                if name.rpartition("-")[0] != topic:
+                    continue
+                number = int(name.rpartition("-")[2])
+                start = case.said["broker"][name]["log_start_offset"]
+                records = case.directory / "records"
+                rows = expected(records / f"{name}.jsonl")
+                view = records / f"{name}.read_committed.jsonl"
+                stable = expected(view) if view.exists() else rows
+
+                assert [one for one in everything[number] if one["offset"] >= start] == [
+                    one for one in rows if one["offset"] < end
+                ]
+                assert [one for one in committed[number] if one["offset"] >= start] == [
+                    one for one in stable if one["offset"] < stable_end
+                ]
+                golden_summary.add("restored storages that a broker serves", 1, 1)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import segstore
+from segstore import cli
 from segstore.errors import (
     AlreadyExistsError,
     CorruptLogError,
@@ -25,7 +26,9 @@ from segstore.errors import (
     EncryptionKeyError,
     IllegalArgumentError,
     LogLockedError,
+    LogNotFoundError,
     NotALogError,
+    ReadIOError,
     UnknownTopicOrPartitionError,
 )
 from segstore.remote.bucket_restore import restore_partitions
@@ -34,6 +37,7 @@ from tests.kits.golden_bucket import BucketCase
 from tests.kits.small_disk import small_disk
 
 if TYPE_CHECKING:
+    from tests.kits.s3_server import Handler, Store
     from tests.kits.small_disk import SmallDisk
 
 pytest.importorskip("Crypto")
@@ -68,9 +72,15 @@ def restored(case: BucketCase, target: Path, **options: Any) -> list[segstore.Re
 
 
 def tree(directory: Path) -> dict[str, bytes]:
-    """All files by their names, without locks."""
+    """All files by their names, without locks; the lines of checkpoints have no order [CKP-16]."""
+
+    def bytes_of(path: Path) -> bytes:
+        data = path.read_bytes()
+        is_checkpoint = path.name.endswith("-offset-checkpoint")
+        return b"\n".join(sorted(data.splitlines())) if is_checkpoint else data
+
     return {
-        path.relative_to(directory).as_posix(): path.read_bytes()
+        path.relative_to(directory).as_posix(): bytes_of(path)
         for path in sorted(directory.rglob("*"))
         if path.is_file() and not path.name.endswith(".lock") and path.name != "ballast"
     }
@@ -420,6 +430,71 @@ def test_progress_ends_at_its_total(case, tmp_path):
         assert steps[-1][0] == steps[-1][1]
 
 
+# ---- stores --------------------------------------------------------------------------------------
+
+
+def put(case: BucketCase, s3: Store) -> None:
+    """Put the case's bucket into a store."""
+    root = case.directory / "bucket"
+    for path in root.rglob("*"):
+        if path.is_file():
+            s3.objects[f"logs/{path.relative_to(root).as_posix()}"] = path.read_bytes()
+
+
+def restored_from(s3: Store, case: BucketCase, target: Path) -> list[segstore.RestoreReport]:
+    """Restore from the store."""
+    folder = case.said["key_prefix"].rpartition("/")[0]
+    keys = case.directory / "keys"
+    return segstore.restore_bucket(f"s3://bucket/logs/{folder}", target, keys=keys, **s3.settings)
+
+
+def test_a_restore_from_s3_gives_the_same_files(case, tmp_path, s3):
+    """[BKT-7]."""
+    put(case, s3)
+    restored_from(s3, case, tmp_path / "data")
+    restored(case, tmp_path / "other")
+    assert tree(tmp_path / "data") == tree(tmp_path / "other")
+
+
+def test_a_store_that_fails_is_an_error_of_that_partition(case, tmp_path, s3):
+    """[DUR-144] [RDB-5] The object is named; the same call goes on when the store is well again."""
+    put(case, s3)
+    lost = max(key for key in s3.objects if "/0/" in key and key.endswith(".log"))
+
+    def refuse(handler: Handler, key: str) -> bool:
+        if key == lost:
+            handler.answer(500, b"not now")
+        return key == lost
+
+    s3.fault = refuse
+    with pytest.raises(ReadIOError, match=re.escape(lost.rpartition("/")[2])):
+        restored_from(s3, case, tmp_path / "data")
+    assert not (tmp_path / "data" / NAME).exists()
+    assert (tmp_path / "data" / "epochs-1").is_dir()
+
+    s3.fault = None
+    s3.gets.clear()
+    restored_from(s3, case, tmp_path / "data")
+    restored(case, tmp_path / "other")
+    assert tree(tmp_path / "data") == tree(tmp_path / "other")
+    assert [key for key in s3.gets if key.endswith(".log")] == [lost]
+
+
+def test_an_object_that_vanishes_is_told(case, tmp_path, s3):
+    """[SEL-14] [RDB-5] Retention has deleted it since the listing."""
+    put(case, s3)
+    lost = min(key for key in s3.objects if "/0/" in key and key.endswith(".log"))
+
+    def vanish(handler: Handler, key: str) -> bool:
+        if key == lost:
+            handler.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+        return key == lost
+
+    s3.fault = vanish
+    with pytest.raises(LogNotFoundError, match=re.escape(lost.rpartition("/")[2])):
+        restored_from(s3, case, tmp_path / "data")
+
+
 # ---- disks ---------------------------------------------------------------------------------------
 
 
@@ -484,6 +559,26 @@ def test_the_command_says_what_it_could_not_restore(case, tmp_path):
     assert "1 partition could not be restored" in errors
     assert command(case, tmp_path / "data", "--topic-id", "x")[0] == 2
     assert command(case, tmp_path / "data", "-t", "absent")[0] == 2
+
+
+def test_an_interrupted_command_says_how_to_go_on(case, tmp_path, monkeypatch, capsys):
+    """Exit code 130; what was restored before stays."""
+
+    def interrupt(_: object, name: str, done: int, total: int) -> None:
+        if name == "epochs-1" and done > total // 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("segstore.cli.output.Progress.__call__", interrupt)
+    folder = case.directory / "bucket" / case.said["key_prefix"].rpartition("/")[0]
+    keys = ("--keys", str(case.directory / "keys"))
+    code = cli.main(["restore-bucket", str(folder), str(tmp_path / "data"), *keys])
+
+    assert code == 130
+    printed = capsys.readouterr()
+    assert "epochs-0: restored" in printed.out
+    assert "interrupted: the same command goes on" in printed.err
+    monkeypatch.undo()
+    assert command(case, tmp_path / "data", *keys)[0] == 0
 
 
 def test_the_command_names_what_it_left_out(plain, tmp_path):
