@@ -275,6 +275,21 @@ def test_job_results_are_as_documented(tmp_path, partition):
     check_json(table("Job results", "key"), json.loads(file.read_text()))
 
 
+def test_what_a_restore_notes_is_as_documented(packed_buckets, tmp_path):
+    """Each file but this one, with its size."""
+    case = packed_buckets / "leftovers"
+    (report, _) = segstore.restore_bucket(case / "bucket", tmp_path / "data")
+    directory = Path(report.path)
+    content = json.loads((directory / ".segstore.restored").read_text())
+
+    check_json(table(".segstore.restored", "key"), content)
+    assert {name: size for name, (size, _) in content["files"].items()} == {
+        path.name: path.stat().st_size
+        for path in directory.iterdir()
+        if path.name != ".segstore.restored"
+    }
+
+
 def test_an_export_is_as_documented(log_directory, tmp_path):
     """Its rows, its metadata, and a table of batches, which lies where the metadata say."""
     title = "Parquet files of an export"
