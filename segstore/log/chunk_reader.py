@@ -454,6 +454,8 @@ class ChunkReader:
 
     def _chunks_of(self, segment: Segment, offset: int, position: int | None) -> Iterator[Chunk]:
         end_position = self._end_position(segment)
+        if self._local_log.is_fetched and position is None:
+            _, _, end_position = self._bytes_of(segment, offset)
         while offset < self._end_offset and (position or 0) < end_position:
             fetched = _read(segment, offset, self._chunk_bytes, end_position, position or 0)
             if fetched is None or fetched.size_bytes == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.log.files.background import BackgroundWorker
@@ -9,7 +10,7 @@ from segstore.log.log_watcher import UNWATCHED
 from segstore.log.producers.producer_state_manager import DEFAULT_MAX_TRANSACTION_TIMEOUT_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from segstore._core import Environment
     from segstore.log.files.background import Scheduler
@@ -75,6 +76,7 @@ class LogEnvironment(NamedTuple):
     postponed: PostponedSyncs | None = None
     makes_directory: bool = True
     lineage: tuple[EpochEntry, ...] = ()
+    max_timestamps: Mapping[int, int] = MappingProxyType({})
     fills_import: bool = False
 
 

@@ -67,6 +67,10 @@ def log_parts(  # noqa: PLR0913 - what an open has found and taken
     elif profile is Profile.SAFE:  # a broker and a reader keep none
         there, are_written = loaded.checksum_sidecars, options.checksum_sidecar
         sidecars = ChecksumSidecars(directory, there, are_written=are_written)
+    for base_offset, timestamp in log_environment.max_timestamps.items():
+        segment = loaded.segments.get(base_offset)
+        if segment is not None and timestamp >= 0:
+            segment.told_max_timestamp = timestamp
     local_log = LocalLog(
         directory,
         context,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from segstore.errors import CorruptLogError, LogNotFoundError, LogTruncatedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from segstore.types import EpochEntry
 
@@ -46,6 +46,27 @@ class RemoteFile(NamedTuple):
         return self.path.rpartition("/")[2]
 
 
+class ShownLog(NamedTuple):
+    """A log that a store shows as a partition's directory, and what it knows of it.
+
+    Attributes
+    ----------
+    reader : FileReader
+        Reads the files as they were listed.
+    lineage : tuple of EpochEntry
+        The leader epochs that the batches must have.
+    notes : tuple of str
+        What who opens the log is to be told.
+    max_timestamps : mapping of int to int
+        The largest timestamp of each segment, in ms, by its base offset.
+    """
+
+    reader: FileReader
+    lineage: tuple[EpochEntry, ...]
+    notes: tuple[str, ...]
+    max_timestamps: Mapping[int, int]
+
+
 class Folder(NamedTuple):
     """What is in one remote directory.
 
@@ -55,19 +76,13 @@ class Folder(NamedTuple):
         By name.
     folders : list of str
         Names.
-    reader : FileReader or None
-        Reads these files as they were listed; None: the store that listed them.
-    lineage : tuple of EpochEntry
-        The leader epochs that the batches of a partition must have; empty: nobody knows.
-    notes : tuple of str
-        Of a partition: what its reader is to be told.
+    shown : ShownLog or None
+        None: the files lie there, and the store that listed them reads them.
     """
 
     files: dict[str, RemoteFile]
     folders: list[str]
-    reader: FileReader | None = None
-    lineage: tuple[EpochEntry, ...] = ()
-    notes: tuple[str, ...] = ()
+    shown: ShownLog | None = None
 
 
 class FileReader(Protocol):

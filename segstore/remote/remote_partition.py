@@ -113,8 +113,8 @@ class RemotePartition:
     ) -> None:
         self.topic_partition = topic_partition
         self._store = store
-        self._reader = folder.reader or store
-        self._lineage, self._notes = folder.lineage, folder.notes
+        self._shown = folder.shown
+        self._reader: FileReader = store if folder.shown is None else folder.shown.reader
         self._spool = spool
         self._above: dict[str, RemoteFile] = {
             name: above.files[name] for name in ABOVE if name in above.files
@@ -318,7 +318,10 @@ class RemotePartition:
         path = view.path / directory_name(self.topic_partition)
         by_blocks = (file for file in map(self._files.__getitem__, names) if file.block_bytes)
         with closing(BlockReader(self._reader, self._spool, by_blocks)) as reader:
-            log_environment = log_environment._replace(lineage=self._lineage)
+            if self._shown is not None:
+                log_environment = log_environment._replace(
+                    lineage=self._shown.lineage, max_timestamps=self._shown.max_timestamps
+                )
             if reader.files:
                 environment = FetchedFiles(dict(reader.files))
                 log_environment = log_environment._replace(environment=environment)
@@ -329,7 +332,8 @@ class RemotePartition:
                 finally:
                     if reader.gone is not None:  # another listing may help
                         raise reader.gone from None
-                log.report.warnings += self._notes
+                if self._shown is not None:
+                    log.report.warnings += self._shown.notes
                 yield log
 
     @contextmanager

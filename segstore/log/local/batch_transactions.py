@@ -251,7 +251,9 @@ class BatchTransactions:
         still_open: dict[int, int] = {}
         found = AbortedInRange([], [])
         is_enough = partial(_are_known, still_open, upper_bound_offset)
-        for segment, ends, damage in self._ends_from(segments, end, offset, is_enough):
+        for segment, ends, damage in self._ends_from(
+            segments, end, offset, is_enough, upper_bound_offset
+        ):
             found.walked.append(ends)
             is_known = is_enough(ends)
             _go_on(still_open, ends, offset, upper_bound_offset, found.transactions)
@@ -294,13 +296,14 @@ class BatchTransactions:
         end: LogOffsetMetadata,
         offset: int,
         is_enough: Callable[[TransactionEnds], bool] | None = None,
+        upper_bound_offset: int | None = None,
     ) -> Iterator[tuple[Segment, TransactionEnds, Damage | None]]:
         """Yield the segments from that of *offset* on, and what is known; damage ends it."""
         first = segments.floor_segment(offset) or segments.first_segment
         of_range = segments.values(first.base_offset, end.segment_base_offset + 1)
         for segment, following in zip_longest(of_range, of_range[1:]):
             try:
-                ends = self.ends_of(segment, end, offset, is_enough)
+                ends = self.ends_of(segment, end, offset, is_enough, upper_bound_offset)
                 if ends.damage is not None and ends.next_offset <= offset and segment is first:
                     ends = _begin_at(segment, offset, end)
                     ends.go_through(segment, end_position_in(segment, end), is_enough=is_enough)
@@ -359,6 +362,7 @@ class BatchTransactions:
         end: LogOffsetMetadata,
         offset: int = 0,
         is_enough: Callable[[TransactionEnds], bool] | None = None,
+        upper_bound_offset: int | None = None,
     ) -> TransactionEnds:
         """Return what is known of *segment*, up to the end of the log at least.
 
@@ -368,6 +372,8 @@ class BatchTransactions:
             What lies before its batch need not be known.
         is_enough : callable or None
             Says whether that is enough, though it is not up to the end.
+        upper_bound_offset : int or None
+            Up to there it may be enough: where bytes are fetched, it is looked so far first.
         """
         truncations = self._local_log.truncation_counts
         if truncations != self._truncations:
@@ -389,7 +395,11 @@ class BatchTransactions:
             return ends
         else:
             ends = ends.copy()
-        ends.go_through(segment, target, is_enough=is_enough)
+        near = self._position_behind(segment, end, upper_bound_offset)
+        if ends.position < near:
+            ends.go_through(segment, near, is_enough=is_enough)
+        if ends.position < target and (is_enough is None or not is_enough(ends)):
+            ends.go_through(segment, target, is_enough=is_enough)
         segments = self._local_log.segments
         if (
             self._local_log.truncation_counts == truncations
@@ -399,6 +409,21 @@ class BatchTransactions:
             if len(known) > 2 * len(segments):
                 self._known = {base: one for base, one in known.items() if base in segments}
         return ends
+
+    def _position_behind(
+        self, segment: Segment, end: LogOffsetMetadata, upper_bound_offset: int | None
+    ) -> int:
+        """Return where the batches below an offset end in a segment that is fetched; 0 = anywhere.
+
+        Behind it more would be fetched than the range needs.
+        """
+        if not self._local_log.is_fetched or upper_bound_offset is None:
+            return 0
+        if upper_bound_offset <= segment.base_offset:
+            return 0
+        max_position = end_position_in(segment, end)
+        last = segment.translate_offset(upper_bound_offset - 1, max_position)
+        return 0 if last is None else last.position + last.first_batch_size
 
 
 def _begin_at(segment: Segment, offset: int, end: LogOffsetMetadata) -> TransactionEnds:

@@ -15,6 +15,7 @@ from segstore._core import (
     AbortedTransactions,
     Barrier,
     FetchedBytes,
+    FetchedFiles,
     SegmentSlice,
     base_offset_of,
     close_segments,
@@ -146,6 +147,8 @@ class LocalLog:
         Those of its segments.
     observed_end : ObservedEnd or None
         Where the log ended when it was looked at; None where this handle is the one that writes.
+    is_fetched : bool
+        Bytes of segments come from elsewhere when they are read: no more are read than needed.
     """
 
     def __init__(  # noqa: PLR0913 - what a log consists of
@@ -175,6 +178,7 @@ class LocalLog:
         self.replacements_count = 0
         self.truncations = TruncationHistory()
         self.is_kafkas = context.kafka_profile and context.writable
+        self.is_fetched = isinstance(directory.environment, FetchedFiles)
         self.written_order = WrittenOrder(
             directory, has_gaps=may_have_gaps, looks_away=self.is_kafkas, lineage=lineage
         )

@@ -23,9 +23,17 @@ FIRST_BATCHES: Final = 64
 
 
 class Segment(LogSegment):
-    """A ``.log`` file with its indexes (Kafka ``LogSegment``)."""
+    """A ``.log`` file with its indexes (Kafka ``LogSegment``).
 
-    __slots__ = ()
+    Attributes
+    ----------
+    told_max_timestamp : int
+        The largest timestamp of its records, in ms, if a store has said it.
+    """
+
+    __slots__ = ("told_max_timestamp",)
+
+    told_max_timestamp: int
 
     @property
     def name(self) -> str:
@@ -148,6 +156,8 @@ class Segment(LogSegment):
         A lookup by time then reads the segment, and reports the damage [DUR-79]. Without damage, as
         `largest_timestamp`.
         """
+        if hasattr(self, "told_max_timestamp"):
+            return self.told_max_timestamp
         return MAX_LONG if self.may_hide_times() else self.largest_timestamp()
 
     def check_times(self, max_position: int) -> None:

@@ -31,7 +31,7 @@ from segstore.log.files.partition_directory import (
     parse_directory_name,
 )
 from segstore.log.files.partition_metadata_file import format_partition_metadata
-from segstore.remote.remote_file import Folder, RemoteFile, changed_error
+from segstore.remote.remote_file import Folder, RemoteFile, ShownLog, changed_error
 from segstore.remote.tiered.segment_run import GAP, segment_runs
 from segstore.types import EpochEntry, TopicPartition
 
@@ -165,10 +165,19 @@ class TieredStore:
             return Folder({}, [])
         plan = partition.plan(0 if self.below_log_start else None)
         lineage = partition.whole_lineage if self.below_log_start else partition.lineage
-        shown = self._files(topic_partition, partition, plan, lineage)
-        files = {one.file.name: one.file for one in shown}
-        notes = [f"{GAP}: offsets {first} to {last}" for first, last in plan.gaps]
-        return Folder(files, [], _ListedFiles(self, shown), lineage, tuple(notes))
+        where = f"{self.url}/{folder}"
+        runs = segment_runs(plan, where, allow_gaps=self.allow_gaps)
+        files = self._files(topic_partition, partition.newest, plan, runs, lineage)
+        return Folder(
+            {one.file.name: one.file for one in files},
+            [],
+            ShownLog(
+                _ListedFiles(self, files),
+                lineage,
+                tuple(f"{GAP}: offsets {first} to {last}" for first, last in plan.gaps),
+                {run.base_offset: run.segment.manifest.metadata.max_timestamp_ms for run in runs},
+            ),
+        )
 
     def read(self, file: RemoteFile, write: Callable[[bytes | memoryview], object]) -> None:
         """Raise LogTruncatedError: the reader of a listing reads what it has listed."""
@@ -192,13 +201,12 @@ class TieredStore:
     def _files(
         self,
         topic_partition: TopicPartition,
-        partition: TieredPartition,
+        newest: TieredSegment,
         plan: PartitionPlan[TieredSegment],
+        runs: Sequence[SegmentRun],
         lineage: tuple[EpochEntry, ...],
     ) -> list[_Shown]:
         where = directory_name(topic_partition)
-        runs = segment_runs(plan, f"{self.url}/{where}", allow_gaps=self.allow_gaps)
-        newest = partition.newest
         end = plan.end_offset
         start = max(plan.start_offset, lineage[0].start_offset)
         complete_from = end if self.allow_gaps else start

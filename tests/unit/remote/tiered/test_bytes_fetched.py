@@ -89,16 +89,22 @@ READS: dict[str, Any] = {
     "slice": lambda log, at: [one.offset for one in log[at : at + PERCENT]],
     "read": lambda log, at: list(range(log.read(at, 1).start_offset, at + PERCENT)),
     "count": lambda log, at: list(range(at, at + log.scan(at, at + PERCENT).count())),
+    "times": lambda log, at: [
+        one.offset for one in log.scan(0, at + PERCENT, start_timestamp=START_MS + 1000 * at)
+    ],
     "from a time": lambda log, at: list(
         range(found := log.offset_for_timestamp(START_MS + 1000 * at), found + PERCENT)
     ),
 }
 
 
+@pytest.mark.parametrize("place", [0, 0.37, 0.98])
 @pytest.mark.parametrize("name", READS)
-def test_one_percent_of_a_partition_costs_at_most_three(bucket_folder, tmp_path, counted, name):
+def test_one_percent_of_a_partition_costs_at_most_three(
+    bucket_folder, tmp_path, counted, name, place
+):
     """[RDB-1] [RDB-2] [RDB-3] With the open, its manifests and indexes, from any place."""
-    at = random.Random(name).randrange(RECORDS - PERCENT)
+    at = int(place * RECORDS)
     with opened(bucket_folder, tmp_path) as log:
         found = READS[name](log, at)
     counts = counted.take()
