@@ -98,15 +98,15 @@ class TieredHttp(_Tiered):
 
     ``read`` gives the stored bytes, as a fetch of a consumer does. For ``scan`` the peer also reads
     the records, from the local directory. The server is a process of its own: its CPU time is not
-    counted.
+    counted. ``obstore`` is the library that segstore uses: what lies between is segstore's own.
     """
 
-    params = (["read", "scan"],)
-    param_names = ("what",)
+    params = (["read", "scan"], ["http.client", "obstore"])
+    param_names = ("what", "peer")
 
-    def setup(self, what: str) -> None:
+    def setup(self, what: str, peer: str) -> None:
         self.make("none")
-        self.what = what
+        self.what, self.peer = what, peer
         self.stack = ExitStack()
         self.server: RangeServer = self.stack.enter_context(range_server(self.copy.bucket))
         self.ranges = []
@@ -138,7 +138,8 @@ class TieredHttp(_Tiered):
         return self.records
 
     def _theirs(self) -> float:
-        assert self.server.fetch(self.ranges) >= self.size
+        fetch = self.server.fetch if self.peer == "http.client" else self.server.fetch_with_obstore
+        assert fetch(self.ranges) >= self.size
         return self.local_scan() if self.what == "scan" else self.records
 
     def teardown(self, *parameters: object) -> None:

@@ -18,6 +18,7 @@ from tests.fuzz.mutations import anything_like, changed, outcome
 
 pytest.importorskip("Crypto")
 
+from segstore.remote.bucket import open_bucket
 from segstore.remote.local_folder import LocalFolder
 from segstore.remote.tiered.chunk_index import variable_chunk_index
 from segstore.remote.tiered.key_ring import KeyRing
@@ -132,3 +133,47 @@ def test_a_missing_key_is_an_error_of_the_read(packed_case):
     _, error = outcome(lambda: segment.read(0, 1), SegstoreError)
 
     assert main_key in str(error)
+
+
+@pytest.fixture(scope="module")
+def plain_bucket(packed_buckets: Path, tmp_path_factory: pytest.TempPathFactory):
+    """One partition without encryption, and its records."""
+    case = BucketCase(packed_buckets / "leftovers")
+    folder = f"orders-{case.said['partitions']['orders-1']['topic_id']}/1"
+    root = tmp_path_factory.mktemp("plain") / "bucket"
+    shutil.copytree(case.directory / "bucket" / folder, root / folder)
+    return root, records_of(root, root.parent / "spool")
+
+
+def records_of(root: Path, spool: Path) -> list[tuple[int, bytes | None, bytes | None]]:
+    bucket = open_bucket(root, keys={}, spool_directory=str(spool))
+    with bucket.open("orders", 1) as log:
+        return [(record.offset, record.key, record.value) for record in log.scan()]
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_plain_bucket_with_one_changed_object_gives_no_wrong_record(plain_bucket, data):
+    """[IXO-3] [IXO-4] [MAN-5] [RDB-5] Plain indexes and manifests prove nothing: batches do.
+
+    What is read are records of the log in their order, or the error names the partition.
+    """
+    root, whole = plain_bucket
+    names = sorted(path.relative_to(root) for path in root.rglob("*") if path.is_file())
+    name = data.draw(st.sampled_from(names))
+    place = Path(tempfile.mkdtemp())
+    try:
+        shutil.copytree(root, place / "bucket")
+        path = place / "bucket" / name
+        path.write_bytes(data.draw(changed(st.just(path.read_bytes()))))
+        found, error = outcome(lambda: records_of(place / "bucket", place / "spool"), SegstoreError)
+        if error is not None:
+            assert str(place / "bucket") in str(error)
+            assert len(str(error)) < MOST_OF_AN_ERROR
+        else:
+            there = dict.fromkeys(whole)
+            assert [row for row in found if row not in there] == []
+            assert found == sorted(found, key=lambda row: row[0])
+            assert len({row[0] for row in found}) == len(found)
+    finally:
+        shutil.rmtree(place)
