@@ -71,8 +71,18 @@ class BucketPath(NamedTuple):
             yield log
 
 
-def add_bucket_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--keys`` and ``--key-prefix``."""
+def add_bucket_arguments(parser: argparse.ArgumentParser, *, reads_logs: bool = True) -> None:
+    """Add ``--keys``, ``--key-prefix`` and, for what reads whole logs, ``--local``."""
+    if reads_logs:
+        parser.add_argument(
+            "--local",
+            action="append",
+            metavar="DIR",
+            help="of a bucket: log directory of a broker, whose logs go on where the bucket's end;"
+            " repeat it for more",
+        )
+    else:
+        parser.set_defaults(local=None)
     parser.add_argument(
         "--keys",
         metavar="DIR",
@@ -103,7 +113,12 @@ def bucket_at(path: str, arguments: argparse.Namespace) -> BucketPath | None:
         from segstore.remote.bucket_path import find_bucket
         from segstore.remote.urls import is_url, shown_url
 
-        found = find_bucket(path, keys=arguments.keys, key_prefix=arguments.key_prefix)
+        found = find_bucket(
+            path,
+            keys=arguments.keys,
+            key_prefix=arguments.key_prefix,
+            local=arguments.local,
+        )
         if found is None and is_url(path):
             raise UsageError(
                 f"{shown_url(path)} is no tiered bucket: it holds no folder"
@@ -111,8 +126,14 @@ def bucket_at(path: str, arguments: argparse.Namespace) -> BucketPath | None:
             )
     if found is not None:
         return BucketPath(*found)
-    if arguments.keys is not None or arguments.key_prefix:
-        raise UsageError(f"--keys and --key-prefix are for a bucket, and {path} is none")
+    given = {
+        "--keys": arguments.keys,
+        "--key-prefix": arguments.key_prefix,
+        "--local": arguments.local,
+    }
+    names = " and ".join(name for name, value in given.items() if value)
+    if names:
+        raise UsageError(f"{names}: an option for a tiered bucket, and {path} is none")
     return None
 
 

@@ -39,7 +39,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="a partition's directory, or a log directory; or the folder or URL of a tiered bucket",
     )
     add_as_argument(parser)
-    add_bucket_arguments(parser)
+    add_bucket_arguments(parser, reads_logs=False)
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 

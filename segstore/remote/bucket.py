@@ -16,7 +16,9 @@ from segstore.remote.local_folder import LocalFolder
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
 from segstore.remote.stores import open_store
 from segstore.remote.tiered.aiven_layout import AivenLayout
+from segstore.remote.tiered.joined_store import JoinedStore
 from segstore.remote.tiered.key_ring import KeyRing
+from segstore.remote.tiered.local_logs import LocalLogs
 from segstore.remote.tiered.local_tiered_layout import STORAGE_FOLDER, LocalTieredLayout
 from segstore.remote.tiered.segment_states import read_segment_states
 from segstore.remote.tiered.tiered_store import TieredStore
@@ -51,6 +53,7 @@ def open_bucket(  # noqa: PLR0913 - keywords of users
     remote_log_metadata: Directories | None = None,
     allow_gaps: bool = False,
     below_log_start: bool = False,
+    local: Directories | None = None,
     spool_directory: str | None = None,
     spool_max_bytes: int | None = None,
     **settings: str,
@@ -81,6 +84,10 @@ def open_bucket(  # noqa: PLR0913 - keywords of users
     below_log_start : bool
         Logs begin with the lowest offset that a segment still holds: records that were deleted show
         again. False: where they began when the newest segment was copied.
+    local : path, sequence of paths, or None
+        Log directories of a broker, which may be running. A partition that has a log there goes on
+        with it: the bucket gives the records below the first local segment. The topics are those of
+        the bucket.
     spool_directory : str or None
         Takes decrypted chunks that are read. None: a private folder of this user, in that for
         temporary files.
@@ -105,17 +112,18 @@ def open_bucket(  # noqa: PLR0913 - keywords of users
     """
     flag("allow_gaps", allow_gaps)
     flag("below_log_start", below_log_start)
-    shown = open_tiered_store(url, keys, key_prefix, remote_log_metadata, settings)
+    shown = open_tiered_store(url, keys, key_prefix, remote_log_metadata, settings, local)
     shown.allow_gaps, shown.below_log_start = allow_gaps, below_log_start
     return Bucket(shown, RemoteSettings(settings, spool_directory, spool_max_bytes))
 
 
-def open_tiered_store(
+def open_tiered_store(  # noqa: PLR0913 - see open_bucket
     url: str | os.PathLike[str],
     keys: str | os.PathLike[str] | Mapping[str, Any] | None,
     key_prefix: str,
     remote_log_metadata: Directories | None,
     settings: Mapping[str, str],
+    local: Directories | None = None,
 ) -> TieredStore:
     """Return what shows a bucket as a log directory; arguments and errors are `open_bucket`'s."""
     path = os.fspath(url)
@@ -126,9 +134,12 @@ def open_tiered_store(
     store = open_store(path, settings) if is_url(path) else LocalFolder(path)
     states = None if remote_log_metadata is None else read_segment_states(remote_log_metadata)
     ring = KeyRing(keys)
+    layout: AivenLayout | LocalTieredLayout = AivenLayout(store, ring, key_prefix, states)
     if store.url.rpartition("/")[2] == STORAGE_FOLDER:
-        return TieredStore(store, LocalTieredLayout(store, ring, states))
-    return TieredStore(store, AivenLayout(store, ring, key_prefix, states), key_prefix)
+        layout = LocalTieredLayout(store, ring, states)
+    if local is None:
+        return TieredStore(store, layout, key_prefix)
+    return JoinedStore(store, layout, key_prefix, LocalLogs(local))
 
 
 class Bucket:
@@ -419,5 +430,6 @@ class Bucket:
             yield
         except SegstoreError as error:
             if error.file is not None and error.file.startswith(log.path):
-                error.file = self._logs.url_of(log.topic_partition) + error.file[len(log.path) :]
+                name = error.file[len(log.path) :]
+                error.file = self._store.path_of(log.topic_partition, name)
             raise

@@ -71,7 +71,15 @@ TIERED_CHOICE = {
     "tiered-leader-epochs": "segments of several leader epochs",
     "tiered-transactions": "aborted transactions over several segments, one open at the end",
 }
-TIERED_PARTS = ("case.json", "records", "remote*", "data*/__remote_log_metadata-*")
+TIERED_PARTS = (
+    "case.json",
+    "records",
+    "remote*",
+    "data*/__remote_log_metadata-*",
+    "data*/[a-z]*-[0-9]",
+    "data*/*-offset-checkpoint",
+    "data*/.kafka_cleanshutdown",
+)
 """Of each case: what the tests of the storage need."""
 
 

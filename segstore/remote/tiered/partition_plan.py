@@ -89,6 +89,7 @@ def plan_partition(
     candidates: Sequence[_CandidateT],
     lineage: Sequence[EpochEntry],
     start_offset: int | None = None,
+    end_offset: int | None = None,
 ) -> PartitionPlan[_CandidateT]:
     """Choose the segments of a partition [SEL-5 to SEL-10].
 
@@ -101,6 +102,8 @@ def plan_partition(
     start_offset : int or None
         Where to begin. None: the first start of *lineage*, the log start at the time of the newest
         copy.
+    end_offset : int or None
+        The last offset that is wanted. None: that of `newest_segment`.
 
     Raises
     ------
@@ -113,7 +116,7 @@ def plan_partition(
             found=f"{len(candidates)} segments, {len(lineage)} leader epochs",
             expected="at least one of each",
         )
-    end = newest_segment(candidates).end_offset
+    end = newest_segment(candidates).end_offset if end_offset is None else end_offset
     begin = lineage[0].start_offset if start_offset is None else start_offset
     served = sorted(
         (

@@ -36,7 +36,7 @@ from segstore.remote.tiered.segment_run import GAP, segment_runs
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from uuid import UUID
 
     from segstore.remote.remote_file import RemoteStore
@@ -56,17 +56,17 @@ LEAST_BLOCK_BYTES: Final = 64 * 1024
 """Plain bytes that are fetched and kept together: smaller chunks are not fetched one by one."""
 
 
-class _Shown(NamedTuple):
+class ShownFile(NamedTuple):
     """A file of the directory that is shown, and what gives bytes ``[start, end)`` of it."""
 
     file: RemoteFile
     read_range: Callable[[int, int], bytes | memoryview]
 
 
-class _ListedFiles:
+class ListedFiles:
     """Reads the files of one listing of a partition, also when the bucket was listed again."""
 
-    def __init__(self, store: TieredStore, shown: Iterable[_Shown]) -> None:
+    def __init__(self, store: TieredStore, shown: Iterable[ShownFile]) -> None:
         self.url, self.key, self.requests_at_once = store.url, store.key, store.requests_at_once
         self._shown = {one.file.path: one for one in shown}
 
@@ -129,7 +129,7 @@ class TieredStore:
         return [
             TopicPartition(topic, number)
             for topic, topic_ids in self.topic_ids().items()
-            for number in self._layout.partitions_of(topic, self.current_topic_id(topic, topic_ids))
+            for number in self.partitions_of(topic, self.current_topic_id(topic, topic_ids))
         ]
 
     def current_topic_id(self, topic: str, topic_ids: list[UUID]) -> UUID:
@@ -146,6 +146,10 @@ class TieredStore:
             return None
         topic_id = self.current_topic_id(topic, topic_ids)
         return self._layout.partition(topic, topic_id, topic_partition.partition)
+
+    def path_of(self, topic_partition: TopicPartition, name: str) -> str:
+        """Return how errors call a file of a partition that is shown."""
+        return f"{self.url}/{directory_name(topic_partition)}{name}"
 
     def list_folder(self, folder: str) -> Folder:
         """Return what a log directory with these logs holds; ``""`` has the partitions.
@@ -172,7 +176,7 @@ class TieredStore:
             {one.file.name: one.file for one in files},
             [],
             ShownLog(
-                _ListedFiles(self, files),
+                ListedFiles(self, files),
                 lineage,
                 tuple(f"{GAP}: offsets {first} to {last}" for first, last in plan.gaps),
                 {run.base_offset: run.segment.manifest.metadata.max_timestamp_ms for run in runs},
@@ -205,32 +209,23 @@ class TieredStore:
         plan: PartitionPlan[TieredSegment],
         runs: Sequence[SegmentRun],
         lineage: tuple[EpochEntry, ...],
-    ) -> list[_Shown]:
+    ) -> list[ShownFile]:
         where = directory_name(topic_partition)
+        files = [one for run in runs for one in self.segment_files(where, run)]
         end = plan.end_offset
         start = max(plan.start_offset, lineage[0].start_offset)
         complete_from = end if self.allow_gaps else start
         small = {
             RECOVERY_POINT_CHECKPOINT: format_offset_checkpoint({topic_partition: end}),
-            LOG_START_OFFSET_CHECKPOINT: format_offset_checkpoint({topic_partition: start}),
-            LEADER_EPOCH_CHECKPOINT: format_leader_epoch_checkpoint(lineage),
-            LOG_STATE: LogState(complete_from, start, lineage[-1]).format(),
-            CLEAN_SHUTDOWN_MARKER: _clean_marker(runs, start, end, lineage[-1]).format(),
             PARTITION_METADATA: format_partition_metadata(newest.manifest.metadata.topic_id),
             file_name(end, "snapshot"): newest.read_index("producerSnapshot") or b"",
+            CLEAN_SHUTDOWN_MARKER: clean_marker(files, start, end, lineage[-1]),
+            **start_files(topic_partition, start, lineage, complete_from),
         }
-        shown = [
-            _Shown(
-                RemoteFile(f"{where}/{name}", len(data), hashlib.sha256(data).hexdigest(), None),
-                partial(_part_of, data),
-            )
-            for name, data in small.items()
-        ]
-        for run in runs:
-            shown += self._segment_files(where, run)
-        return shown
+        return [*small_files(where, small), *files]
 
-    def _segment_files(self, where: str, run: SegmentRun) -> Iterator[_Shown]:
+    def segment_files(self, where: str, run: SegmentRun) -> Iterator[ShownFile]:
+        """Yield the files of a segment of the directory *where*."""
         segment, base, low, high = run.segment, run.base_offset, run.low, run.high
 
         def shown(
@@ -238,11 +233,11 @@ class TieredStore:
             size: int,
             block_bytes: int,
             read_range: Callable[[int, int], bytes | memoryview],
-        ) -> _Shown:
+        ) -> ShownFile:
             identity = segment.identity
             tag = None if identity is None else f"{identity} {suffix} {low} {high}"
             path = f"{where}/{file_name(base, suffix)}"
-            return _Shown(
+            return ShownFile(
                 RemoteFile(
                     path, size, tag, segment.modified_ns, block_bytes, low % max(block_bytes, 1)
                 ),
@@ -258,23 +253,50 @@ class TieredStore:
                 yield shown(suffix, size, size, partial(_index_part, segment, name))
 
 
-def _clean_marker(
-    runs: Sequence[SegmentRun], start: int, end: int, latest_epoch: EpochEntry
-) -> CleanShutdownMarker:
+def small_files(where: str, contents: Mapping[str, bytes]) -> list[ShownFile]:
+    """Return files of the directory *where* by their names and bytes."""
+    return [
+        ShownFile(
+            RemoteFile(f"{where}/{name}", len(data), hashlib.sha256(data).hexdigest(), None),
+            partial(_part_of, data),
+        )
+        for name, data in contents.items()
+    ]
+
+
+def start_files(
+    topic_partition: TopicPartition,
+    start: int,
+    lineage: Sequence[EpochEntry],
+    complete_from: int,
+) -> dict[str, bytes]:
+    """Return the small files that say where a log begins, and from where on it has no gap."""
+    return {
+        LOG_START_OFFSET_CHECKPOINT: format_offset_checkpoint({topic_partition: start}),
+        LEADER_EPOCH_CHECKPOINT: format_leader_epoch_checkpoint(lineage),
+        LOG_STATE: LogState(complete_from, start, lineage[-1]).format(),
+    }
+
+
+def clean_marker(
+    files: Iterable[ShownFile], start: int, end: int, latest_epoch: EpochEntry
+) -> bytes:
     """Return what says that segments end where the next ones begin, so that an open reads none.
 
     Brokers copy whole batches below the last stable offset [SEL-10]; a read checks each of them.
     """
-    sizes = [run.high - run.low for run in runs]
+    logs = (one.file for one in files if one.file.name.endswith(f".{LOG_FILE_SUFFIX}"))
+    sizes = {int(log.name.partition(".")[0]): log.size_bytes for log in logs}
+    active = max(sizes)
     return CleanShutdownMarker(
         end,
-        runs[-1].base_offset,
-        sizes[-1],
+        active,
+        sizes[active],
         latest_epoch,
         segments=len(sizes),
-        size_bytes=sum(sizes),
+        size_bytes=sum(sizes.values()),
         log_start_offset=start,
-    )
+    ).format()
 
 
 def _part_of(data: bytes, start: int, end: int) -> bytes:

@@ -251,7 +251,7 @@ def test_a_bucket_in_s3_is_read_by_the_same_commands(bucket, capfdbinary, monkey
         (("cat", "bucket/epochs-7"), "epochs-7"),
         (
             ("ls", "keys", "--keys", "keys"),
-            "--keys and --key-prefix are for a bucket, and .*keys is",
+            "--keys: an option for a tiered bucket, and .*keys is",
         ),
         (("ls", "bucket", "--keys", "absent"), "there is no such folder of keys"),
         (("export", "bucket", "-t", "epochs", "x.parquet"), "the topic has 2 partitions"),
