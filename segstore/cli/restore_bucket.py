@@ -43,7 +43,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="TOPIC=ID",
         help="the id that the topic has in the cluster of the broker, as kafka-topics --describe "
-        "prints it; without, the partitions keep the id of the bucket",
+        "prints it: for another cluster, where all batches get the leader epoch 0; without, the "
+        "partitions keep the id and the epochs of the bucket",
     )
     parser.add_argument(
         "--keys",

@@ -105,7 +105,8 @@ def restore_bucket(  # noqa: PLR0913 - keywords of users
         Of each of the topics. None: all that are in the bucket.
     topic_ids : mapping of str to UUID or str, or None
         The ids that topics have in the cluster whose broker is to open them; others keep those of
-        the bucket. A broker takes a partition with another id for a stray one.
+        the bucket. A broker takes a partition with another id for a stray one. All batches of a
+        topic with a new id get the leader epoch 0: in another cluster the old ones mean nothing.
     progress : callable or None
         ``progress(partition, done, total)``, in bytes; each byte is written, and checked.
 

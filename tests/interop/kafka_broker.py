@@ -40,12 +40,21 @@ class KafkaBroker:
         Its own: ``logs`` is the log directory, made at the first start; the rest is beside it.
     java : sequence of str
         More of Java's options; by default the broker is small.
+    joins : KafkaBroker or None
+        A running one, whose controller is this one's too: this is broker 2 of its cluster.
     **config
         More lines of its configuration, ``_`` for a dot.
     """
 
-    def __init__(self, folder: Path, java: Sequence[str] = SMALL, **config: object) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        java: Sequence[str] = SMALL,
+        joins: KafkaBroker | None = None,
+        **config: object,
+    ) -> None:
         self.folder = folder
+        self._joins = joins
         self.log_directory = folder / "logs"
         self._java = tuple(java)
         self._config = {name.replace("_", "."): value for name, value in config.items()}
@@ -53,15 +62,18 @@ class KafkaBroker:
     def __enter__(self) -> Self:
         port, controller = free_ports(2)
         self.address = f"127.0.0.1:{port}"
+        joins = self._joins
+        self.controller = f"127.0.0.1:{controller}" if joins is None else joins.controller
+        own = f",CONTROLLER://{self.controller}" if joins is None else ""
         is_new = not self.log_directory.exists()
         self.folder.mkdir(parents=True, exist_ok=True)
         properties = self.folder / "server.properties"
         lines = {
-            "process.roles": "broker,controller",
-            "node.id": 1,
+            "process.roles": "broker,controller" if joins is None else "broker",
+            "node.id": 1 if joins is None else 2,
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{controller}",
+            "controller.quorum.voters": f"1@{self.controller}",
+            "listeners": f"PLAINTEXT://{self.address}{own}",
             "advertised.listeners": f"PLAINTEXT://{self.address}",
             "log.dirs": self.log_directory,
             "offsets.topic.replication.factor": 1,

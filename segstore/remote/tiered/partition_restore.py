@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 import threading
+from bisect import bisect_right
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from functools import partial
@@ -52,9 +54,10 @@ from segstore.log.producers.producer_state_manager import ProducerStateManager
 from segstore.numpy_on_demand import np
 from segstore.records.compression import codec_table
 from segstore.remote.tiered.segment_run import segment_runs
+from segstore.types import CURRENT_MAGIC, EpochEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from uuid import UUID
 
     from segstore._core import BatchHeaders, ScanResult
@@ -64,11 +67,16 @@ if TYPE_CHECKING:
     from segstore.remote.tiered.tiered_partition import LeftOut
     from segstore.remote.tiered.tiered_segment import IndexName
     from segstore.remote.tiered.tiered_store import TieredStore
-    from segstore.types import EpochEntry, TopicPartition
+    from segstore.types import TopicPartition
 
     Progress = Callable[[str, int, int], None]
 
 RECEIPT: Final = ".segstore.restored"
+NEW_EPOCH: Final = 0
+"""Of batches in a topic that did not exist when they were written."""
+_HEADER: Final = struct.Struct(">qiib")
+"""Of a batch: base offset, length, leader epoch, magic."""
+_LENGTH_END, _EPOCH_POSITION = 12, 12
 _PART: Final = ".part"
 _INDEXES: Final[tuple[tuple[str, IndexName], ...]] = (
     ("index", "offset"),
@@ -149,7 +157,9 @@ def plan_restore(
     Parameters
     ----------
     topic_id : UUID or None
-        For ``partition.metadata``; None: that of the bucket.
+        For ``partition.metadata``; None: that of the bucket. A topic with another id has leader
+        epochs of its own, from 0 on, and followers leave out batches of greater ones [APP-4.3]: all
+        batches get the leader epoch 0.
 
     Raises
     ------
@@ -176,13 +186,19 @@ def plan_restore(
     plan = partition.plan()
     runs = tuple(segment_runs(plan, where))
     newest = partition.newest
-    topic_id = newest.manifest.metadata.topic_id if topic_id is None else topic_id
+    own_id = newest.manifest.metadata.topic_id
+    topic_id = own_id if topic_id is None else topic_id
+    start = max(plan.start_offset, partition.lineage[0].start_offset)
+    source_lineage = partition.lineage
+    lineage = source_lineage if topic_id == own_id else (EpochEntry(NEW_EPOCH, start),)
     small = {
-        LEADER_EPOCH_CHECKPOINT: format_leader_epoch_checkpoint(partition.lineage),
+        LEADER_EPOCH_CHECKPOINT: format_leader_epoch_checkpoint(lineage),
         PARTITION_METADATA: format_partition_metadata(topic_id),
         file_name(plan.end_offset, "snapshot"): newest.read_index("producerSnapshot") or b"",
     }
     files = {file.name: file for run in runs for file in _files_of(run)}
+    if lineage is not source_lineage:
+        files |= {file.name: file for run in runs for file in _of_new_epoch(run, source_lineage)}
     if not runs:  # all was deleted: the log goes on where it ended
         small[file_name(plan.end_offset, LOG_FILE_SUFFIX)] = b""
     files |= {name: _small_file(name, data) for name, data in small.items()}
@@ -191,8 +207,8 @@ def plan_restore(
         topic_id,
         tuple(files.values()),
         runs,
-        partition.lineage,
-        max(plan.start_offset, partition.lineage[0].start_offset),
+        lineage,
+        start,
         plan.end_offset,
         partition.stable_end_offset(),
         partition.left_out,
@@ -223,6 +239,73 @@ def _files_of(run: SegmentRun) -> Iterator[PlannedFile]:
             yield from of_index(run.base_offset, suffix, index)
     if run.to_offset == segment.end_offset:
         yield from of_index(run.to_offset + 1, "snapshot", "producerSnapshot")
+
+
+def _of_new_epoch(run: SegmentRun, lineage: Sequence[EpochEntry]) -> Iterator[PlannedFile]:
+    """Yield the ``.log`` of a segment with `NEW_EPOCH` in all batches."""
+    log = next(_files_of(run))
+    yield log._replace(
+        source=f"{log.source} leader epoch {NEW_EPOCH}",
+        pieces=lambda: with_new_epoch(log.pieces(), lineage, run.segment.log_name, run.low),
+    )
+
+
+def with_new_epoch(
+    pieces: Iterable[bytes | memoryview],
+    lineage: Sequence[EpochEntry],
+    file: str,
+    position: int = 0,
+) -> Iterator[bytes]:
+    """Yield the bytes of a segment with the leader epoch `NEW_EPOCH`, which no CRC covers.
+
+    Parameters
+    ----------
+    pieces : iterable of bytes
+        Of the segment, cut anywhere.
+    lineage : sequence of EpochEntry
+        The leader epochs that its batches must have now [SEL-4].
+    file, position : str, int
+        The object, and where the bytes begin in the segment, for errors.
+
+    Raises
+    ------
+    CorruptLogError
+        A batch has another leader epoch than the lineage, or no length.
+    """
+    starts = [entry.start_offset for entry in lineage]
+    rest, body_bytes = b"", 0  # of a batch whose header was in an earlier piece
+    for piece in pieces:
+        data = bytearray(rest)
+        data += piece
+        at = min(body_bytes, len(data))
+        body_bytes -= at
+        while not body_bytes and at + _HEADER.size <= len(data):
+            base, length, epoch, magic = _HEADER.unpack_from(data, at)
+            place = max(bisect_right(starts, base) - 1, 0)
+            is_known = magic == CURRENT_MAGIC and base >= starts[0]
+            if length <= 0 or (is_known and epoch != lineage[place].epoch):
+                raise _of_another_leader(file, position + at, base, epoch, lineage[place].epoch)
+            if magic == CURRENT_MAGIC:
+                data[at + _EPOCH_POSITION : at + _EPOCH_POSITION + 4] = NEW_EPOCH.to_bytes(4)
+            end = at + _LENGTH_END + length
+            at, body_bytes = min(end, len(data)), max(end - len(data), 0)
+        rest = bytes(data[at:])
+        position += at
+        yield bytes(data[:at])
+    yield rest
+
+
+def _of_another_leader(
+    file: str, position: int, offset: int, found: int, expected: int
+) -> CorruptLogError:
+    return CorruptLogError(
+        f"the batch at offset {offset} has another leader epoch than the bucket's lineage of"
+        " leaders: it is not of this log, or was changed",
+        file=file,
+        position=position,
+        found=f"leader epoch {found}",
+        expected=f"leader epoch {expected}",
+    )
 
 
 def _small_file(name: str, data: bytes) -> PlannedFile:
@@ -465,13 +548,12 @@ class PartitionRestore:
         wrong = np.flatnonzero(live["partition_leader_epoch"] != epochs[place])
         if len(wrong):
             batch = live[wrong[0]]
-            raise CorruptLogError(
-                f"the batch at offset {batch['base_offset']} has another leader epoch than the"
-                " bucket's lineage of leaders: it is not of this log, or was changed",
-                file=self._object_of(segment.base_offset),
-                position=int(batch["position"]),
-                found=f"leader epoch {batch['partition_leader_epoch']}",
-                expected=f"leader epoch {epochs[place[wrong[0]]]}",
+            raise _of_another_leader(
+                self._object_of(segment.base_offset),
+                int(batch["position"]),
+                int(batch["base_offset"]),
+                int(batch["partition_leader_epoch"]),
+                int(epochs[place[wrong[0]]]),
             )
         return headers, result
 

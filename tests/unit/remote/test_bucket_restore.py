@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import segstore
 from segstore import cli
@@ -32,6 +34,8 @@ from segstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from segstore.remote.bucket_restore import restore_partitions
+from segstore.remote.tiered.partition_restore import with_new_epoch
+from segstore.types import EpochEntry
 from tests.kits.cli_process import run_segstore
 from tests.kits.golden_bucket import BucketCase
 from tests.kits.small_disk import small_disk
@@ -150,6 +154,49 @@ def test_one_topic_or_partition_is_restored_alone(plain, tmp_path):
     assert not (tmp_path / "data" / "orders-0").exists()
 
 
+def test_batches_of_a_topic_of_another_cluster_have_epochs_of_it(case, tmp_path):
+    """[APP-4.3] Leader epoch 0 everywhere; records, sizes and indexes are the same."""
+    restored(case, tmp_path / "data")
+    restored(case, tmp_path / "new", topic_ids={"epochs": uuid.uuid4()})
+    for name in ("epochs-0", "epochs-1"):
+        with (
+            segstore.open(tmp_path / "data" / name, read_only=True) as log,
+            segstore.open(tmp_path / "new" / name, read_only=True) as other,
+        ):
+            start = log.log_start_offset
+            assert [tuple(one) for one in other.leader_epochs] == [(0, start)]
+            assert other.verify().ok
+            records = [record.offset for record in log.scan()]
+            assert [record.offset for record in other.scan()] == records
+            assert {record.leader_epoch for record in other.scan()} == {0}
+            assert len({record.leader_epoch for record in log.scan()}) > 1
+        changed = tree(tmp_path / "new" / name)
+        for path, data in tree(tmp_path / "data" / name).items():
+            if path.endswith((".index", ".timeindex", ".snapshot")):
+                assert changed[path] == data
+            if path.endswith(".log"):
+                assert len(changed[path]) == len(data)
+
+
+@given(st.data())
+def test_epochs_are_changed_wherever_the_pieces_are_cut(data):
+    """The oracle walks over whole batches."""
+    lengths = data.draw(st.lists(st.integers(50, 90), min_size=1, max_size=5))
+    batches, expected, offset = b"", b"", 10
+    for length in lengths:
+        body = struct.pack(">b", 2) + bytes([length]) * (length - 5)
+        batches += struct.pack(">qii", offset, length, 3) + body
+        expected += struct.pack(">qii", offset, length, 0) + body
+        offset += 1
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(batches)), max_size=8)))
+    ends = [*cuts, len(batches)]
+    pieces = [batches[start:end] for start, end in zip([0, *cuts], ends, strict=True)]
+
+    assert b"".join(with_new_epoch(pieces, [EpochEntry(3, 0)], "file")) == expected
+    with pytest.raises(CorruptLogError, match=r"file, position 0: .*found leader epoch 3"):
+        list(with_new_epoch(pieces, [EpochEntry(2, 0)], "file"))
+
+
 def test_the_broker_may_go_on_where_the_log_is_written(case, tmp_path):
     """A writer opens it without a repair, and appends."""
     (report, _) = restored(case, tmp_path / "data")
@@ -263,15 +310,16 @@ def test_a_changed_record_of_a_plain_bucket_is_found(plain, tmp_path):
     assert report.written_bytes > 0
 
 
-def test_a_batch_of_another_leader_is_found(plain, tmp_path):
-    """[SEL-4] [DUR-141] No CRC covers the leader epoch."""
+@pytest.mark.parametrize("options", [{}, {"topic_ids": {"orders": uuid.UUID(int=7)}}])
+def test_a_batch_of_another_leader_is_found(plain, tmp_path, options):
+    """[SEL-4] [DUR-141] No CRC covers the leader epoch; also where all get a new one."""
     path = objects_of(plain, 1, "log")[2]
     data = bytearray(path.read_bytes())
     struct.pack_into(">i", data, 12, struct.unpack_from(">i", data, 12)[0] + 1)
     path.write_bytes(data)
 
     with pytest.raises(CorruptLogError, match=f"{re.escape(path.name)}.*another leader epoch"):
-        restored(plain, tmp_path / "data", partitions=1)
+        restored(plain, tmp_path / "data", partitions=1, **options)
 
 
 def test_a_gap_is_told_and_hides_no_other_partition(case, tmp_path):
