@@ -22,7 +22,7 @@ from segstore.remote.remote_file import (
 from segstore.remote.urls import place_key, scheme_of, secrets_in, shown_url, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 READ_BYTES: Final = 4 * 1024 * 1024
 _TAGS: Final = ("ETag", "etag", "e_tag", "md5Hash", "checksum", "generation", "version")
@@ -82,6 +82,11 @@ class FileSystem:
             elif name:
                 files.append(self._file(f"{folder}/{name}".lstrip("/"), entry))
         return folder_of(self.url, files, folders)
+
+    def iter_files(self, folder: str) -> Iterator[RemoteFile]:
+        """Yield the files in *folder*; fsspec lists all of it at once."""
+        files = self.list_folder(folder).files
+        yield from map(files.__getitem__, sorted(files))
 
     def read(self, file: RemoteFile, write: Callable[[bytes | memoryview], object]) -> None:
         """Hand the first bytes of *file*, as many as were listed, to *write*."""

@@ -17,7 +17,7 @@ from segstore.remote.remote_file import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 READ_BYTES: Final = 16 * 1024 * 1024
 
@@ -57,6 +57,25 @@ class LocalFolder:
         except OSError as error:
             raise self._error(error, folder) from None
         return folder_of(self.url, files, folders)
+
+    def iter_files(self, folder: str) -> Iterator[RemoteFile]:
+        """Yield the regular files in *folder* in the order of their names."""
+        where = os.path.join(self.url, folder)  # noqa: PTH118
+        try:
+            names = sorted(os.listdir(where))  # noqa: PTH208 - names alone take the least memory
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise self._error(error, folder) from None
+        for name in names:
+            try:
+                status = os.stat(os.path.join(where, name))  # noqa: PTH116, PTH118
+            except FileNotFoundError:  # removed meanwhile, or a link to nothing
+                continue
+            except OSError as error:
+                raise self._error(error, f"{folder}/{name}") from None
+            if stat.S_ISREG(status.st_mode):
+                yield _listed(f"{folder}/{name}".lstrip("/"), status)
 
     def read(self, file: RemoteFile, write: Callable[[bytes | memoryview], object]) -> None:
         """Hand all bytes of *file*, as it was listed, to *write*."""

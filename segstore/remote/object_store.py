@@ -25,11 +25,13 @@ from segstore.remote.remote_file import (
 from segstore.remote.urls import place_key, secrets_in, shown_url, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 PART_BYTES: Final = 16 * 1024 * 1024
 """Of one request: each has the library's time-out, 30 s unless it is set."""
 
+PAGE_OBJECTS: Final = 1000
+"""Of a listing that is gone through: as many as a page of S3 has."""
 _CLIENT: Final = frozenset(
     {
         "allow_http",
@@ -117,17 +119,26 @@ class ObjectStore:
             found = self._store.list_with_delimiter(folder or None)
         except Exception as error:  # noqa: BLE001 - see _error
             raise self._error(error, folder) from None
-        files = [
-            RemoteFile(
-                str(one["path"]),
-                int(one["size"]),
-                one["e_tag"] or str(one["last_modified"]),
-                int(one["last_modified"].timestamp() * 1_000_000_000),
-            )
-            for one in found["objects"]
-        ]
+        files = [_listed(one) for one in found["objects"]]
         folders = [str(name).rstrip("/").rpartition("/")[2] for name in found["common_prefixes"]]
         return folder_of(self.url, files, folders)
+
+    def iter_files(self, folder: str) -> Iterator[RemoteFile]:
+        """Yield the files in *folder*, a page of the listing at a time."""
+        _refuse_in_fork(self.url)
+        depth = folder.count("/") + 1 if folder else 0
+        try:
+            pages = iter(self._store.list(folder or None, chunk_size=PAGE_OBJECTS))
+        except Exception as error:  # noqa: BLE001 - see _error
+            raise self._error(error, folder) from None
+        while True:
+            try:
+                page = next(pages, None)
+            except Exception as error:  # noqa: BLE001 - see _error
+                raise self._error(error, folder) from None
+            if page is None:
+                return
+            yield from (_listed(one) for one in page if str(one["path"]).count("/") == depth)
 
     def read(self, file: RemoteFile, write: Callable[[bytes | memoryview], object]) -> None:
         """Hand all bytes of *file*, as it was listed, to *write*, a request for each 16 MiB."""
@@ -185,6 +196,15 @@ class ObjectStore:
         if text.rstrip().endswith(_NO_REQUEST):
             text += "; http:// instead of https:// takes the setting allow_http=true"
         return without_secrets(" ".join(text.split()), self._secrets)
+
+
+def _listed(found: Mapping[str, Any]) -> RemoteFile:
+    return RemoteFile(
+        str(found["path"]),
+        int(found["size"]),
+        found["e_tag"] or str(found["last_modified"]),
+        int(found["last_modified"].timestamp() * 1_000_000_000),
+    )
 
 
 _users: Final[set[int]] = set()

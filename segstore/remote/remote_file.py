@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from segstore.errors import CorruptLogError, LogNotFoundError, LogTruncatedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from segstore.types import EpochEntry
 
@@ -143,6 +143,17 @@ class RemoteStore(FileReader, Protocol):
         ------
         LogPermissionError, LogNotFoundError, ReadIOError
             The store refuses it, is not there, or cannot be reached.
+        """
+        ...
+
+
+class BucketStore(RemoteStore, Protocol):
+    """A directory at a URL that may hold very many objects."""
+
+    def iter_files(self, folder: str) -> Iterator[RemoteFile]:
+        """Yield the files in *folder*, page by page, mostly in the order of their paths.
+
+        Errors are those of `list_folder`.
         """
         ...
 

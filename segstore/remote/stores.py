@@ -12,10 +12,10 @@ from segstore.remote.urls import OBJECT_STORES, normal_url, scheme_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from segstore.remote.remote_file import RemoteStore
+    from segstore.remote.remote_file import BucketStore
 
 
-def open_store(url: str, settings: Mapping[str, str]) -> RemoteStore:
+def open_store(url: str, settings: Mapping[str, str]) -> BucketStore:
     """Return the store of the directory *url*; nothing is asked of it yet.
 
     Raises

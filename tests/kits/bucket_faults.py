@@ -143,6 +143,10 @@ class FaultyFolder(LocalFolder):
         files = {name: file for name, file in found.files.items() if file.path in shown}
         return Folder(files, found.folders)
 
+    def iter_files(self, folder: str) -> Iterator[RemoteFile]:
+        """List, or fail."""
+        yield from self.list_folder(folder).files.values()
+
     def read_range(self, file: RemoteFile, start: int, end: int) -> bytes:
         """Read, or fail."""
         kind, dice = self._faults.draw(f"read {file.path} {start} {end}", READING)

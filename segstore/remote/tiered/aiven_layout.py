@@ -16,7 +16,7 @@ from segstore.remote.tiered.tiered_partition import TieredPartition, list_partit
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from segstore.remote.remote_file import RemoteStore
+    from segstore.remote.remote_file import BucketStore
     from segstore.remote.tiered.key_ring import KeyRing
     from segstore.remote.tiered.segment_states import SegmentStates
 
@@ -28,7 +28,7 @@ class AivenLayout:
 
     Parameters
     ----------
-    bucket : RemoteStore
+    bucket : BucketStore
         The bucket, or a folder of it.
     keys : KeyRing
         For encrypted segments.
@@ -39,7 +39,7 @@ class AivenLayout:
     """
 
     def __init__(
-        self, bucket: RemoteStore, keys: KeyRing, key_prefix: str, states: SegmentStates | None
+        self, bucket: BucketStore, keys: KeyRing, key_prefix: str, states: SegmentStates | None
     ) -> None:
         self._bucket, self._keys, self._prefix = bucket, keys, key_prefix
         self._states = states

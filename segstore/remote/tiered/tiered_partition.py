@@ -5,7 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import (
     CodecError,
@@ -38,14 +39,21 @@ from segstore.remote.tiered.segment_manifest import check_key
 from segstore.remote.tiered.tiered_segment import SegmentFiles, TieredSegment, read_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterator
+    from typing import TypeAlias
     from uuid import UUID
 
-    from segstore.remote.remote_file import RemoteFile, RemoteStore
+    from segstore.remote.remote_file import BucketStore, RemoteFile
     from segstore.remote.tiered.key_ring import KeyRing
     from segstore.remote.tiered.segment_states import SegmentStates
     from segstore.types import EpochEntry
 
+    _Copy: TypeAlias = tuple[ObjectKey, dict[str, RemoteFile]]
+
+WINDOW_COPIES: Final = 256
+"""Of segments whose manifests are asked for at once; a bucket may hold a million objects."""
+MOST_LEFT_OUT: Final = 10_000
+"""Copies that are told one by one; of more only how many they are."""
 LEFT_OUT = (
     CodecError,
     CorruptCheckpointError,
@@ -141,7 +149,7 @@ class TieredPartition:
 
 
 def list_partition(
-    store: RemoteStore,
+    store: BucketStore,
     folder: str,
     keys: KeyRing,
     topic: str | None = None,
@@ -151,7 +159,7 @@ def list_partition(
 
     Parameters
     ----------
-    store : RemoteStore
+    store : BucketStore
         Of the bucket.
     folder : str
         ``<topic>-<topic id>/<partition>`` below the store.
@@ -167,13 +175,8 @@ def list_partition(
     LogTruncatedError, LogNotFoundError, LogPermissionError, ReadIOError
         The store cannot be listed or read, or a manifest vanished meanwhile.
     """
-    objects: dict[ObjectKey, dict[str, RemoteFile]] = {}
-    for file in store.list_folder(folder).files.values():
-        key = parse_object_key(file.path)
-        if key is not None:
-            objects.setdefault(key._replace(suffix=""), {})[key.suffix] = file
 
-    def opened(one: tuple[ObjectKey, Mapping[str, RemoteFile]]) -> TieredSegment | LeftOut:
+    def opened(one: _Copy) -> TieredSegment | LeftOut:
         key, files = one
         where = f"{store.url}/{key.main_key}"
         missing = [suffix for suffix in SUFFIXES if suffix not in files]
@@ -190,16 +193,90 @@ def list_partition(
         except LEFT_OUT as error:
             return LeftOut(key.main_key, error)
 
-    with ThreadPoolExecutor(store.requests_at_once) as pool:
-        found = list(pool.map(opened, sorted(objects.items(), key=lambda one: one[0].main_key)))
-    segments = [one for one in found if isinstance(one, TieredSegment)]
-    segments.sort(key=lambda one: one.manifest.metadata.start_offset)
-    left_out = [one for one in found if isinstance(one, LeftOut)]
+    try:
+        found = _Found(store.requests_at_once, opened, _copies_in_order(store, folder))
+    except _NotInOrderError:
+        found = _Found(store.requests_at_once, opened, _copies(store, folder))
+    left_out = found.left_out
+    if found.more_count:
+        left_out.append(LeftOut(folder, _too_many(f"{store.url}/{folder}", found.more_count)))
     if states is not None:
-        left_out += _not_listed(
-            states, f"{store.url}/", folder, {key.segment_id for key in objects}
-        )
-    return TieredPartition(tuple(segments), tuple(left_out))
+        left_out += _not_listed(states, f"{store.url}/", folder, found.segment_ids)
+    return TieredPartition(tuple(found.segments), tuple(left_out))
+
+
+class _NotInOrderError(Exception):
+    """A listing does not ascend."""
+
+
+class _Found:
+    """What came of the copies of segments in a folder; no more of them is kept."""
+
+    def __init__(
+        self,
+        threads: int,
+        opened: Callable[[_Copy], TieredSegment | LeftOut],
+        copies: Iterator[_Copy],
+    ) -> None:
+        self.segments: list[TieredSegment] = []
+        self.left_out: list[LeftOut] = []
+        self.more_count = 0
+        self.segment_ids: set[UUID] = set()
+        with ThreadPoolExecutor(threads) as pool:
+            while window := list(islice(copies, WINDOW_COPIES)):
+                self.segment_ids.update(key.segment_id for key, _ in window)
+                for one in pool.map(opened, window):
+                    if isinstance(one, TieredSegment):
+                        self.segments.append(one)
+                    elif len(self.left_out) < MOST_LEFT_OUT:
+                        self.left_out.append(one)
+                    else:
+                        self.more_count += 1
+        self.segments.sort(key=lambda one: one.manifest.metadata.start_offset)
+
+
+def _copies_in_order(store: BucketStore, folder: str) -> Iterator[_Copy]:
+    """Yield the objects of each copy of a segment, which follow each other in the listing.
+
+    Raises
+    ------
+    _NotInOrderError
+        The store lists in another order.
+    """
+    last = ""
+    copy: _Copy | None = None
+    for file in store.iter_files(folder):
+        if file.path < last:
+            raise _NotInOrderError
+        last, key = file.path, parse_object_key(file.path)
+        if key is None:
+            continue
+        if copy is None or copy[0].main_key != key.main_key:
+            if copy is not None:
+                yield copy
+            copy = key._replace(suffix=""), {}
+        copy[1][key.suffix] = file
+    if copy is not None:
+        yield copy
+
+
+def _copies(store: BucketStore, folder: str) -> Iterator[_Copy]:
+    """Yield the same from a listing in any order, which is kept for that."""
+    copies: dict[ObjectKey, dict[str, RemoteFile]] = {}
+    for file in store.iter_files(folder):
+        key = parse_object_key(file.path)
+        if key is not None:
+            copies.setdefault(key._replace(suffix=""), {})[key.suffix] = file
+    yield from sorted(copies.items(), key=lambda one: one[0].main_key)
+
+
+def _too_many(where: str, count: int) -> LimitExceededError:
+    return LimitExceededError(
+        f"{count} more copies of segments are not read; each has a reason like those before",
+        file=where,
+        found=f"{MOST_LEFT_OUT + count} copies that are not read",
+        expected=f"at most {MOST_LEFT_OUT}, to be told one by one",
+    )
 
 
 def _not_listed(
