@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from segstore.cli.bucket_paths import add_bucket_arguments
 from segstore.cli.output import Progress, UsageError, count_of, human_bytes, say, write_line
 from segstore.cli.partition_paths import partition_number
 
@@ -46,18 +47,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "prints it: for another cluster, where all batches get the leader epoch 0; without, the "
         "partitions keep the id and the epochs of the bucket",
     )
-    parser.add_argument(
-        "--keys",
-        metavar="DIR",
-        help="private RSA keys of an encrypted bucket, <key id>.private.pem (default: the variable "
-        "SEGSTORE_TIERED_KEYS)",
-    )
-    parser.add_argument(
-        "--key-prefix",
-        default="",
-        metavar="TEXT",
-        help="the end of rsm.config.key.prefix after its last /",
-    )
+    add_bucket_arguments(parser, reads_logs=False)
     parser.add_argument(
         "--remote-log-metadata",
         action="append",

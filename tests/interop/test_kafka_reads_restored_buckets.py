@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import segstore
+from segstore.errors import LogLockedError
 from segstore.log.files.partition_metadata_file import format_partition_metadata
 from segstore.log.findings.finding import FindingCode
 from tests.interop.kafka_broker import KafkaBroker
@@ -50,6 +51,19 @@ def groups(cases: list[BucketCase]) -> list[list[BucketCase]]:
     return found
 
 
+def restore_into(logs: Path, case: BucketCase, topic_ids: dict[str, Any]) -> None:
+    """Restore a case as a user does."""
+    folder, _, prefix = case.said["key_prefix"].rpartition("/")
+    keys = case.directory / "keys"
+    segstore.restore_bucket(
+        case.directory / "bucket" / folder,
+        logs,
+        keys=keys if keys.is_dir() else {},
+        key_prefix=prefix,
+        topic_ids=topic_ids,
+    )
+
+
 def restore(case: BucketCase, broker: KafkaBroker, *, keeps_epochs: bool = False) -> None:
     """Restore a case into the log directory of a broker that is down and has its topics.
 
@@ -62,15 +76,7 @@ def restore(case: BucketCase, broker: KafkaBroker, *, keeps_epochs: bool = False
             assert log.log_end_offset == 0
             topic_ids[log.topic_partition.topic] = log.topic_id
         shutil.rmtree(path)
-    folder, _, prefix = case.said["key_prefix"].rpartition("/")
-    keys = case.directory / "keys"
-    segstore.restore_bucket(
-        case.directory / "bucket" / folder,
-        logs,
-        keys=keys if keys.is_dir() else {},
-        key_prefix=prefix,
-        topic_ids={} if keeps_epochs else topic_ids,
-    )
+    restore_into(logs, case, {} if keeps_epochs else topic_ids)
     for path in made if keeps_epochs else ():
         topic_id = topic_ids[path.name.rpartition("-")[0]]
         (path / "partition.metadata").write_bytes(format_partition_metadata(topic_id))
@@ -137,6 +143,8 @@ def test_a_broker_serves_restored_buckets(request, tmp_path, golden_summary, kee
             for case in group:
                 for topic, numbers in partitions_of(case).items():
                     broker.create_topic(topic, max(numbers) + 1)
+                with pytest.raises(LogLockedError, match="stop it"):
+                    restore_into(broker.log_directory, case, {})
         for case in group:
             restore(case, broker, keeps_epochs=keeps_epochs)
         with broker:

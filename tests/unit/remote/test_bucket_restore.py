@@ -640,6 +640,19 @@ def test_the_command_names_what_it_left_out(plain, tmp_path):
         assert f"orders-0: left out: {plain.directory}/bucket/{main_key}" in errors
 
 
+def test_with_kafka_s_own_notes_only_finished_copies_are_restored(plain, tmp_path):
+    """[SEL-13] A complete copy that Kafka never noted is named, and its records are elsewhere."""
+    notes = plain.directory / "remote_log_metadata"
+    found = command(plain, tmp_path / "noted", "--remote-log-metadata", notes)
+    noted = restored(plain, tmp_path / "noted", remote_log_metadata=notes)
+    every = restored(plain, tmp_path / "every")
+
+    assert found[0] == 0
+    assert "does not say that the segment is finished" in found[2]
+    assert [one.written_bytes for one in noted] == [0, 0]
+    assert sum(len(one.left_out) for one in noted) > sum(len(one.left_out) for one in every)
+
+
 def test_the_command_says_where_committed_reads_end(packed_buckets, tmp_path):
     """[SEL-11] A transaction whose marker is not in the bucket; `abort-transaction` ends it."""
     case = BucketCase(packed_buckets / "encrypted")
