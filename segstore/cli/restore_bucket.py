@@ -49,6 +49,11 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     add_bucket_arguments(parser, reads_logs=False)
     parser.add_argument(
+        "--below-log-start",
+        action="store_true",
+        help="restore deleted records too, as far as the bucket still has them",
+    )
+    parser.add_argument(
         "--remote-log-metadata",
         action="append",
         metavar="DIR",
@@ -72,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
                 partitions=arguments.partition,
                 keys=arguments.keys,
                 key_prefix=arguments.key_prefix,
+                below_log_start=arguments.below_log_start,
                 remote_log_metadata=arguments.remote_log_metadata,
                 topic_ids=dict(map(_topic_and_id, arguments.topic_id)),
                 progress=progress,

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from segstore.arguments import path_text
+from segstore.arguments import flag, path_text
 from segstore.errors import (
     DiskFullError,
     IllegalArgumentError,
@@ -83,6 +83,7 @@ def restore_bucket(  # noqa: PLR0913 - keywords of users
     key_prefix: str = "",
     remote_log_metadata: Directories | None = None,
     topic_ids: Mapping[str, UUID | str] | None = None,
+    below_log_start: bool = False,
     progress: Progress | None = None,
     **settings: str,
 ) -> list[RestoreReport]:
@@ -107,6 +108,10 @@ def restore_bucket(  # noqa: PLR0913 - keywords of users
         The ids that topics have in the cluster whose broker is to open them; others keep those of
         the bucket. A broker takes a partition with another id for a stray one. All batches of a
         topic with a new id get the leader epoch 0: in another cluster the old ones mean nothing.
+    below_log_start : bool
+        Begin with the lowest offset that a segment still holds, so that records come back which
+        DeleteRecords or retention has deleted. False: where the log began when its newest segment
+        was copied.
     progress : callable or None
         ``progress(partition, done, total)``, in bytes; each byte is written, and checked.
 
@@ -137,6 +142,7 @@ def restore_bucket(  # noqa: PLR0913 - keywords of users
             key_prefix=key_prefix,
             remote_log_metadata=remote_log_metadata,
             topic_ids=topic_ids,
+            below_log_start=below_log_start,
             progress=progress,
             **settings,
         )
@@ -160,6 +166,7 @@ def restore_partitions(  # noqa: PLR0913 - keywords of users
     key_prefix: str = "",
     remote_log_metadata: Directories | None = None,
     topic_ids: Mapping[str, UUID | str] | None = None,
+    below_log_start: bool = False,
     progress: Progress | None = None,
     **settings: str,
 ) -> Iterator[RestoreReport]:
@@ -167,6 +174,7 @@ def restore_partitions(  # noqa: PLR0913 - keywords of users
 
     A partition that could not be restored is a report with an error.
     """
+    flag("below_log_start", below_log_start)
     store = open_tiered_store(url, keys, key_prefix, remote_log_metadata, settings)
     ids = {topic: _topic_id(topic, text) for topic, text in (topic_ids or {}).items()}
     chosen = _chosen(store, topics, partitions)
@@ -179,7 +187,7 @@ def restore_partitions(  # noqa: PLR0913 - keywords of users
         checkpoints = LogDirectoryCheckpoints(target)
 
         def planned(one: TopicPartition) -> tuple[PartitionRestore, RestoreReport]:
-            found = plan_restore(store, one, ids.get(one.topic))
+            found = plan_restore(store, one, ids.get(one.topic), below_log_start=below_log_start)
             name = directory_name(one)
             restore = PartitionRestore(target, checkpoints, found, store.requests_at_once, progress)
             return restore, RestoreReport(

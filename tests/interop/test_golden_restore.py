@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -21,7 +22,7 @@ pytest.importorskip("Crypto")
 SUFFIXES = {"index": "offset", "timeindex": "timestamp", "txnindex": "transaction"}
 
 
-def restored(case, target):
+def restored(case, target, **options):
     """Restore all partitions of a case."""
     folder, _, prefix = case.said["key_prefix"].rpartition("/")
     keys = case.directory / "keys"
@@ -30,6 +31,7 @@ def restored(case, target):
         target,
         keys=keys if keys.is_dir() else {},
         key_prefix=prefix,
+        **options,
     )
 
 
@@ -89,6 +91,28 @@ def test_restored_logs_have_the_records_of_the_broker(bucket_case, tmp_path, gol
             assert from_start == (rows_of(committed) if committed.exists() else after)
             assert report.stable_end_offset == told["bucket_stable_offset"]
     golden_summary.add("restored logs", len(reports), len(reports))
+
+
+@pytest.mark.parametrize("options", [{}, {"topic_ids": 1}])
+def test_deleted_records_are_restored_on_request(bucket_case, tmp_path, options):
+    """[SEL-9] As far as complete segments still hold them; also for another cluster."""
+    topics = {name.rpartition("-")[0] for name in bucket_case.said["partitions"]}
+    if options:
+        options = {"topic_ids": dict.fromkeys(topics, UUID(int=1))}
+    reports = restored(bucket_case, tmp_path / "data", below_log_start=True, **options)
+    for report in reports:
+        with segstore.open(report.path, read_only=True) as log:
+            name = str(log.topic_partition)
+            records = bucket_case.directory / "records"
+            before = rows_of(records / f"{name}.before_log_start.jsonl")
+            after = rows_of(records / f"{name}.jsonl")
+
+            start = bucket_case.said["partitions"][name]["bucket_start_offset"]
+            assert log.log_start_offset == report.log_start_offset == start
+            assert rows_read(log.scan()) == before + after
+            assert log.verify().ok
+    again = restored(bucket_case, tmp_path / "data", below_log_start=True, **options)
+    assert {one.written_bytes for one in again} == {0}
 
 
 def test_a_second_restore_finds_all_of_it(bucket_case, tmp_path):

@@ -150,12 +150,18 @@ class PlannedPartition(NamedTuple):
 
 
 def plan_restore(
-    store: TieredStore, topic_partition: TopicPartition, topic_id: UUID | None
+    store: TieredStore,
+    topic_partition: TopicPartition,
+    topic_id: UUID | None,
+    *,
+    below_log_start: bool = False,
 ) -> PlannedPartition:
     """Return what a partition is to be, by its listing, manifests and small indexes.
 
     Parameters
     ----------
+    below_log_start : bool
+        Begin with the lowest offset that a segment still holds [SEL-9].
     topic_id : UUID or None
         For ``partition.metadata``; None: that of the bucket. A topic with another id has leader
         epochs of its own, from 0 on, and followers leave out batches of greater ones [APP-4.3]: all
@@ -183,13 +189,13 @@ def plan_restore(
             f" {partition.left_out[0].reason}",
             expected="at least one",
         )
-    plan = partition.plan()
+    plan = partition.plan(0 if below_log_start else None)
     runs = tuple(segment_runs(plan, where))
     newest = partition.newest
     own_id = newest.manifest.metadata.topic_id
     topic_id = own_id if topic_id is None else topic_id
-    start = max(plan.start_offset, partition.lineage[0].start_offset)
-    source_lineage = partition.lineage
+    source_lineage = partition.whole_lineage if below_log_start else partition.lineage
+    start = max(plan.start_offset, source_lineage[0].start_offset)
     lineage = source_lineage if topic_id == own_id else (EpochEntry(NEW_EPOCH, start),)
     small = {
         LEADER_EPOCH_CHECKPOINT: format_leader_epoch_checkpoint(lineage),
