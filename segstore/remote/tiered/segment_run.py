@@ -7,7 +7,7 @@ batches. The place is found by the offset index and the headers of some batches.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from segstore.errors import CorruptLogError
 from segstore.types import CURRENT_MAGIC
@@ -25,6 +25,8 @@ GAP: Final = (
 _HEADER: Final = struct.Struct(">qiib4xhi")
 """Of a batch: base offset, length, leader epoch, magic, CRC, attributes, last offset delta."""
 _LENGTH_END: Final = 12
+_OFFSET_ENTRY: Final = struct.Struct(">ii")
+_TIME_ENTRY: Final = struct.Struct(">qi")
 _MAGIC_END: Final = 17
 _WINDOW_BYTES: Final = 64 * 1024
 
@@ -54,6 +56,29 @@ class SegmentRun(NamedTuple):
     def is_whole(self) -> bool:
         """Whether its indexes fit: their positions are those of the whole segment."""
         return (self.low, self.high) == (0, self.segment.size_bytes)
+
+
+def cut_index(run: SegmentRun, name: Literal["offset", "timestamp"]) -> bytes:
+    """Return an index of the part of a segment, made of the entries that are about it [IXO-3].
+
+    Errors are those of `TieredSegment.read_index`.
+    """
+    shift = run.base_offset - run.segment.start_offset
+    index = run.segment.read_index(name) or b""
+    if name == "offset":
+        places = index_entries(index)
+        return b"".join(
+            _OFFSET_ENTRY.pack(relative - shift, position - run.low)
+            for relative, position in places
+            if run.low <= position < run.high and relative >= shift
+        )
+    times = _TIME_ENTRY.iter_unpack(index[: len(index) // _TIME_ENTRY.size * _TIME_ENTRY.size])
+    last = run.to_offset - run.segment.start_offset
+    return b"".join(
+        _TIME_ENTRY.pack(timestamp, relative - shift)
+        for timestamp, relative in times
+        if shift <= relative <= last
+    )
 
 
 def segment_runs(

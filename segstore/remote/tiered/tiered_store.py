@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
@@ -32,7 +32,7 @@ from segstore.log.files.partition_directory import (
 )
 from segstore.log.files.partition_metadata_file import format_partition_metadata
 from segstore.remote.remote_file import Folder, RemoteFile, ShownLog, changed_error
-from segstore.remote.tiered.segment_run import GAP, segment_runs
+from segstore.remote.tiered.segment_run import GAP, cut_index, segment_runs
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from segstore.remote.tiered.tiered_partition import TieredPartition
     from segstore.remote.tiered.tiered_segment import IndexName, TieredSegment
 
-_INDEX_SUFFIXES: Final[tuple[tuple[str, IndexName], ...]] = (
+_INDEX_SUFFIXES: Final[tuple[tuple[str, Literal["offset", "timestamp"]], ...]] = (
     ("index", "offset"),
     ("timeindex", "timestamp"),
 )
@@ -247,10 +247,13 @@ class TieredStore:
         chunk_bytes = segment.manifest.chunk_index.original_chunk_size
         block_bytes = chunk_bytes * max(1, LEAST_BLOCK_BYTES // chunk_bytes)
         yield shown(LOG_FILE_SUFFIX, high - low, block_bytes, partial(_part_from, segment, low))
-        if run.is_whole:
-            for suffix, name in _INDEX_SUFFIXES:
+        for suffix, name in _INDEX_SUFFIXES:
+            if run.is_whole:
                 size = segment.index_bytes(name)
                 yield shown(suffix, size, size, partial(_index_part, segment, name))
+            else:  # positions and offsets of the whole segment are of no use
+                data = cut_index(run, name)
+                yield shown(suffix, len(data), 0, partial(_part_of, data))
 
 
 def small_files(where: str, contents: Mapping[str, bytes]) -> list[ShownFile]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 pytest.importorskip("Crypto")
 pytest.importorskip("pyarrow")
 
 import segstore
+from segstore._core import scan_batches
 from segstore.errors import CorruptLogError
+from segstore.remote.tiered.aiven_layout import AivenLayout
+from segstore.remote.tiered.segment_run import cut_index, segment_runs
+from segstore.remote.tiered.tiered_store import TieredStore
+from tests.kits.golden_bucket import BucketCase
 from tests.kits.tiered_writer import write_log
 from tests.kits.transactions_kit import ABORT, COMMIT, Producer, write
 
@@ -186,3 +193,33 @@ def test_a_committed_read_goes_over_a_gap_without_one(tmp_path):
     with opened(tmp_path, allow_gaps=True) as log:
         found = [one.offset for one in log.scan(isolation="read_committed")]
         assert found == [*range(5), begin + 6, begin + 7, begin + 8]
+
+
+# ---- parts of segments ---------------------------------------------------------------------------
+
+
+def test_a_part_of_a_segment_has_the_entries_that_are_about_it(packed_buckets):
+    """[SEL-5] [IXO-3] Each leads to the batch that ends with its offset."""
+    case = BucketCase(packed_buckets / "leaders")
+    store = TieredStore(case.store, AivenLayout(case.store, case.keys, "", None))
+    cut_count = 0
+    for topic_partition in store.partitions():
+        partition = store.partition(topic_partition)
+        for run in segment_runs(partition.plan(), "trips"):
+            if run.is_whole:
+                continue
+            cut_count += 1
+            plain = run.segment.read(run.low, run.high)
+            headers, _ = scan_batches(plain)
+            ends = dict(zip(headers["position"], headers["last_offset"], strict=True))
+            entries = [*struct.iter_unpack(">ii", cut_index(run, "offset"))]
+            assert all(ends[at] == run.base_offset + relative for relative, at in entries)
+            assert len(entries) == sum(
+                run.low <= at < run.high
+                for _, at in struct.iter_unpack(">ii", run.segment.read_index("offset"))
+            )
+            times = struct.iter_unpack(">qi", cut_index(run, "timestamp"))
+            for timestamp, relative in times:
+                (row,) = headers[headers["last_offset"] >= run.base_offset + relative][:1]
+                assert row["max_timestamp"] == timestamp
+    assert cut_count
