@@ -11,6 +11,8 @@ import pytest
 
 import segstore
 from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.remote.tiered.object_key import parse_kafka_id
+from segstore.remote.tiered.segment_states import read_segment_states
 from segstore.types import TopicPartition
 from tests.interop.test_golden_bucket_doors import run, spark_rows
 from tests.interop.test_golden_buckets import rows_of, rows_read
@@ -181,6 +183,25 @@ def test_with_kafka_s_own_notes_only_finished_copies_are_read(tiered_case, tmp_p
     for topic_partition in partitions_of(tiered_case):
         with noted.open(*topic_partition) as log, plain.open(*topic_partition) as other:
             assert rows_read(log.scan()) == rows_read(other.scan())
+
+
+def test_the_states_of_copies_are_those_that_kafkas_own_store_lists(tiered_case, golden_summary):
+    """[RLM-4] [TIER-25] [TIER-26] Also after deletions, and over the partitions of the topic."""
+    if not tiered_case.is_last:
+        pytest.skip("what Kafka's store lists is of the last storage of the case")
+    data = tiered_case.directory / tiered_case.remote.replace("remote", "data", 1)
+    states = read_segment_states(data)
+    for topic_partition, folder in partitions_of(tiered_case).items():
+        listed = tiered_case.listed_by_kafka(topic_partition)
+        copies = states.copies(parse_kafka_id(folder[-22:]), topic_partition.partition)
+        found = {
+            topic_id_text(copy.segment_id): (copy.state.name, copy.copied.start_offset)
+            for copy in copies
+            if copy.state.name != "DELETE_SEGMENT_FINISHED"  # which it forgets
+        }
+
+        assert found == {one["segment_id"]: (one["state"], one["start_offset"]) for one in listed}
+        golden_summary.add("states of copies", len(found), len(listed))
 
 
 def test_the_command_and_spark_read_the_records(tiered_case, tmp_path, capfdbinary, monkeypatch):

@@ -19,6 +19,8 @@ from segstore.remote.tiered.tiered_store import TieredStore
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from segstore.types import TopicPartition
+
 REMOTE = "remote"
 
 
@@ -80,6 +82,13 @@ class TieredCase:
             for event in events[topic]
             if event["type"] == "RemoteLogSegmentMetadata"
         }
+
+    def listed_by_kafka(self, partition: TopicPartition) -> list[dict[str, Any]]:
+        """What Kafka's own store of the metadata lists at the end, none where it has none."""
+        found: list[dict[str, Any]] = self._json("records/remote_log_metadata.json").get(
+            f"segments of {partition}", []
+        )
+        return found
 
     def answers(self, kind: str, partition: str) -> list[dict[str, Any]]:
         """What the broker answered: ``fetches``, ``offsets_for_times``, ``epoch_end_offsets``."""
