@@ -5,6 +5,9 @@ asks here for what it reads (`FetchedFiles`). A block is kept in the spool. Who 
 block gets the next ones ahead: half as many as he has read so, to a limit, also over the end of a
 segment. So a look-up fetches one block, and a short range little more than its own bytes.
 
+Blocks of a folder of this machine are neither kept in the spool nor fetched ahead: a second copy on
+its disk, and threads that wait for it, cost more than to undo a chunk again.
+
 THREADS  any number may read. One lock guards what is known of blocks; it is held over no request
 and over no file.
 """
@@ -20,6 +23,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import ClosedError, LogNotFoundError, LogTruncatedError, ReadIOError
+from segstore.remote.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,6 +41,8 @@ REQUEST_BYTES: Final = 8 * 1024 * 1024
 """Of one request ahead."""
 MEMORY_BYTES: Final = 64 * 1024 * 1024
 """Of blocks that stay in memory; what is in use, or one block, may be more."""
+NEAR_MEMORY_BYTES: Final = 16 * 1024 * 1024
+"""The same, of a folder of this machine."""
 MOST_THREADS: Final = 4
 _LONGEST_WAIT_SECONDS: Final = 0.1
 """Of one wait: a handler of Control-C that was installed with SA_RESTART ends no longer one."""
@@ -141,7 +147,10 @@ class BlockReader:
 
     def __init__(self, reader: FileReader, spool: Spool, files: Iterable[RemoteFile]) -> None:
         self._reader = reader
-        self._spool = spool
+        is_near = not is_url(reader.url)
+        self._spool = None if is_near else spool
+        self._ahead_bytes = 0 if is_near else AHEAD_BYTES
+        self._memory_bytes = NEAR_MEMORY_BYTES if is_near else MEMORY_BYTES
         self.files: dict[str, BlockFile] = {}
         first = 0
         for file in files:
@@ -240,7 +249,7 @@ class BlockReader:
         stream = self._stream_to(first, last)
         if stream is None:
             return
-        wanted = min(stream.read_bytes // 2, AHEAD_BYTES)
+        wanted = min(stream.read_bytes // 2, self._ahead_bytes)
         if 2 * stream.ahead_bytes > wanted:
             return
         while stream.ahead < self._count:
@@ -312,7 +321,9 @@ class BlockReader:
         numbers = range(run.first, run.last + 1)
         for number in numbers:
             size = run.file.bytes_of(number)
-            block = self._spool.read_block(*self._name_of(run.file, number), size)
+            block = None
+            if self._spool is not None:
+                block = self._spool.read_block(*self._name_of(run.file, number), size)
             if block is not None:
                 found[number] = block
         missing = (number for number in numbers if number not in found)
@@ -324,7 +335,8 @@ class BlockReader:
             for number in neighbours:
                 first, behind = run.file.bounds(number)
                 found[number] = data[first - start : behind - start]
-                self._spool.keep_block(*self._name_of(run.file, number), found[number])
+                if self._spool is not None:
+                    self._spool.keep_block(*self._name_of(run.file, number), found[number])
         return found
 
     def _read_range(self, file: RemoteFile, start: int, end: int) -> bytes | memoryview:
@@ -346,7 +358,7 @@ class BlockReader:
         for number, block in blocks.items():
             self._kept[number] = block
             self._kept_bytes += len(block)
-        while self._kept_bytes > MEMORY_BYTES and len(self._kept) > 1:
+        while self._kept_bytes > self._memory_bytes and len(self._kept) > 1:
             _, block = self._kept.popitem(last=False)
             self._kept_bytes -= len(block)
 

@@ -10,7 +10,9 @@ import pytest
 pytest.importorskip("Crypto")
 
 import segstore
+from segstore.remote import block_reader
 from segstore.remote.local_folder import LocalFolder
+from segstore.remote.urls import is_url
 from tests.kits.tiered_writer import write_key, write_log
 
 RECORDS, SEGMENT_RECORDS = 60_000, 1500
@@ -55,6 +57,8 @@ class Counted:
 
 @pytest.fixture
 def counted(monkeypatch):
+    """Count what a folder is asked for that is read as if it were far away."""
+    monkeypatch.setattr(block_reader, "is_url", lambda _: True)
     counts, read_range = Counted(), LocalFolder.read_range
 
     def read(self, file, start, end):
@@ -131,3 +135,18 @@ def test_a_scan_fetches_each_byte_once(bucket_folder, tmp_path, counted):
             assert log.scan().to_arrow(columns=["offset"]).num_rows == RECORDS
         assert sum(size for name, size in counted.fetched if name.endswith(".log")) == expected
         counted.take()
+
+
+def test_a_folder_of_this_machine_leaves_no_plain_copy(
+    bucket_folder, tmp_path, counted, monkeypatch
+):
+    """[RDB-1] Its chunks are read again, each once a scan; the spool has none of them."""
+    monkeypatch.setattr(block_reader, "is_url", is_url)
+    for _ in range(2):
+        with opened(bucket_folder, tmp_path) as log:
+            assert log.scan().to_arrow(columns=["offset"]).num_rows == RECORDS
+        of_logs = sum(size for name, size in counted.fetched if name.endswith(".log"))
+        counted.take()
+        assert of_logs == total_of(bucket_folder)
+    kept = sum(path.stat().st_size for path in (tmp_path / "spool").rglob("*") if path.is_file())
+    assert kept < total_of(bucket_folder) / 100
