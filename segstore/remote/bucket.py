@@ -405,6 +405,8 @@ class Bucket:
             if known is not None and known[0] == listed.files:
                 return known[1]
             log = self._stack.enter_context(self.open(*topic_partition))
+            # Scans outlive this call: their errors are to name the bucket.
+            log._directory.note_renamed(self._logs.url_of(topic_partition))  # noqa: SLF001 - see above
             self._opened[topic_partition] = listed.files, log
             return log
 
@@ -432,4 +434,9 @@ class Bucket:
             if error.file is not None and error.file.startswith(log.path):
                 name = error.file[len(log.path) :]
                 error.file = self._store.path_of(log.topic_partition, name)
+            shown = self._logs.url_of(log.topic_partition)
+            for name, text in vars(error).items():  # also in what it says of the way on
+                if isinstance(text, str):
+                    setattr(error, name, text.replace(log.path, shown))
+            error.args = (error.message,)
             raise

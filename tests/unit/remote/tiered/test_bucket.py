@@ -13,6 +13,7 @@ import pytest
 
 from segstore.errors import (
     CorruptLogError,
+    CorruptRecordError,
     EncryptionKeyError,
     LogNotFoundError,
     LogReadOnlyError,
@@ -176,6 +177,28 @@ def test_chunks_that_changed_places_are_found_by_their_batches(leftovers, tmp_pa
 
     with pytest.raises(SegstoreError):
         offsets(opened(leftovers, tmp_path), "orders", 1)
+
+
+def test_damage_in_a_batch_names_the_bucket_and_a_command_that_goes_on(leftovers, tmp_path):
+    """[RDB-4] And no file of the spool."""
+    path = objects_of(leftovers, 1, "log")[0]
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    bucket = opened(leftovers, tmp_path)
+    where = f"{leftovers.directory}/bucket/orders-1"
+    for read in (
+        lambda: offsets(bucket, "orders", 1),
+        lambda: list(bucket.scan("orders", partitions=[1])),
+        lambda: bucket.count("orders"),
+        lambda: bucket.to_arrow("orders"),
+    ):
+        with pytest.raises(CorruptRecordError) as caught:
+            read()
+        text = str(caught.value)
+        assert text.startswith(f"{where}/00000000000000000000.log, position ")
+        assert f"`segstore cat --skip-damaged {where}`" in text
+        assert "views" not in text
 
 
 def test_a_gap_is_an_error_that_names_its_offsets(case, tmp_path):
