@@ -7,7 +7,7 @@ newer: its leader epochs tell which copies in the bucket are of this history.
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,6 +16,7 @@ from segstore.errors import (
     InconsistentTopicIdError,
     LogNotFoundError,
     LogPermissionError,
+    LogTruncatedError,
     NotALogError,
     ReadIOError,
 )
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
 KINDS: Final = frozenset({LOG_FILE_SUFFIX, "index", "timeindex", "snapshot"})
 """Transaction indexes are not shown: the batches themselves say what was aborted."""
+_LOOKS: Final = 4
+"""At a log whose segments are all copied and deleted between two looks."""
+_LOG: Final = f".{LOG_FILE_SUFFIX}"
 BLOCK_BYTES: Final = 1024 * 1024
 
 
@@ -141,7 +145,9 @@ class LocalLogs:
         Raises
         ------
         InconsistentTopicIdError
-            It has no topic id, so nothing tells whether the bucket has the same topic.
+            It has no topic id: the bucket may have another topic of its name.
+        LogTruncatedError
+            Again and again all of its segments were deleted while they were listed.
         SegstoreError
             Its small files cannot be read.
         """
@@ -149,10 +155,17 @@ class LocalLogs:
         for above in self.directories:
             path = f"{above}/{name}"
             if os.path.isdir(path):  # noqa: PTH112 - strings
-                found = _read(path, above, topic_partition)
+                found = _read_while_deleted(path, above, topic_partition)
                 if found is not None:
                     return found
         return None
+
+
+def _read_while_deleted(path: str, above: str, topic_partition: TopicPartition) -> LocalLog | None:
+    for _ in range(_LOOKS - 1):
+        with suppress(LogTruncatedError):
+            return _read(path, above, topic_partition)
+    return _read(path, above, topic_partition)
 
 
 def _read(path: str, above: str, topic_partition: TopicPartition) -> LocalLog | None:
@@ -160,20 +173,29 @@ def _read(path: str, above: str, topic_partition: TopicPartition) -> LocalLog | 
     if not any(one.kind == LOG_FILE_SUFFIX and not one.suffix for one in segment_files(names)):
         return None
     with ExitStack() as stack:
-        log = stack.enter_context(open_log(path, read_only=True))
         directory, parent = (stack.enter_context(closing(Directory(one))) for one in (path, above))
+        # Before the log: a recovery point of later would say that its end is lost.
         found = CheckpointStore(directory, parent, topic_partition).read()
+        log = stack.enter_context(open_log(path, read_only=True))
         epochs = LeaderEpochFileCache.read(directory, writable=False, is_strict=True)
         topic_id, of_batches = log.topic_id, log.leader_epochs
         sizes = {segment.base_offset: segment.size_bytes for segment in log.segments()}
         end, is_whole = log.log_end_offset, log.report.damage is None
-        base = log.local_log_start_offset
     if topic_id is None:
         raise InconsistentTopicIdError(
             "the local log has no topic id, so it may be of another topic than the bucket's",
             file=f"{path}/{PARTITION_METADATA}",
             found="no topic id",
             expected="the id that the topic has in the bucket",
+        )
+    files = tuple(_listed(path, sizes))
+    bases = [_base_of(one.file) for one in files if one.file.name.endswith(_LOG)]
+    if not bases:  # it has rolled, and copied and deleted all that there was
+        raise LogTruncatedError(
+            "all segments of the local log were deleted while they were listed",
+            file=path,
+            found="no .log file",
+            expected=f"one from offset {min(sizes)} on",
         )
     lineage: tuple[EpochEntry, ...] = ()
     if epochs is not None and epochs.entries:
@@ -184,12 +206,16 @@ def _read(path: str, above: str, topic_partition: TopicPartition) -> LocalLog | 
         topic_id,
         lineage,
         max(found.log_start_offset, lineage[0].start_offset if lineage else 0),
-        min(sizes),
+        min(bases),
         end,
-        max(found.recovery_point or 0, base),
-        tuple(_listed(path, sizes)),
+        max(found.recovery_point or 0, min(bases)),
+        files,
         is_whole,
     )
+
+
+def _base_of(file: RemoteFile) -> int:
+    return int(file.name.partition(".")[0])
 
 
 def _listed(path: str, sizes: Mapping[int, int]) -> Iterator[ShownFile]:
