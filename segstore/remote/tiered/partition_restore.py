@@ -196,17 +196,19 @@ def plan_restore(
     topic_id = own_id if topic_id is None else topic_id
     source_lineage = partition.whole_lineage if below_log_start else partition.lineage
     start = max(plan.start_offset, source_lineage[0].start_offset)
+    end = max(plan.end_offset, start)
+    stable = partition.stable_end_offset()
     lineage = source_lineage if topic_id == own_id else (EpochEntry(NEW_EPOCH, start),)
     small = {
         LEADER_EPOCH_CHECKPOINT: format_leader_epoch_checkpoint(lineage),
         PARTITION_METADATA: format_partition_metadata(topic_id),
-        file_name(plan.end_offset, "snapshot"): newest.read_index("producerSnapshot") or b"",
+        file_name(end, "snapshot"): newest.read_index("producerSnapshot") or b"",
     }
     files = {file.name: file for run in runs for file in _files_of(run)}
     if lineage is not source_lineage:
         files |= {file.name: file for run in runs for file in _of_new_epoch(run, source_lineage)}
     if not runs:  # all was deleted: the log goes on where it ended
-        small[file_name(plan.end_offset, LOG_FILE_SUFFIX)] = b""
+        small[file_name(end, LOG_FILE_SUFFIX)] = b""
     files |= {name: _small_file(name, data) for name, data in small.items()}
     return PlannedPartition(
         topic_partition,
@@ -215,8 +217,8 @@ def plan_restore(
         runs,
         lineage,
         start,
-        plan.end_offset,
-        partition.stable_end_offset(),
+        end,
+        stable if stable < plan.end_offset else end,
         partition.left_out,
     )
 

@@ -33,12 +33,14 @@ from segstore.errors import (
     ReadIOError,
     UnknownTopicOrPartitionError,
 )
+from segstore.log.producers.producer_snapshot import format_snapshot
 from segstore.remote.bucket_restore import restore_partitions
 from segstore.remote.tiered.partition_restore import with_new_epoch
 from segstore.types import EpochEntry
 from tests.kits.cli_process import run_segstore
 from tests.kits.golden_bucket import BucketCase
 from tests.kits.small_disk import small_disk
+from tests.kits.tiered_writer import INDEXES, write_segment
 
 if TYPE_CHECKING:
     from tests.kits.s3_server import Handler, Store
@@ -195,6 +197,24 @@ def test_epochs_are_changed_wherever_the_pieces_are_cut(data):
     assert b"".join(with_new_epoch(pieces, [EpochEntry(3, 0)], "file")) == expected
     with pytest.raises(CorruptLogError, match=r"file, position 0: .*found leader epoch 3"):
         list(with_new_epoch(pieces, [EpochEntry(2, 0)], "file"))
+
+
+def test_a_log_whose_records_were_all_deleted_goes_on_where_it_ended(tmp_path):
+    """[SEL-9] The log start lies above all that the bucket has."""
+    pytest.importorskip("zstandard")
+    indexes = INDEXES | {
+        "producerSnapshot": format_snapshot([]),
+        "leaderEpoch": b"0\n1\n10 240\n",
+    }
+    write_segment(tmp_path / "bucket", bytes(range(100)), 50, indexes=indexes)
+    (report,) = segstore.restore_bucket(tmp_path / "bucket" / "archive", tmp_path / "data")
+
+    assert (report.log_start_offset, report.log_end_offset) == (240, 240)
+    assert report.stable_end_offset == 240
+    with segstore.open(report.path) as log:
+        assert (log.log_start_offset, log.log_end_offset) == (240, 240)
+        log.append([(None, b"more")])
+        assert [record.offset for record in log.scan()] == [240]
 
 
 def test_the_broker_may_go_on_where_the_log_is_written(case, tmp_path):
