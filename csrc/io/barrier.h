@@ -82,6 +82,9 @@
     SYNC(REMOVED_DIRECTORY, PROMISE, "DUR-5", "a deleted log's directory comes back") \
     SYNC(MOVED_RECORDS, PROMISE, "DUR-127", "records of a log that was moved to another log directory") \
     SYNC(MOVED_NAMES, PROMISE, "DUR-127", "segments of a log that was moved to another log directory") \
+    /* the metadata log */ \
+    SYNC(METADATA_SNAPSHOT, PROMISE, "DUR-145", "a finished snapshot: the log before it may be gone") \
+    SYNC(METADATA_SNAPSHOT_NAME, PROMISE, "DUR-145", "the same") \
     /* a new log made of a damaged one */ \
     SYNC(SALVAGED_RECORDS, PROMISE, "DUR-2", "records that salvage has saved") \
     /* Spark's sink */ \

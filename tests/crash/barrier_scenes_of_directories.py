@@ -36,6 +36,7 @@ from tests.crash.failing_scenarios_of_managers import LOGS, OTHER_LOGS, TWO, liv
 from tests.kits.directory_kit import disk_with, name_of, records, recovery_point
 from tests.kits.log_kit import at
 from tests.kits.manager_kit import abandon
+from tests.kits.raft_kit import append_singly, check_covered, commit, open_raft, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +48,14 @@ ABOVE: Final = os.path.dirname(PATH)  # noqa: PTH120 - not a real one
 NEW_NAME: Final = f"{ABOVE}/other-3"
 LOG_START: Final = "log-start-offset-checkpoint"
 SHARED_RECOVERY_POINT: Final = "recovery-point-offset-checkpoint"
+
+
+SMALL_SEGMENTS: Final = {"internal_metadata_log_segment_bytes": 200}
+
+
+def raft_environment(disk: SimulatedDisk) -> LogEnvironment:
+    """Return what a metadata log of a simulated disk is opened with."""
+    return LogEnvironment(environment=disk, background=lambda *_: ManualScheduler())
 
 
 def exists(disk: SimulatedDisk, path: str) -> bool:
@@ -417,6 +426,34 @@ def committed_write() -> Scene:
     return Scene(disk, check)
 
 
+# ---- the metadata log ----------------------------------------------------------------------------
+
+
+def metadata_snapshot() -> Scene:
+    """A snapshot that is finished is whole, and what is below the log start is in one [DUR-145]."""
+    disk = new_disk()
+    log = open_raft("/data", log_environment=raft_environment(disk), **SMALL_SEGMENTS)
+    append_singly(log, 6, 1)
+    log.flush()
+    commit(log)
+    first = snapshot(log, 4, 1)
+    frozen = disk.effects
+    log.delete_before_snapshot(first)
+    deleted = disk.effects
+    log.close_quietly()
+
+    def check(crash: Crash) -> None:
+        found = open_raft("/data", log_environment=raft_environment(crash.image(disk)))
+        try:
+            check_covered(found)
+            assert found.start_offset == 4 or crash.effects < deleted
+            assert first in found.snapshot_ids or crash.effects < frozen
+        finally:
+            found.close_quietly()
+
+    return Scene(disk, check)
+
+
 DIRECTORY_SCENES: dict[str, Callable[[], Scene]] = {
     "ROLLED_SNAPSHOT": rolled_snapshot,
     "ROLLED_SNAPSHOT_NAME": lambda: snapshots(
@@ -443,6 +480,8 @@ DIRECTORY_SCENES: dict[str, Callable[[], Scene]] = {
     "REMOVED_DIRECTORY": deleted_log,
     "MOVED_RECORDS": moved_partition,
     "MOVED_NAMES": moved_partition,
+    "METADATA_SNAPSHOT": metadata_snapshot,
+    "METADATA_SNAPSHOT_NAME": metadata_snapshot,
     "SALVAGED_RECORDS": salvage,
     "STAGED_RECORDS": committed_write,
     "STAGED_NAMES": committed_write,

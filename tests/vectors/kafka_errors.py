@@ -62,6 +62,7 @@ CARELESS = {
     "NullPointerException",
     "OutOfMemoryError",
     "SnappyError",
+    "StringIndexOutOfBoundsException",
     "UnsupportedOperationException",
 }
 """Any clean refusal is right where Kafka fails with these."""

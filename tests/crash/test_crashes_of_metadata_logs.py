@@ -1,0 +1,149 @@
+"""Snapshots, deletions and truncations of a metadata log before a crash [DUR-145]."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from segstore._core import SimulatedDisk
+from segstore.errors import DiskFullError, SegstoreError
+from segstore.raft.offset_and_epoch import OffsetAndEpoch
+from tests.crash.barrier_scenes_of_directories import SMALL_SEGMENTS, raft_environment
+from tests.crash.crash_check import Crash, distinct
+from tests.crash.crash_script import START_MS
+from tests.kits.raft_kit import append_singly, check_covered, commit, open_raft, snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore.raft.metadata_log import MetadataLog
+
+FATES = ("lost", "kept", "killed")
+SETTINGS = {**SMALL_SEGMENTS, "metadata_max_retention_bytes": 700}
+
+
+class History:
+    """A metadata log that is driven at random, and what it has promised."""
+
+    def __init__(self, seed: int) -> None:
+        self.disk = SimulatedDisk()
+        self.disk.wall_clock_ms = START_MS
+        self.chance = random.Random(seed)
+        self.epoch = 1
+        self.log = self.open()
+        self.promises: list[tuple[int, int]] = []
+        """Effects, and what was flushed and committed then: all below is in log or snapshot."""
+
+    def open(self) -> MetadataLog:
+        return open_raft("/data", log_environment=raft_environment(self.disk), **SETTINGS)
+
+    @property
+    def end(self) -> int:
+        return self.log.end_offset.message_offset
+
+    def step(self) -> None:
+        """Do one thing."""
+        operation = self.chance.choice(
+            [
+                *2 * [self.append, self.commit, self.snapshot],
+                *(self.clean, self.delete, self.new_epoch),
+                *(self.truncate, self.leave, self.download),
+            ]
+        )
+        operation()
+
+    def append(self) -> None:
+        append_singly(self.log, self.chance.randint(1, 3), self.epoch)
+
+    def commit(self) -> None:
+        self.log.flush()
+        commit(self.log)
+        self.promises.append((self.disk.effects, self.end))
+
+    def snapshot(self) -> None:
+        offset = self.chance.randint(self.log.start_offset, self.log.high_watermark.message_offset)
+        epoch = self.log.end_offset_for_epoch(self.epoch).epoch
+        try:
+            snapshot(self.log, offset, epoch)
+        except (SegstoreError, AssertionError):  # there is none of that epoch, or it exists
+            return
+
+    def leave(self) -> None:
+        raw = self.log.create_new_snapshot_unchecked(OffsetAndEpoch(self.end + 5, self.epoch))
+        if raw is not None:
+            raw.append(b"half a snapshot")
+
+    def clean(self) -> None:
+        self.log.maybe_clean()
+
+    def delete(self) -> None:
+        for snapshot_id in self.log.snapshot_ids[-2:]:
+            if snapshot_id.offset <= self.log.high_watermark.message_offset:
+                self.log.delete_before_snapshot(snapshot_id)
+
+    def new_epoch(self) -> None:
+        self.epoch += 1
+        self.log.initialize_leader_epoch(self.epoch)
+
+    def truncate(self) -> None:
+        self.log.truncate_to(self.chance.randint(self.log.high_watermark.message_offset, self.end))
+
+    def download(self) -> None:
+        """Take a snapshot of the leader that is ahead, and begin there."""
+        if self.chance.random() < 0.5:
+            self.epoch += 1
+            snapshot(self.log, self.end + 3, self.epoch, unchecked=True)
+            self.log.truncate_to_latest_snapshot()
+            self.promises.append((self.disk.effects, self.end))
+
+    def check(self, crash: Crash) -> None:
+        """Open what a crash has left."""
+        image = crash.image(self.disk)
+        promised = max(
+            (end for effects, end in self.promises if effects <= crash.effects), default=0
+        )
+        log = open_raft("/data", log_environment=raft_environment(image), **SETTINGS)
+        try:
+            check_covered(log)
+            assert log.incomplete_snapshots == ()
+            latest = log.latest_snapshot_id()
+            known_to = max(log.end_offset.message_offset, 0 if latest is None else latest.offset)
+            assert known_to >= promised
+        finally:
+            log.close_quietly()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_below_the_log_start_is_in_a_whole_snapshot(
+    seed: int, one_in: Callable[[int], int]
+):
+    """[DUR-145, RAFT-16, RAFT-17, RAFT-27, RAFT-31] At each crash point, with six draws of it."""
+    history = History(seed)
+    for _ in range(25):
+        history.step()
+    history.log.close_quietly()
+    disk = history.disk
+    for effects in range(1, disk.effects + 1, one_in(7)):
+        drawn = [Crash(effects, "seed", number) for number in range(3)]
+        for crash in distinct([*drawn, *(Crash(effects, fate) for fate in FATES)], disk):
+            history.check(crash)
+
+
+def test_a_full_disk_makes_no_snapshot():
+    """[DUR-145, DUR-30] The snapshot that was begun is removed; the log is as before."""
+    history = History(0)
+    append_singly(history.log, 3, 1)
+    history.commit()
+    raw = history.log.create_new_snapshot(OffsetAndEpoch(3, 1))
+    assert raw is not None
+    history.disk.set_room(10)
+    with raw, pytest.raises(DiskFullError):
+        raw.append(bytes(100))
+    history.disk.set_room(None)
+
+    assert history.log.snapshot_ids == ()
+    snapshot(history.log, 3, 1)
+    check_covered(history.log)
+    history.log.close_quietly()
