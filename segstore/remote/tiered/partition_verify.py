@@ -7,12 +7,14 @@ holds the same records, are checked too. What is wrong with one hides no other.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from segstore._core import Directory
 from segstore.errors import LogNotFoundError, SegstoreError
 from segstore.log.check.partition_check import check_partition
+from segstore.log.check.segment_check import scan_all
 from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LEADER_EPOCH_CHECKPOINT,
@@ -25,11 +27,14 @@ from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, directory_na
 from segstore.log.files.partition_metadata_file import format_partition_metadata, topic_id_text
 from segstore.log.findings.finding import FindingCode
 from segstore.log.findings.finding_text import finding_line, meaning
+from segstore.log.local.written_order import WrittenOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from segstore._core import BatchHeaders, ScanResult
     from segstore.log.check.verify_report import VerifyReport
+    from segstore.log.local.segment import Segment
     from segstore.remote.spool import Spool
     from segstore.remote.tiered.tiered_partition import TieredPartition
     from segstore.remote.tiered.tiered_segment import IndexName, TieredSegment
@@ -144,7 +149,8 @@ def verify_partition(
     total = sum(segment.size_bytes for segment in partition.segments)
     for segment in partition.segments:
         with _noting(report):
-            checked = _check_segment(topic_partition, segment, spool)
+            checked, epochs = _check_segment(topic_partition, segment, spool)
+            report.problems += epochs
             report.batches += checked.batches
             report.records += checked.records
             report.problems += _problems_of(segment, checked)
@@ -181,8 +187,22 @@ def _check_plan(partition: TieredPartition, report: BucketVerifyReport) -> None:
 
 def _check_segment(
     topic_partition: TopicPartition, segment: TieredSegment, spool: Spool
-) -> VerifyReport:
-    """Check a segment as the only one of a log whose broker was stopped after it."""
+) -> tuple[VerifyReport, list[str]]:
+    """Check a segment as the only one of a log whose broker was stopped after it.
+
+    Its manifest says which leader epochs it has; the choice of segments relies on that [SEL-4].
+    """
+    epochs: list[str] = []
+
+    def scan_segment(one: Segment, **how: Any) -> tuple[BatchHeaders, ScanResult]:
+        headers, result = scan_all(one, **how)
+        other = order.first_of_other_epoch(headers, segment.log_name, 0)
+        if other is not None:
+            error = other[1]
+            where = f"{segment.log_name}, byte {error.position}"
+            epochs[:] = [f"{where}: a batch of {error.found}, its manifest says {error.expected}"]
+        return headers, result
+
     with spool.new_view() as view:
         folder = view.path / directory_name(topic_partition)
         folder.mkdir()
@@ -192,7 +212,11 @@ def _check_segment(
             for piece in segment.pieces(0, segment.size_bytes):
                 stream.write(piece)
         segment.read_index("transaction")
-        return check_partition(str(folder))
+        with closing(Directory(str(folder))) as directory:
+            order = WrittenOrder(
+                directory, has_gaps=False, looks_away=False, lineage=segment.leader_epochs
+            )
+            return check_partition(str(folder), scan_segment=scan_segment), epochs
 
 
 def _small_files(

@@ -223,3 +223,20 @@ def test_a_part_of_a_segment_has_the_entries_that_are_about_it(packed_buckets):
                 (row,) = headers[headers["last_offset"] >= run.base_offset + relative][:1]
                 assert row["max_timestamp"] == timestamp
     assert cut_count
+
+
+def test_verify_names_the_batch_of_another_epoch(folder):
+    """[SEL-4] No CRC covers it; the choice of segments relies on the manifest."""
+    changed = segment_object(folder, 1)
+    change_epoch(changed, 3, 7)
+    bucket = segstore.open_bucket(folder / "bucket", keys={}, spool_directory=str(folder / "spool"))
+    report = bucket.verify("orders", 0)
+
+    assert not report.ok
+    assert any(
+        changed.name in text
+        and "a batch of leader epoch 7, its manifest says leader epoch 0" in text
+        for text in report.problems
+    )
+    assert all(changed.name in text for text in report.problems)
+    assert (report.segments, report.log_end_offset) == (4, 400)
