@@ -235,7 +235,9 @@ class RemotePartition:
             following = self.base_offsets[behind]
             log_start = max(self.base_offsets[index], self.facts.found.log_start_offset)
             found = StoredState(log_start, following, parent_is_clean=False, own_marker=None)
-            with self._part(bases, None, following, found) as log:
+            # a store that shows a log has one for each segment: which transactions are open there
+            has_snapshot = self._shown is not None and following in self._snapshots
+            with self._part(bases, following if has_snapshot else None, following, found) as log:
                 yield log
             return
         known_clean = self.facts.is_clean

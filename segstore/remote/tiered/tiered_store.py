@@ -226,22 +226,21 @@ class TieredStore:
 
     def segment_files(self, where: str, run: SegmentRun) -> Iterator[ShownFile]:
         """Yield the files of a segment of the directory *where*."""
-        segment, base, low, high = run.segment, run.base_offset, run.low, run.high
+        segment, low, high = run.segment, run.low, run.high
 
         def shown(
             suffix: str,
             size: int,
             block_bytes: int,
             read_range: Callable[[int, int], bytes | memoryview],
+            base: int = run.base_offset,
         ) -> ShownFile:
             identity = segment.identity
             tag = None if identity is None else f"{identity} {suffix} {low} {high}"
             path = f"{where}/{file_name(base, suffix)}"
+            phase = low % block_bytes if suffix == LOG_FILE_SUFFIX else 0
             return ShownFile(
-                RemoteFile(
-                    path, size, tag, segment.modified_ns, block_bytes, low % max(block_bytes, 1)
-                ),
-                read_range,
+                RemoteFile(path, size, tag, segment.modified_ns, block_bytes, phase), read_range
             )
 
         chunk_bytes = segment.manifest.chunk_index.original_chunk_size
@@ -254,6 +253,10 @@ class TieredStore:
             else:  # positions and offsets of the whole segment are of no use
                 data = cut_index(run, name)
                 yield shown(suffix, len(data), 0, partial(_part_of, data))
+        if run.to_offset == segment.end_offset:  # which transactions are open behind it
+            size = segment.index_bytes("producerSnapshot")
+            part = partial(_index_part, segment, "producerSnapshot")
+            yield shown("snapshot", size, size, part, segment.end_offset + 1)
 
 
 def small_files(where: str, contents: Mapping[str, bytes]) -> list[ShownFile]:

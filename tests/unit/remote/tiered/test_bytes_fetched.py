@@ -11,8 +11,12 @@ pytest.importorskip("Crypto")
 
 import segstore
 from segstore.remote import block_reader
+from segstore.remote.bucket import open_tiered_store
 from segstore.remote.local_folder import LocalFolder
+from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
 from segstore.remote.urls import is_url
+from segstore.types import Isolation, TopicPartition
+from tests.kits.remote_directories import remote_rows
 from tests.kits.tiered_writer import write_key, write_log
 
 RECORDS, SEGMENT_RECORDS = 60_000, 1500
@@ -150,3 +154,19 @@ def test_a_folder_of_this_machine_leaves_no_plain_copy(
         assert of_logs == total_of(bucket_folder)
     kept = sum(path.stat().st_size for path in (tmp_path / "spool").rglob("*") if path.is_file())
     assert kept < total_of(bucket_folder) / 100
+
+
+@pytest.mark.parametrize("isolation", [Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED])
+@pytest.mark.parametrize("place", [0, 0.37, 0.98])
+def test_one_percent_costs_spark_at_most_three(bucket_folder, tmp_path, counted, place, isolation):
+    """[RDB-3] As a task reads it, after the planning."""
+    at = int(place * RECORDS)
+    store = open_tiered_store(bucket_folder / "bucket", bucket_folder / "keys", "", None, {})
+    logs = RemoteLogs(store.url, RemoteSettings(spool_directory=str(tmp_path / "spool")), store)
+    orders = TopicPartition("orders", 0)
+    assert logs.bounds(orders, isolation).end_offset == RECORDS
+    rows, error = remote_rows(logs, orders, at, at + PERCENT, isolation)
+
+    assert error is None
+    assert [row["offset"] for row in rows] == list(range(at, at + PERCENT))
+    assert counted.take() <= 0.03 * total_of(bucket_folder)
