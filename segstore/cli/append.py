@@ -15,10 +15,15 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from segstore.cli.held_interrupts import held_interrupts
 from segstore.cli.output import UsageError, count_of, human_bytes, say
 from segstore.cli.partition_paths import add_wait_argument, partition_number, partitions_of
 from segstore.cli.record_format import unescape
-from segstore.errors import IllegalArgumentError, UnknownTopicOrPartitionError
+from segstore.errors import (
+    IllegalArgumentError,
+    SegstoreError,
+    UnknownTopicOrPartitionError,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -117,12 +122,17 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with open_target(arguments) as append:
             for lines in chunks_of_lines(sys.stdin.fileno(), delimiter):
-                for name, info in append([parse(line) for line in lines]):
-                    totals.add(name, info)
+                records = [parse(line) for line in lines]
+                with held_interrupts():  # else they may be in the log, and are not counted
+                    for name, info in append(records):
+                        totals.add(name, info)
     except KeyboardInterrupt:
         totals.say(quiet=arguments.quiet)
         raise
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, SegstoreError):
+            for number, info in error.appended.items():
+                totals.add(f"{arguments.topic}-{number}", info)
         if totals.records:  # what was appended before the error stays
             totals.say(quiet=arguments.quiet)
         raise

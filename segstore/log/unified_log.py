@@ -59,6 +59,7 @@ from segstore.log.files.partition_directory import directory_name, parse_directo
 from segstore.log.files.partition_metadata_file import check_topic_id
 from segstore.log.files.profile import Profile
 from segstore.log.flusher import Flusher, new_flusher
+from segstore.log.interrupted_append import note_appended
 from segstore.log.kafka_profile.kafka_flusher import KafkaFlusher
 from segstore.log.lane_switch import LaneSwitch
 from segstore.log.local.local_log import nothing_replaced, out_of_range
@@ -1259,13 +1260,18 @@ class UnifiedLog(Log):
             No space: nothing was appended, and the log stays writable. An append larger than a
             segment has several steps: those before the failed one stay, and the message says so.
         """
-        lane = self._lane_switch.lane
-        done = None if lane is None else lane.append(records, timestamp, key, value, headers)
-        if isinstance(done, LogAppendInfo):  # [D11]
-            return done
-        self._access.require_writable()
-        default, columns = arguments.columns_of_frame(timestamp, key, value, headers)
-        return self._appender.append(records if done is None else done, default, columns)
+        before = self._published.log_end_offset
+        try:
+            lane = self._lane_switch.lane
+            done = None if lane is None else lane.append(records, timestamp, key, value, headers)
+            if isinstance(done, LogAppendInfo):  # [D11]
+                return done
+            self._access.require_writable()
+            default, columns = arguments.columns_of_frame(timestamp, key, value, headers)
+            return self._appender.append(records if done is None else done, default, columns)
+        except BaseException as error:
+            note_appended(error, self, before)
+            raise
 
     def _append_built(self, batches: EncodedBatches) -> LogAppendInfo:
         self._access.require_writable()

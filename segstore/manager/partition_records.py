@@ -12,6 +12,7 @@ from segstore.errors import (
     SegstoreError,
     UnknownTopicOrPartitionError,
 )
+from segstore.log.interrupted_append import appended_since
 from segstore.record_columns import BY_THEIR_NAMES
 from segstore.record_rows import (
     check_row_type,
@@ -370,7 +371,7 @@ class AppendedRecords:
         if isinstance(error, SegstoreError):
             if self.infos:
                 error.appended = self.infos
-        elif self._add_current():
+        elif self._add_current(error):
             at_most = "up to "
         if not self.infos:
             return
@@ -384,16 +385,17 @@ class AppendedRecords:
             f" {shown}{f' and {rest} more' if rest > 0 else ''}"
         )
 
-    def _add_current(self) -> bool:
+    def _add_current(self, error: BaseException) -> bool:
         """Count what the partition whose turn it is has got since; return whether it has."""
         if self._current is None:
             return False
         number, log = self._current
         noted = self.infos.get(number)  # of this call too, if Ctrl-C came inside `add`
         first = self._end_before if noted is None else max(self._end_before, noted.last_offset + 1)
-        end = log.log_end_offset
-        if end <= first:
+        stored = appended_since(error, log, first)
+        if stored is None:
             return False
+        first, end = stored
         start, durable = log.log_start_offset, log.durable_offset
         self.add(number, LogAppendInfo(first, end - 1, -1, -1, start, end - first, 0, durable))
         return True

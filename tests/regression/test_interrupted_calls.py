@@ -1555,3 +1555,55 @@ def test_a_program_s_own_handler_of_ctrl_c_stays():
             assert seen == [signal.SIGINT]
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("topic", [[], ["-t", "t", "--partitions", "2"]], ids=["log", "topic"])
+def test_ctrl_c_in_an_append_of_the_command_line_counts_its_records(
+    tmp_path, monkeypatch, capsys, topic
+):
+    """It said "appended 0 records" of 76,485 that were in the log."""
+    reading, writing = os.pipe()
+    os.write(writing, b"one\ntwo\nthree\n")  # and no end: it is not read again
+    append = UnifiedLog.append
+
+    def interrupted(*arguments: object, **names: object):
+        info = append(*arguments, **names)
+        os.kill(os.getpid(), signal.SIGINT)
+        return info
+
+    monkeypatch.setattr(UnifiedLog, "append", interrupted)
+    with os.fdopen(reading) as lines, os.fdopen(writing, "wb"):
+        monkeypatch.setattr(sys, "stdin", lines)
+        path = tmp_path if topic else tmp_path / "t-0"
+        assert cli.main(["append", str(path), *topic]) == 130
+    assert capsys.readouterr().err.startswith("appended 3 records, ")
+
+
+@pytest.mark.parametrize("durability", ["none", "sync"])
+@pytest.mark.parametrize("records", [[(b"k", b"v")] * 3, None], ids=["a list", "a frame"])
+def test_ctrl_c_in_an_append_to_a_log_says_how_many_records_stay(tmp_path, durability, records):
+    """[DUR-131] Before each instruction but the last one, where Python looks for no signal."""
+    if records is None:
+        records = pytest.importorskip("pyarrow").table({"value": [b"v"] * 3})
+    with segstore.open(tmp_path / "t-0", durability=durability) as log:
+        log.append(records)
+        wrong = []
+        for nth in range(1, 1000):
+            before = log.log_end_offset
+            notes: list[str] = []
+            with InterruptedAt(UnifiedLog.append, nth) as interrupt:
+                try:
+                    log.append(records)
+                except KeyboardInterrupt as caught:
+                    notes = getattr(caught, "__notes__", [])
+            if not interrupt.came:
+                break
+            end = log.log_end_offset
+            said = (
+                f"up to 3 records of this append were appended to t-0 before the error, and stay"
+                f" there: offsets {before} to {end - 1}"
+            )
+            if notes != ([said] if end > before else []):
+                wrong.append(nth)
+        assert nth < 1000
+        assert wrong in ([], [nth - 1])

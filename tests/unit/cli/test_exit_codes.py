@@ -177,8 +177,8 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path):
         _, err = process.communicate(timeout=30)
 
     assert process.returncode == 130
-    # the record is visible a moment before its append has returned: then it is not counted
-    assert err.startswith((b"appended 1 record, ", b"appended 0 records, "))
+    # visible a moment before its append has returned, and counted then too
+    assert err.startswith(b"appended 1 record, ")
     assert b"Traceback" not in err
     with segstore.open(path, durability="none") as log:
         assert log.report.clean
