@@ -41,11 +41,12 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import NoReturn, Self, Unpack
 
-    from segstore._core import Record
+    from segstore._core import ArrowStream, Record
     from segstore.log.readable_chunks import Settled
     from segstore.log.record_dataset import RecordDataset
     from segstore.log.scan import LogQueryOptions
     from segstore.log.unified_log import Log
+    from segstore.record_columns import RecordColumns
     from segstore.records.record_batch import RecordBatch
     from segstore.types import IsolationName
 
@@ -355,6 +356,9 @@ class LoneSegment:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Give the records to any Arrow consumer: pandas, polars, DuckDB, pyarrow."""
         return self.scan().__arrow_c_stream__(requested_schema)
+
+    def _columns_to_append(self, named: RecordColumns) -> ArrowStream:
+        return self.scan()._columns_to_append(named)  # noqa: SLF001 - the same question to another
 
     def offset_for_timestamp(self, timestamp: int | datetime) -> int | None:
         """Return the offset of the first record with that timestamp or a later one, or None."""

@@ -13,7 +13,7 @@ from itertools import chain
 from operator import and_
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from segstore._core import ColumnDecoder
+from segstore._core import ArrowStream, ColumnDecoder
 from segstore.arguments import natural, positive, refuse_pickle
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
 from segstore.log.late_columns import LateColumns
@@ -24,7 +24,8 @@ from segstore.log.matching_parts import (
     names_in,
 )
 from segstore.notebook import as_html
-from segstore.records.columns import MAX_BATCH_ROWS
+from segstore.records.arrow_rows import refuse_undecided
+from segstore.records.columns import MAX_BATCH_ROWS, record_columns
 from segstore.records.compression import codec_table
 
 try:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from segstore._core import ArrowBatch
     from segstore.log.scan import LogScan
+    from segstore.record_columns import RecordColumns
 
     BatchesOf: TypeAlias = Callable[[LogScan], Iterator[ArrowBatch]]
     """What reads a scan, or a part of it."""
@@ -112,13 +114,7 @@ class RecordSource:
         UserWarning
             When the reading ends: what was left out, as `LogScan.skipped` has it.
         """
-        all_match = True
-        if where is None or self._scans_within is None:
-            scans = self._scans()
-        else:
-            scans = self._scans_within(*matching_offsets(where))
-        if where is not None:
-            scans, all_match = matching_parts(scans, where)
+        scans, all_match = self._matching(where)
         parts: list[LogScan] = []
         late = None
         if where is not None and not all_match:
@@ -133,6 +129,18 @@ class RecordSource:
             return scan._arrow_batches(columns, rows, first_rows=first_rows)  # noqa: SLF001 - a projection of its own
 
         return _and_warn(self._read(scans, noted), parts), all_match
+
+    def has_undecided(self, where: ArrowFilter | None) -> bool:
+        """Whether there are records of transactions, and it was not asked how these ended."""
+        return any(scan._has_undecided() for scan in self._matching(where)[0])  # noqa: SLF001 - asked by its dataset
+
+    def _matching(self, where: ArrowFilter | None) -> tuple[Sequence[LogScan], bool]:
+        """Return what may have rows that match, and whether all of them do."""
+        if where is None:
+            return self._scans(), True
+        if self._scans_within is None:
+            return matching_parts(self._scans(), where)
+        return matching_parts(self._scans_within(*matching_offsets(where)), where)
 
 
 def _and_warn(batches: Iterator[ArrowBatch], parts: list[LogScan]) -> Iterator[ArrowBatch]:
@@ -228,6 +236,9 @@ class RecordDataset(dataset.UnionDataset):  # type: ignore[misc] # of a library 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Give all rows to any Arrow consumer."""
         return self.scanner().__arrow_c_stream__(requested_schema)
+
+    def _columns_to_append(self, named: RecordColumns) -> ArrowStream:
+        return self.scanner()._columns_to_append(named)  # noqa: SLF001 - of one module
 
     # ---- what pyarrow does only with data of its own ---------------------------------------------
 
@@ -354,6 +365,21 @@ class RecordScanner:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Give the rows to any Arrow consumer."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def _columns_to_append(self, named: RecordColumns) -> ArrowStream:
+        """Return what an append reads; it refuses by name what is no column of a log."""
+        if self._source.has_undecided(self._where):
+            refuse_undecided("the dataset")
+        projected = self.projected_schema.names
+        chosen = record_columns(projected, named)
+        names = [one for one in projected if one in chosen or one not in self.dataset_schema.names]
+        columns: Columns = names
+        if self._expressions is not None:
+            columns = {name: self._expressions[name] for name in names}
+        part = RecordScanner(
+            self._source, self.dataset_schema, columns, self._filter, self._batch_size
+        )
+        return ArrowStream(part.projected_schema, part.to_batches())
 
     @property
     def _filter(self) -> Any:

@@ -1245,9 +1245,9 @@ class UnifiedLog(Log):
             An object is not a record.
         IllegalArgumentError
             A column of a frame does not exist, has a type that is none of a record's, or would be
-            lost: it is no part of the records, and no column of a log. Or a log, a scan or a fetch
-            has records of transactions, and its isolation is not ``read_committed``. Nothing was
-            appended.
+            lost: it is no part of the records, and no column of a log. Or a log, a scan, a dataset,
+            files or a fetch have records of transactions, and the isolation is not
+            ``read_committed``. Nothing was appended.
         RecordTooLargeError
             A record does not fit a batch of ``max_message_bytes``.
         RecordBatchTooLargeError

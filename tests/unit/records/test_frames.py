@@ -9,6 +9,7 @@ import subprocess
 import sys
 from functools import partial
 from itertools import chain
+from pathlib import Path
 
 import duckdb
 import pandas as pd
@@ -588,8 +589,31 @@ def paid(tmp_path):
         lambda paid: paid.log("orders", 1).scan(),
         lambda paid: paid.log("orders", 1).scan(3, 4, columns=["offset", "value", "headers"]),
         lambda paid: paid.log("orders", 1).read(0),
+        lambda paid: paid.dataset("orders"),
+        lambda paid: paid.scan("orders").dataset(),
+        lambda paid: paid.log("orders", 1).dataset(),
+        lambda paid: paid.log("orders", 1).scan().dataset(),
+        lambda paid: paid.dataset("orders").filter(ds.field("offset") == 3),
+        lambda paid: paid.dataset("orders").scanner(["value", "headers"]),
+        lambda paid: segstore.open_segment(f"{paid.log('orders', 1).path}/*.log"),
+        lambda paid: segstore.open_segment(f"{paid.log('orders', 1).path}/*.log").dataset(),
     ],
-    ids=["topic", "by time", "log", "scan", "of the aborted one", "fetch"],
+    ids=[
+        "topic",
+        "by time",
+        "log",
+        "scan",
+        "of the aborted one",
+        "fetch",
+        "dataset of a topic",
+        "dataset of a scan of a topic",
+        "dataset of a log",
+        "dataset of a scan",
+        "filter for the aborted one",
+        "scanner",
+        "files",
+        "dataset of files",
+    ],
 )
 def test_a_copy_does_not_commit_aborted_records(paid, log, logs, source):
     for target in (log.append, partial(logs.append, "orders")):
@@ -604,9 +628,41 @@ def test_what_is_committed_is_copied(paid, log, logs):
     log.append(paid.log("orders", 1).read(0, isolation="read_committed"))
     log.append(paid.log("orders", 1).scan(0, 1))
     log.append(paid.log("orders", 1).scan(2, 3))  # a marker
+    log.append(paid.dataset("orders", isolation="read_committed"))
+    log.append(paid.dataset("orders").filter(ds.field("offset") == 0))
 
     assert [one.value for one in logs.scan("orders")] == [b"plain", b"yes"]
-    assert [one.value for one in log] == [b"plain", b"yes", b"plain"]
+    assert [one.value for one in log] == [b"plain", b"yes", b"plain", b"plain", b"yes", b"plain"]
+
+
+def test_a_dataset_is_appended_with_headers_or_not_at_all(logs, log):
+    """As a scan: it left them out without a word."""
+    logs.append("orders", [Record(value=b"v", headers=[("h", b"1")])])
+    whole = logs.dataset("orders")
+    log.append(whole)
+    for cut in (
+        logs.dataset("orders", columns=["value", "timestamp"]),
+        whole.scanner(["value"]),
+        whole.scanner({"value": ds.field("value")}),
+    ):
+        with pytest.raises(IllegalArgumentError, match="the columns leave the headers out"):
+            log.append(cut)
+    made = {name: ds.field(name) for name in ("value", "headers")}
+    with pytest.raises(IllegalArgumentError, match="double"):
+        log.append(whole.scanner({**made, "double": ds.field("offset")}))
+    named = {"payload": ds.field("value"), "headers": ds.field("headers")}
+    log.append(whole.scanner(named), value="payload")
+
+    assert [(one.value, one.headers) for one in log] == [(b"v", (("h", b"1"),))] * 2
+
+
+def test_a_damaged_log_ends_the_append_of_its_dataset(logs, log):
+    """With the error of the log, as of a scan."""
+    logs.append("orders", [(b"k", b"v" * 100)], partition=0)
+    (file,) = Path(logs.log("orders", 0).path).glob("*.log")
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    with pytest.raises(CorruptRecordError):
+        log.append(logs.dataset("orders"))
 
 
 def test_all_records_are_copied_as_a_table(paid, log):
