@@ -80,6 +80,9 @@ def file_name_of(offsets: OffsetRange) -> str:
 def exported_files(folder: str) -> list[ExportedFile]:
     """Return the files of an export, by partition and offset; other files are passed over.
 
+    A topic's name may begin with ``_`` or ``.``, so files with such names are data here. Spark and
+    others pass over them in a folder.
+
     Raises
     ------
     CorruptLogError
@@ -88,7 +91,7 @@ def exported_files(folder: str) -> list[ExportedFile]:
     found = []
     for path in Path(folder).glob(f"*{SUFFIX}"):
         match = _NAME.fullmatch(path.name.removesuffix(SUFFIX))
-        if match is not None and not path.name.startswith((".", "_")):
+        if match is not None:
             numbers = int(match["partition"]), int(match["from"]), int(match["until"])
             found.append(ExportedFile(str(path), OffsetRange(match["topic"], *numbers)))
     found.sort(key=lambda one: (one.partition, one.offsets.from_offset, one.offsets.until_offset))

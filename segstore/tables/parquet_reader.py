@@ -77,7 +77,8 @@ class ParquetReader:
     UnsupportedFormatError
         A later version of this library wrote it.
     IllegalArgumentError
-        A column of an export is missing, or has another type.
+        A column of an export is missing, or has another type. Or no export wrote the file, and its
+        rows are not sorted by offset.
     """
 
     def __init__(self, path: str) -> None:
@@ -145,10 +146,10 @@ class ParquetReader:
         Raises
         ------
         CorruptLogError
-            The file is damaged, or its offsets do not ascend within its range.
+            The file is damaged, or the offsets of an export do not ascend within its range.
         IllegalArgumentError
             A cell is null that never is, has a value that a record cannot have, or is of another
-            partition.
+            partition. Or the rows of a file that no export wrote are not sorted by offset.
         """
         last_offset, row = self.offsets.from_offset - 1, 0
         with closing(self._batches_of_rows()) as batches:
@@ -240,6 +241,7 @@ class ParquetReader:
 
     def _offsets_of_rows(self) -> OffsetRange:
         """Return the range of a file that does not state it: the rows are read for that."""
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
         first: tuple[str, int, int] | None = None
@@ -248,12 +250,18 @@ class ParquetReader:
             self._naming_damage(),
             pq.ParquetFile(self.path, read_dictionary=self._dictionaries) as opened,
         ):
+            row = 0
             for batch in opened.iter_batches(columns=["topic", "partition", "offset"]):
                 if batch.num_rows:
+                    self._check_has_no_null(batch, "offset", row)
+                    offsets = numbers_of(batch.column(2).cast(pa.int64()))
                     if first is None:
                         first = tuple(column[0].as_py() for column in batch.columns)
-                    last_offset = batch.column(2)[-1].as_py()
-        if first is None or None in {*first, last_offset}:
+                        last_offset = first[2] - 1
+                    self._check_ascending(offsets, row, last_offset)
+                    last_offset = int(offsets[-1])
+                    row += batch.num_rows
+        if first is None or None in first:
             raise IllegalArgumentError(
                 "the file does not say of which partition it is",
                 file=self.path,
@@ -285,13 +293,7 @@ class ParquetReader:
 
     def _check_rows(self, rows: pa.RecordBatch, first_row: int, last_offset: int) -> None:
         for name in NEVER_NULL:
-            if rows.column(name).null_count:
-                raise IllegalArgumentError(
-                    f"the column {name!r} has a null among the rows from {first_row} on",
-                    file=self.path,
-                    found="null",
-                    expected="a value in each row",
-                )
+            self._check_has_no_null(rows, name, first_row)
         wrong = first_wrong_cell(rows, gets_new_batches=not self.keeps_batches)
         if wrong is not None:
             offset = rows.column("offset")[wrong.row].as_py()
@@ -312,19 +314,39 @@ class ParquetReader:
                     expected=f"{name} {expected} in each row",
                 )
         offsets = numbers_of(rows.column("offset"))
-        before = np.concatenate([[last_offset], offsets[:-1]])
-        is_wrong = offsets <= before
-        if is_wrong.any():
-            row = int(np.argmax(is_wrong))
-            raise self._damaged(
-                f"row {first_row + row} has offset {offsets[row]}, after {before[row]}",
-                f"an offset from {before[row] + 1} on",
-            )
+        self._check_ascending(offsets, first_row, last_offset)
         if offsets[-1] >= self.offsets.until_offset:
             raise self._damaged(
                 f"a record has offset {offsets[-1]}",
                 f"offsets below {self.offsets.until_offset}",
             )
+
+    def _check_has_no_null(self, rows: pa.RecordBatch, name: str, first_row: int) -> None:
+        if rows.column(name).null_count:
+            raise IllegalArgumentError(
+                f"the column {name!r} has a null among the rows from {first_row} on",
+                file=self.path,
+                found="null",
+                expected="a value in each row",
+            )
+
+    def _check_ascending(
+        self, offsets: NDArray[np.int64], first_row: int, last_offset: int
+    ) -> None:
+        """Refuse offsets of which one is not above the one before it, the first *last_offset*."""
+        before = np.concatenate([[last_offset], offsets[:-1]])
+        is_wrong = offsets <= before
+        if not is_wrong.any():
+            return
+        row = int(np.argmax(is_wrong))
+        found = f"row {first_row + row} has offset {offsets[row]}, after {before[row]}"
+        expected = f"an offset from {before[row] + 1} on"
+        if self.isolation is not None:
+            raise self._damaged(found, expected)
+        message = "the rows of the file are not sorted by offset: sort it by offset"
+        if offsets[row] == before[row]:
+            message = f"the file has two rows with offset {offsets[row]}: keep one of them"
+        raise IllegalArgumentError(message, file=self.path, found=found, expected=expected)
 
     @contextmanager
     def _naming_damage(self) -> Iterator[None]:

@@ -474,7 +474,8 @@ def import_parquet(  # noqa: PLR0913 - keywords of users
     CorruptLogError
         A file is damaged, or a part of the export is missing.
     IllegalArgumentError
-        A column is missing or has another type, as in a file of another program.
+        A column is missing or has another type, or the rows are not sorted by offset, as in a file
+        of another program.
     LogLockedError, DiskFullError
         As in an append; the log holds what was written before.
     """

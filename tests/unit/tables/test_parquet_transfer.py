@@ -38,7 +38,7 @@ from segstore.types import Codec, TimestampType
 from tests.kits.same_logs import check_same_logs, check_same_records, headers_of, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from segstore import Log, UnifiedLog
@@ -499,7 +499,16 @@ def test_a_file_that_exists_is_kept(tmp_path: Path):
             IllegalArgumentError,
             "other partitions than orders-0",
         ),
-        (lambda t: pa.concat_tables([t[:50], t[40:]]), CorruptLogError, "offset 40, after 49"),
+        (
+            lambda t: pa.concat_tables([t[:50], t[40:]]),
+            IllegalArgumentError,
+            "sorted by offset.*row 50 has offset 40, after 49",
+        ),
+        (
+            lambda t: pa.concat_tables([t[:50], t[49:]]),
+            IllegalArgumentError,
+            "two rows with offset 49",
+        ),
         (lambda t: t[:0], IllegalArgumentError, "0 rows, and no metadata"),
         (
             lambda t: t.set_column(
@@ -614,6 +623,39 @@ def test_a_file_that_polars_has_filtered_is_imported(tmp_path: Path):
     ):
         expected = [one for one in rows_of(log, "log_end").to_pylist() if one["offset"] % 3 != 1]
         assert rows_of(back, "log_end").to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    "order",
+    [range(99, -1, -1), [*range(50, 100), *range(50)], [5, *range(5), *range(6, 100)]],
+    ids=["reversed", "halves", "one"],
+)
+def test_a_file_that_is_not_sorted_by_offset_is_refused(tmp_path: Path, order: Sequence[int]):
+    """Where the last row was below the first, an empty log was made, and ``verify`` agreed."""
+    segstore.export_parquet(filled(tmp_path / "orders-0"), tmp_path / "out.parquet")
+    other = tmp_path / "other.parquet"
+    pl.read_parquet(tmp_path / "out.parquet")[[*order]].write_parquet(other)
+    for verify in (False, True):
+        with pytest.raises(IllegalArgumentError, match="sort it by offset") as caught:
+            segstore.import_parquet(other, tmp_path / "back-0", verify=verify)
+        assert caught.value.file == str(other)
+        assert not (tmp_path / "back-0").exists()
+
+
+@pytest.mark.parametrize("topic", ["_audit", ".hidden", "__transaction_state", "._x-1"])
+def test_topics_whose_names_begin_with_a_dot_or_an_underscore_come_back(tmp_path: Path, topic: str):
+    """Readers of Parquet folders pass over such names; an import does not."""
+    with segstore.open_dir(tmp_path / "data") as logs:
+        for name in ("payments", topic):
+            logs.create_topic(name, partitions=2)
+            logs.append(name, [(b"%d" % n, b"v") for n in range(20)])
+            logs.export_parquet(name, tmp_path / "out")
+        assert logs.export_parquet(topic, tmp_path / "out") == []
+    reports = segstore.import_parquet(tmp_path / "out", tmp_path / "back", verify=True)
+    assert sorted(one.path.rpartition("/")[2] for one in reports) == sorted(
+        f"{name}-{number}" for name in ("payments", topic) for number in (0, 1)
+    )
+    assert sum(one.records for one in reports) == 40
 
 
 def test_rows_that_are_missing_from_an_export(tmp_path: Path):
