@@ -26,9 +26,10 @@ HIDDEN: Final = "(hidden)"
 def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
-        "Show what the metadata log of a KRaft cluster says at its end: topics with their ids and "
-        "settings, partitions, brokers, features. Values of passwords and keys are hidden. stderr "
-        "has what was left out: a write that was interrupted, records of unknown types."
+        "Show what the metadata log of a KRaft cluster says, at its end or at an offset: topics "
+        "with their ids and settings, partitions, brokers, features. Values of passwords and keys "
+        "are hidden. stderr has what was left out: a write that was interrupted, records of "
+        "unknown types."
     )
     parser.add_argument(
         "path",
@@ -36,14 +37,24 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="__cluster_metadata-0, or the log directory that holds it (metadata.log.dir)",
     )
     parser.add_argument("-t", "--topic", help="the partitions of this topic")
+    parser.add_argument(
+        "--at",
+        metavar="OFFSET",
+        type=int,
+        help="what was known before this offset, as far as no later snapshot has replaced it",
+    )
     parser.add_argument("--json", action="store_true", help="everything, as one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the image."""
+    from segstore.errors import OffsetOutOfRangeError
     from segstore.log.files.metadata_image_reader import read_metadata_image
 
-    image = read_metadata_image(arguments.path)
+    try:
+        image = read_metadata_image(arguments.path, at=arguments.at)
+    except OffsetOutOfRangeError as error:
+        raise UsageError(str(error)) from error
     topic = None if arguments.topic is None else _topic(image, arguments.topic)
     for note in notes(image):
         say(f"segstore: {image.path}: {note}")

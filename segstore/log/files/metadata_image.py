@@ -171,7 +171,7 @@ class MetadataImage:
     path: str
     """The directory that was read."""
     end_offset: int
-    """One more than the last offset of the log, or of the snapshot where that ends later."""
+    """One more than the last offset that counts, of the log or of the snapshot."""
     last_epoch: int
     """Leader epoch of the last batch; -1 = there is none."""
     last_timestamp: int

@@ -8,12 +8,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import Directory
-from segstore.arguments import path_text
-from segstore.errors import CorruptLogError, LogNotFoundError, SegstoreError
+from segstore.arguments import natural, path_text
+from segstore.errors import (
+    CorruptLogError,
+    LogNotFoundError,
+    OffsetOutOfRangeError,
+    SegstoreError,
+)
 from segstore.log.files.metadata_image import MetadataImage
 from segstore.log.files.metadata_log_files import MetadataLogFiles, snapshot_ids
 from segstore.log.files.metadata_replay import MetadataReplay, MetadataReplayError
 from segstore.log.files.topic_names import METADATA_LOG
+from segstore.number_limits import MAX_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,9 +31,12 @@ ATTEMPTS: Final = 3
 
 
 def read_metadata_image(
-    path: str | os.PathLike[str], environment: Environment | None = None
+    path: str | os.PathLike[str],
+    environment: Environment | None = None,
+    *,
+    at: int | None = None,
 ) -> MetadataImage:
-    """Read what a KRaft metadata log says at its end: topics, ids, partitions, settings, brokers.
+    """Read what a KRaft metadata log says: topics, ids, partitions, settings, brokers.
 
     The newest whole snapshot is read, then the log after it. Nothing is written or locked, and a
     broker may run.
@@ -39,6 +48,8 @@ def read_metadata_image(
         the first of ``log.dirs``.
     environment : Environment or None
         Of the files; None = the real ones.
+    at : int or None
+        The image of the records below this offset: what was known before it. None = of all.
 
     Returns
     -------
@@ -52,21 +63,25 @@ def read_metadata_image(
         *path* is no path.
     LogNotFoundError
         There is no metadata log.
+    OffsetOutOfRangeError
+        *at* is above the end, or what was known then is gone: a later snapshot has replaced it.
     CorruptLogError
         The log or a snapshot is damaged, or records are missing: the file, the position, what was
         found and what was expected.
 
     Source: [RAFT-23, RAFT-47, RAFT-48, format.md 6.4]; Kafka ``MetadataLoader``, ``MetadataDelta``.
     """
+    offset = None if at is None else natural("at", at)
     with closing(_metadata_log(path_text("path", path), environment)) as directory:
         for _ in range(ATTEMPTS - 1):
             with suppress(LogNotFoundError):  # a broker has deleted what a newer snapshot replaces
-                return _image_of(directory)
-        return _image_of(directory)
+                return _image_of(directory, offset)
+        return _image_of(directory, offset)
 
 
-def _image_of(directory: Directory) -> MetadataImage:
-    files = MetadataLogFiles(directory)
+def _image_of(directory: Directory, at: int | None) -> MetadataImage:
+    files = MetadataLogFiles(directory, at)
+    below = MAX_LONG if at is None else at
     replay = MetadataReplay()
     end_offset, last_epoch = 0, -1
     for batch in files.snapshot_batches():
@@ -74,9 +89,16 @@ def _image_of(directory: Directory) -> MetadataImage:
     if files.snapshot is not None:
         last_epoch, end_offset = files.snapshot
     for batch in files.batches():
-        _replay(batch, replay, end_offset)
-        end_offset, last_epoch = batch.last_offset + 1, batch.epoch
+        _replay(batch, replay, end_offset, below)
+        end_offset, last_epoch = min(batch.last_offset + 1, below), batch.epoch
         replay.last_timestamp = batch.timestamp
+    if at is not None and end_offset < at:
+        raise OffsetOutOfRangeError(
+            f"the metadata log ends before offset {at}",
+            file=directory.path,
+            found=f"offset {end_offset}, the log end",
+            expected=f"an offset up to {end_offset}",
+        )
     return MetadataImage(
         path=directory.path,
         end_offset=end_offset,
@@ -118,10 +140,10 @@ def _metadata_log(path: str, environment: Environment | None) -> Directory:
     return Directory(path, environment)
 
 
-def _replay(batch: MetadataBatch, replay: MetadataReplay, start: int) -> None:
-    """Take the records of a batch from offset *start* on; an error names file and position."""
+def _replay(batch: MetadataBatch, replay: MetadataReplay, start: int, end: int = MAX_LONG) -> None:
+    """Take the records of a batch in [*start*, *end*); an error names file and position."""
     for record in batch.records():
-        if record.offset < start:
+        if not start <= record.offset < end:
             continue
         try:
             if batch.is_control:

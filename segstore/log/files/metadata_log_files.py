@@ -17,7 +17,7 @@ from segstore._core import (
     iterate_raw_records,
     scan_headers,
 )
-from segstore.errors import CorruptLogError, SegstoreError
+from segstore.errors import CorruptLogError, OffsetOutOfRangeError, SegstoreError
 from segstore.log.files.partition_directory import file_name
 from segstore.records.compression import codec_table
 from segstore.records.control_record import ControlRecordType, parse_control_key
@@ -240,6 +240,8 @@ class MetadataLogFiles:
     directory : Directory
         ``__cluster_metadata-0``. Its names are listed once: a broker that takes a snapshot
         deletes older files, and each listing has what belongs together.
+    at : int or None
+        Only records below this offset are read, and snapshots of them; None = all.
 
     Attributes
     ----------
@@ -254,21 +256,36 @@ class MetadataLogFiles:
     ------
     CorruptLogError
         A snapshot is damaged.
+    OffsetOutOfRangeError
+        What is below *at* is gone: later snapshots have replaced it.
     """
 
-    def __init__(self, directory: Directory) -> None:
+    def __init__(self, directory: Directory, at: int | None = None) -> None:
         self.torn_bytes = 0
+        self._at = at
         self.snapshot: SnapshotId | None = None
         incomplete = []
         self._directory = directory
         names = directory.names()
         self._bases = SegmentListing(names).base_offsets("log").tolist()
-        for one in snapshot_ids(names):
+        ids = snapshot_ids(names)
+        for one in ids:
+            if at is not None and one.end_offset > at:
+                continue
             if is_whole_snapshot(MetadataFile(directory, one.name)):
                 self.snapshot = one
                 break
             incomplete.append(one.name)
         self.incomplete_snapshots = tuple(incomplete)
+        if at is not None and self.snapshot is None and (self._bases[:1] or [0])[0] > 0:
+            oldest = min((one.end_offset for one in ids if one.end_offset > at), default="none")
+            raise OffsetOutOfRangeError(
+                f"what the metadata was at offset {at} is gone: a later snapshot has replaced it",
+                file=directory.path,
+                found=f"a log that begins at {self._bases[0]}, an oldest snapshot that ends at"
+                f" {oldest}",
+                expected=f"a log that begins at 0, or a snapshot that ends at {at} or below",
+            )
 
     def snapshot_batches(self) -> Iterator[MetadataBatch]:
         """Yield the batches of the snapshot; their offsets begin with 0."""
@@ -306,6 +323,8 @@ class MetadataLogFiles:
                 raise self._missing(next_offset, base)
             file = MetadataFile(self._directory, file_name(base, "log"))
             for batch in file.batches(base):
+                if self._at is not None and batch.base_offset >= self._at:
+                    return
                 yield batch
                 next_offset = batch.last_offset + 1
             self.torn_bytes = file.torn_bytes

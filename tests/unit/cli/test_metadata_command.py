@@ -9,10 +9,12 @@ from uuid import UUID
 import pytest
 
 from segstore import cli
+from segstore.log.files.metadata_image_reader import read_metadata_image
 from tests.kits.metadata_kit import (
     TIMESTAMP,
     metadata_batch,
     metadata_record,
+    snapshot_bytes,
     topic_records,
     write_metadata_log,
     write_snapshot,
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SECRET = "never to be seen"
+ALL_THREE = ("first", "second", "third")
 
 
 @pytest.fixture
@@ -119,3 +122,38 @@ def test_damage_and_wrong_paths_have_their_exit_codes(
     assert cli.main(["metadata", str(tmp_path)]) == 1
 
     assert "the metadata log is damaged" in capsys.readouterr().err
+
+
+def test_what_was_known_at_an_offset(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """[RAFT-20, RAFT-47] From the newest snapshot that ends there or below, and the log."""
+    first = topic_records("first", UUID(int=21 << 64))
+    second = topic_records("second", UUID(int=22 << 64))
+    third = topic_records("third", UUID(int=23 << 64))
+    directory = write_metadata_log(
+        tmp_path, {2: metadata_batch(2, second), 4: metadata_batch(4, third)}
+    )
+    write_snapshot(directory, 2, snapshot_bytes([first]))
+    write_snapshot(directory, 6, snapshot_bytes([first, second, third]))
+    expected = {2: ["first"], 3: ["first", "second"], 4: ["first", "second"], 6: [*ALL_THREE]}
+
+    for offset, topics in expected.items():
+        assert cli.main(["metadata", str(tmp_path), "--at", str(offset), "--json"]) == 0
+        image = json.loads(capsys.readouterr().out)
+        assert [*image["topics"]] == topics
+        assert image["end_offset"] == offset
+    assert [len(image["topics"]["third"]["partitions"])] == [1]
+    assert cli.main(["metadata", str(tmp_path), "--at", "1"]) == 2
+    assert "what the metadata was at offset 1 is gone" in capsys.readouterr().err
+    assert cli.main(["metadata", str(tmp_path), "--at", "7"]) == 2
+    assert "the metadata log ends before offset 7" in capsys.readouterr().err
+    assert cli.main(["metadata", str(tmp_path), "--at", "-1"]) == 2
+
+
+def test_what_was_known_inside_a_batch(tmp_path: Path):
+    """A later snapshot that is damaged does not matter."""
+    directory = write_metadata_log(tmp_path, {0: metadata_batch(0, topic_records(retention="1"))})
+    write_snapshot(directory, 3, b"x" * 100)
+
+    assert read_metadata_image(directory, at=0).topics == {}
+    assert read_metadata_image(directory, at=2).topic_config("orders") == {}
+    assert read_metadata_image(directory, at=2).end_offset == 2
