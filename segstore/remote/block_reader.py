@@ -22,14 +22,20 @@ from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore.errors import ClosedError, LogNotFoundError, LogTruncatedError, ReadIOError
+from segstore.errors import (
+    ClosedError,
+    LogNotFoundError,
+    LogTruncatedError,
+    ReadIOError,
+    SegstoreError,
+)
+from segstore.log.files.partition_directory import LOG_FILE_SUFFIX
 from segstore.remote.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import TypeAlias
 
-    from segstore.errors import SegstoreError
     from segstore.remote.remote_file import FileReader, RemoteFile
     from segstore.remote.spool import Spool
 
@@ -46,6 +52,7 @@ NEAR_MEMORY_BYTES: Final = 16 * 1024 * 1024
 MOST_THREADS: Final = 4
 _LONGEST_WAIT_SECONDS: Final = 0.1
 """Of one wait: a handler of Control-C that was installed with SA_RESTART ends no longer one."""
+_OTHERS: Final = "no segment follows"
 _STREAMS: Final = 8
 """Places from which somebody reads on, those of the last reads."""
 
@@ -331,7 +338,7 @@ class BlockReader:
             neighbours = [number for _, number in group]
             start, _ = run.file.bounds(neighbours[0])
             _, end = run.file.bounds(neighbours[-1])
-            data = memoryview(self._read_range(run.file.file, start, end))
+            data = memoryview(self._read_range(run.file, start, end))
             for number in neighbours:
                 first, behind = run.file.bounds(number)
                 found[number] = data[first - start : behind - start]
@@ -339,9 +346,9 @@ class BlockReader:
                     self._spool.keep_block(*self._name_of(run.file, number), found[number])
         return found
 
-    def _read_range(self, file: RemoteFile, start: int, end: int) -> bytes | memoryview:
+    def _read_range(self, file: BlockFile, start: int, end: int) -> bytes | memoryview:
         try:
-            return self._reader.read_range(file, start, end)
+            return self._reader.read_range(file.file, start, end)
         except (LogNotFoundError, LogTruncatedError) as error:
             self.gone = error
             raise ReadIOError(
@@ -349,7 +356,19 @@ class BlockReader:
                 file=error.file,
                 found=error.found,
                 expected=error.expected,
-            ) from error
+            ).go_on(*self._way_on(file)) from error
+        except SegstoreError as error:  # its position is one of the store, not of the segment
+            error.go_on(*self._way_on(file))
+            raise
+
+    def _way_on(self, file: BlockFile) -> tuple[int | None, str]:
+        """Return where a reader can go on behind a chunk that cannot be had, and how to say it."""
+        behind = self._in_order[bisect_right(self._firsts, file.first) :]
+        for following in behind:
+            name, _, suffix = following.file.name.partition(".")
+            if suffix == LOG_FILE_SUFFIX and following.file.name != file.file.name:
+                return int(name), f"the next segment begins at offset {int(name)}"
+        return None, _OTHERS
 
     def _name_of(self, file: BlockFile, number: int) -> tuple[FileReader, RemoteFile, int]:
         return self._reader, file.file, number - file.first

@@ -149,6 +149,21 @@ def test_a_changed_byte_is_refused_and_hides_no_other_partition(case, tmp_path):
     assert len(offsets(bucket, "epochs", 1)) == 429
 
 
+def test_a_damaged_chunk_hides_no_other_segment(case, tmp_path):
+    """[RDB-5] [DUR-144] The error says where a reader goes on, and names no file of the spool."""
+    first, second = objects_of(case, 1, "log")[:2]
+    change_byte(first, first.stat().st_size - 100)
+    with opened(case, tmp_path).open("epochs", 1) as log:
+        following = int(second.name[:20])
+        for read in (lambda: list(log.scan()), log.to_arrow, lambda: len(log)):
+            with pytest.raises(CorruptLogError, match=re.escape(first.name)) as raised:
+                read()
+            assert raised.value.next_readable_offset == following
+            assert str(raised.value).endswith(f"the next segment begins at offset {following}")
+            assert "spool" not in str(raised.value)
+        assert next(iter(log.scan(following))).offset == following
+
+
 @pytest.mark.parametrize("name", ["offset", "timestamp", "producerSnapshot", "leaderEpoch"])
 def test_a_changed_byte_of_an_index_is_refused_where_it_is_needed(case, tmp_path, name):
     """[IXO-2] [DUR-144] A look-up by time needs them all; a scan reads only what it needs."""
