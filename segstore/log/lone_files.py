@@ -42,7 +42,7 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 _MOST_INDEX_BYTES: Final = 64 * 1024 * 1024
 _OTHER_KINDS: Final = (".index", ".timeindex", ".txnindex", ".snapshot")
-_NO_TOPIC: Final = TopicPartition("", -1)
+NO_TOPIC: Final = TopicPartition("", -1)
 _BASE_OFFSET = re.compile(r"[0-9]{20}(?=\.)", re.ASCII)
 
 
@@ -223,7 +223,7 @@ def partition_of(files: Iterable[LoneFile]) -> TopicPartition:
         )
     with suppress(NotALogError):
         return parse_directory_name(*folders)
-    return _NO_TOPIC
+    return NO_TOPIC
 
 
 def _found_at(path: str, stack: ExitStack) -> list[LoneFile]:

@@ -28,6 +28,7 @@ from segstore.log.files.clean_shutdown_file_handler import NO_BROKER_EPOCH
 from segstore.log.files.meta_properties import read_meta_properties
 from segstore.log.files.partition_directory import FUTURE_DIRECTORY_SUFFIX, directory_name
 from segstore.log.files.partition_lock import hint_at_read_only
+from segstore.log.files.partition_path import refuse_partition_directory
 from segstore.log.files.profile import Profile
 from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC
 from segstore.log.files.topics_file import read_topics_file
@@ -36,10 +37,7 @@ from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.deleted_partitions import DeletedPartitions
 from segstore.manager.maintenance_report import FailedTask
 from segstore.manager.owned_log_directory import OwnedLogDirectory
-from segstore.manager.partition_directories import (
-    refuse_other_directory,
-    refuse_partition_directory,
-)
+from segstore.manager.partition_directories import refuse_other_directory
 from segstore.manager.partition_listing import NOTHING_LISTED, PartitionListing
 from segstore.manager.pending_closes import PendingCloses
 from segstore.manager.shared_log_directory import SharedLogDirectory

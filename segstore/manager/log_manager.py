@@ -1308,7 +1308,7 @@ class LogManager:
         Raises
         ------
         IllegalArgumentError
-            The folder has an export with another isolation, or of another log.
+            The folder is a file, or has an export with another isolation, or of another log.
         InconsistentTopicIdError
             The folder has records of a topic that was deleted and made again.
         SegstoreError

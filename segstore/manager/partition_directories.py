@@ -31,7 +31,7 @@ from segstore.log.files.partition_directory import (
     parse_directory_name,
     segment_files,
 )
-from segstore.log.files.partition_path import ANYBODYS
+from segstore.log.files.partition_path import ANYBODYS, refuse_partition_directory
 from segstore.log.files.topics_file import (
     TOPICS_FILE,
     UNREADABLE_TOPICS,
@@ -197,17 +197,6 @@ def was_closed_cleanly(directory: Directory, topic_partition: TopicPartition) ->
     """Whether the last writer of a partition's log left its own marker [DUR-24]."""
     with _partition_directory(directory, topic_partition) as partition:
         return partition.exists(CLEAN_SHUTDOWN_MARKER)
-
-
-def refuse_partition_directory(directory: Directory) -> None:
-    """Raise `NotALogError` when *directory* is one partition's: its parent was meant."""
-    if directory.has_segments():
-        raise NotALogError(
-            "this is the directory of one partition; the log directory is the one above it",
-            file=directory.path,
-            found="segment files (.log)",
-            expected="directories <topic>-<partition>",
-        )
 
 
 def refuse_other_directory(directory: Directory) -> None:

@@ -18,8 +18,7 @@ from segstore.errors import (
 from segstore.log.files.checkpoints import LOCK
 from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
 from segstore.log.files.partition_directory import directory_name
-from segstore.log.files.partition_path import absolute_path
-from segstore.manager.partition_directories import refuse_partition_directory
+from segstore.log.files.partition_path import absolute_path, refuse_partition_directory
 from segstore.manager.topic_directories import make_log_directory
 from segstore.notebook import text_as_html
 from segstore.remote.bucket import open_tiered_store

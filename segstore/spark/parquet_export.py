@@ -21,7 +21,7 @@ from segstore.tables.parquet_files import (
     what_is_missing,
 )
 from segstore.tables.parquet_transfer import check_same_export
-from segstore.tables.partition_export import export_range
+from segstore.tables.partition_export import export_range, make_folder
 from segstore.tables.whole_file import new_run, remove_parts
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def export_parquet(
     Raises
     ------
     IllegalArgumentError
-        The folder has an export with another isolation, or offsets that the log does not have.
+        The folder is a file, or has an export with another isolation, or offsets that the log does
+        not have.
     InconsistentTopicIdError
         The folder has records of a topic that was deleted and created again since.
     ConnectorOptionError, UnknownTopicOrPartitionError, LogNotFoundError
@@ -95,7 +96,7 @@ def export_parquet(
             expected="a log directory",
         )
     folder = os.path.abspath(target)  # noqa: PTH100 - links stay as they are
-    Path(folder).mkdir(parents=True, exist_ok=True)
+    make_folder(Path(folder))
     plain = replace(
         checked, min_partitions=None, max_records_per_partition=None, max_bytes_per_partition=None
     )

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING
 from segstore._core import Directory
 from segstore.errors import IllegalStateError, LogNotFoundError
 from segstore.log.files.partition_directory import check_topic
-from segstore.manager.partition_directories import (
-    check_no_gap,
-    list_topic_partitions,
-    refuse_partition_directory,
-)
+from segstore.log.files.partition_path import refuse_partition_directory
+from segstore.manager.partition_directories import check_no_gap, list_topic_partitions
 from segstore.manager.topic_directories import make_log_directory
 from segstore.spark.conditions import (
     ConnectorOptionError,

@@ -295,7 +295,8 @@ def parsed_origin(path: str, text: bytes) -> dict[str, Any]:
     if not isinstance(origin, dict):
         raise damaged_file(path, "its metadata are damaged: they are no JSON object")
     for name in _NUMBERS & origin.keys():
-        if not _is_whole_number(origin[name]):
+        # a file alone may be of no known partition, -1
+        if not _is_whole_number(origin[name]) and (name, origin[name]) != ("partition", -1):
             raise damaged_file(
                 path, f"its metadata are damaged: {name} {origin[name]!r}", "a whole number"
             )

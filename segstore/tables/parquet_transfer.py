@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from segstore._core import Directory
 from segstore.arguments import isolation_of
 from segstore.errors import (
     AlreadyExistsError,
@@ -20,6 +21,8 @@ from segstore.errors import (
 )
 from segstore.log.files.partition_directory import directory_name, is_partition_directory_name
 from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.log.files.partition_path import absolute_path, refuse_partition_directory
+from segstore.log.lone_files import NO_TOPIC
 from segstore.log.lone_segment import LoneSegment, open_to_read
 from segstore.log.unified_log import Log
 from segstore.notebook import text_as_html
@@ -38,7 +41,7 @@ from segstore.tables.parquet_files import (
 )
 from segstore.tables.parquet_reader import ParquetReader
 from segstore.tables.parquet_writer import checked_compression
-from segstore.tables.partition_export import ExportReport, export_range
+from segstore.tables.partition_export import ExportReport, export_range, make_folder
 from segstore.tables.partition_import import (
     PartitionImport,
     checked_codec,
@@ -98,6 +101,7 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
     source: PathLike | Log | LoneSegment,
     target: PathLike,
     *,
+    as_: str | None = None,
     start_offset: int | None = None,
     end_offset: int | None = None,
     isolation: Isolation | IsolationName = Isolation.LOG_END,
@@ -121,6 +125,9 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
     target : path
         The file. It appears when it is whole and durable. In a folder, its name is
         ``<topic>-<partition>-<from>-<until>.parquet``.
+    as_ : str or None
+        Partition ``<topic>-<partition>`` of the records, where a path does not say it. Without it,
+        a file alone has topic ``""`` and partition -1. An import of it needs the name of the log.
     start_offset, end_offset : int or None
         First offset, and one more than the last. Default: all that the log holds now.
     isolation : Isolation or str
@@ -158,7 +165,8 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
     OffsetOutOfRangeError, IllegalArgumentError
         As in `Log.scan`; of files alone, an end above theirs, too. With ``read_committed``, a start
         above the last stable offset, or a record with a timestamp before 1970. Or a bound, or the
-        log start, lies in a batch that can only be exported whole.
+        log start, lies in a batch that can only be exported whole. Or *as_* with what is open
+        already, or files of no known partition with a folder as *target*.
     DiskFullError, WriteError
         The file system refuses the file; nothing is left of it.
     """
@@ -169,7 +177,7 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
     is_folder = str(target).endswith(os.sep) or file.is_dir()
     if not is_folder and file.exists() and not overwrite:
         raise _exists(file)
-    with _opened(source) as log:
+    with _opened(source, as_) as log:
         scan = log.scan(start_offset, end_offset, columns=COLUMNS, isolation=level)
         until = scan.end_offset
         if isinstance(log, Log):
@@ -181,7 +189,15 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
             until = min(until, log.log_end_offset)  # a scan ends where the bytes of the files end
         offsets = OffsetRange(*log.topic_partition, scan.start_offset, until, _topic_id(log))
         if is_folder:
-            file.mkdir(parents=True, exist_ok=True)
+            if offsets.topic_partition == NO_TOPIC:
+                raise IllegalArgumentError(
+                    "the files do not say of which partition they are, and a file in a folder has "
+                    "its name: pass as_ (--as), such as orders-0, or name the Parquet file",
+                    file=str(log.path),
+                    found="no folder <topic>-<partition>",
+                    expected="a partition",
+                )
+            make_folder(file)
             file /= file_name_of(offsets)
             if file.exists() and not overwrite:
                 raise _exists(file)
@@ -220,7 +236,7 @@ def export_logs(  # noqa: PLR0913 - keywords of users
     level = isolation_of(isolation)
     word = isolation_in_files(level)
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
+    make_folder(target)
     there = [one for one in exported_files(str(target)) if one.offsets.topic == topic]
     planned = {number: _whole_range(topic, number, log, level) for number, log in logs.items()}
     run = new_run()
@@ -319,10 +335,19 @@ def _missing(
     return parts
 
 
-def _opened(source: PathLike | Log | LoneSegment) -> AbstractContextManager[Log | LoneSegment]:
-    if isinstance(source, Log | LoneSegment):
-        return nullcontext(source)
-    return open_to_read(source)
+def _opened(
+    source: PathLike | Log | LoneSegment, as_: str | None
+) -> AbstractContextManager[Log | LoneSegment]:
+    if not isinstance(source, Log | LoneSegment):
+        return open_to_read(source, as_=as_)
+    if as_ is not None:
+        raise IllegalArgumentError(
+            "as_ goes with a path: pass it to the call that opens the log",
+            file=source.path,
+            found=f"as_={as_!r}",
+            expected="a path",
+        )
+    return nullcontext(source)
 
 
 def _topic_id(log: Log | LoneSegment) -> uuid.UUID | None:
@@ -469,13 +494,16 @@ def import_parquet(  # noqa: PLR0913 - keywords of users
     ------
     LogNotFoundError
         There is no such file, or no export in the folder.
+    NotALogError
+        The log directory is a file, or the directory of a partition.
     AlreadyExistsError
         A log has other records than the files, or begins at another offset.
     CorruptLogError
         A file is damaged, or a part of the export is missing.
     IllegalArgumentError
         A column is missing or has another type, or the rows are not sorted by offset, as in a file
-        of another program.
+        of another program. Or the file does not say its partition, and *target* names none. Or a
+        folder's *target* has the name of one of its partitions.
     LogLockedError, DiskFullError
         As in an append; the log holds what was written before.
     """
@@ -518,8 +546,19 @@ def imports_of(
     if not Path(source).is_dir():
         offsets = ParquetReader(source).offsets
         files = (ExportedFile(source, offsets),)
-        name = directory_name(offsets.topic_partition)
-        is_partition = is_partition_directory_name(Path(target).absolute().name)
+        own_name = Path(target).absolute().name
+        is_partition = is_partition_directory_name(own_name)
+        is_known = offsets.topic_partition != NO_TOPIC
+        if not (is_partition or is_known):
+            raise IllegalArgumentError(
+                "the file does not say of which partition it is: name the log after its partition",
+                file=target,
+                found=repr(own_name),
+                expected="<topic>-<partition>, such as data/orders-0",
+            )
+        name = directory_name(offsets.topic_partition) if is_known else own_name
+        if not is_partition:
+            _check_log_directory(absolute_path(target))
         path = target if is_partition else f"{target}/{name}"
         return {name: PartitionImport(files, path, codec, allow_gaps)}
     by_name: dict[str, list[ExportedFile]] = {}
@@ -541,7 +580,23 @@ def imports_of(
     }
     for work in imports.values():
         checked_files(work)
+    _check_log_directory(absolute_path(target))
+    own_name = Path(target).absolute().name
+    if own_name in imports:
+        raise IllegalArgumentError(
+            f"the folder's partitions get directories of their own, also {own_name}: name the log "
+            "directory, which is the one above",
+            file=target,
+            found=own_name,
+            expected="a log directory",
+        )
     return imports
+
+
+def _check_log_directory(path: str) -> None:
+    """Refuse a directory for partitions that is a partition itself, or a file."""
+    with suppress(LogNotFoundError), closing(Directory(path)) as directory:
+        refuse_partition_directory(directory)
 
 
 def topics_of(imports: Mapping[str, PartitionImport]) -> list[dict[str, PartitionImport]]:

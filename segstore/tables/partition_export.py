@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from segstore.errors import (
     CorruptLogError,
     DiskFullError,
+    IllegalArgumentError,
     OffsetOutOfRangeError,
     SegstoreError,
     WriteError,
@@ -149,6 +150,29 @@ def _compare(scan: LogScan, path: str, records: int) -> None:
         )
 
 
+def make_folder(folder: Path) -> None:
+    """Make the folder of an export, and those above it.
+
+    Raises
+    ------
+    IllegalArgumentError
+        It, or one above it, is a file.
+    DiskFullError, WriteError
+        The file system refuses it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise IllegalArgumentError(
+            "the export needs a folder, and this is a file, or lies below one: name another",
+            file=str(folder),
+            found="a file",
+            expected="a folder, or nothing",
+        ) from error
+    except OSError as error:
+        raise _write_error("the folder of the export cannot be made", folder, error) from error
+
+
 @contextmanager
 def _naming_write_errors(path: Path) -> Iterator[None]:
     """Raise what the file system says about *path* as an error of this library."""
@@ -163,9 +187,9 @@ def _naming_write_errors(path: Path) -> Iterator[None]:
                 file=str(path),
                 os_error=error.errno,
             ) from error
-        kind = DiskFullError if error.errno in {errno.ENOSPC, errno.EDQUOT} else WriteError
-        raise kind(
-            f"the Parquet file cannot be written: {error}",
-            file=str(path),
-            os_error=error.errno,
-        ) from error
+        raise _write_error("the Parquet file cannot be written", path, error) from error
+
+
+def _write_error(what: str, path: Path, error: OSError) -> DiskFullError | WriteError:
+    kind = DiskFullError if error.errno in {errno.ENOSPC, errno.EDQUOT} else WriteError
+    return kind(f"{what}: {error}", file=str(path), os_error=error.errno)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from segstore.errors import AlreadyExistsError, LogNotFoundError, SegstoreError
 from segstore.log.files.checkpoints import IMPORT_MARKER
 from segstore.log.files.partition_directory import parse_directory_name
-from segstore.log.files.partition_path import absolute_path
+from segstore.log.files.partition_path import absolute_path, make_directory
 from segstore.log.files.stale_partition_state import remove_stale_checkpoints
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition, open_partition_to_write
@@ -84,7 +84,7 @@ class MarkedLogs:
         """Make the directory of a partition, which has its marker when it gets its name."""
         directory = Path(path)
         topic_partition = parse_directory_name(directory.name)
-        directory.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(str(directory.parent)).close()
         remove_stale_checkpoints(path, topic_partition, None)
         part = part_of(directory, self._run)
         part.mkdir()

@@ -127,6 +127,17 @@ def open_partition_directory(  # noqa: PLR0913 - each by its name
     return directory, topic_partition
 
 
+def refuse_partition_directory(directory: _core.Directory) -> None:
+    """Raise `NotALogError` when *directory* is one partition's: its parent was meant."""
+    if directory.has_segments():
+        raise NotALogError(
+            "this is the directory of one partition; the log directory is the one above it",
+            file=directory.path,
+            found="segment files (.log)",
+            expected="directories <topic>-<partition>",
+        )
+
+
 def _parse_name(name: str, path: str, directory: _core.Directory | None = None) -> TopicPartition:
     try:
         return parse_directory_name(name)

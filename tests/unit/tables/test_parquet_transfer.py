@@ -25,6 +25,7 @@ from segstore.errors import (
     IllegalArgumentError,
     InconsistentTopicIdError,
     LogNotFoundError,
+    NotALogError,
     UnsupportedFormatError,
 )
 from segstore.log import chunk_reader
@@ -728,6 +729,66 @@ def test_what_is_not_there(tmp_path: Path):
     with pytest.raises(IllegalArgumentError, match="no compression 'rar'"):
         segstore.import_parquet(tmp_path / "out", tmp_path / "b-0", compression="rar")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a-0", "folder"]
+
+
+@pytest.mark.parametrize("where", ["in a file", "below a file"])
+def test_a_file_where_a_directory_is_needed(tmp_path: Path, where: str):
+    """The user saw a raw ``FileExistsError``."""
+    source = filled(tmp_path / "data" / "orders-0", 10)
+    segstore.export_parquet(source, f"{tmp_path}/out/")
+    other = tmp_path / "other"
+    other.touch()
+    target = other if where == "in a file" else other / "x"
+    for one in (tmp_path / "out", next((tmp_path / "out").iterdir())):
+        with pytest.raises(NotALogError, match=r"a file|not a log directory"):
+            segstore.import_parquet(one, target)
+    with pytest.raises(NotALogError, match=r"a file|not a log directory"):
+        segstore.import_parquet(next((tmp_path / "out").iterdir()), target / "back-0")
+    with (
+        segstore.open_dir(tmp_path / "data", read_only=True) as logs,
+        pytest.raises(IllegalArgumentError, match="needs a folder"),
+    ):
+        logs.export_parquet("orders", target)
+    with pytest.raises(IllegalArgumentError, match="needs a folder"):
+        segstore.export_parquet(source, f"{target}/")
+    assert other.read_bytes() == b""
+
+
+def test_no_import_into_a_partition(tmp_path: Path):
+    """Partitions were made inside of a log."""
+    source = filled(tmp_path / "data" / "orders-0", 10)
+    segstore.export_parquet(source, f"{tmp_path}/out/")
+    before = sorted(one.name for one in source.iterdir())
+    with pytest.raises(NotALogError, match="the log directory is the one above it"):
+        segstore.import_parquet(tmp_path / "out", source)
+    assert sorted(one.name for one in source.iterdir()) == before
+    with pytest.raises(IllegalArgumentError, match="the one above"):
+        segstore.import_parquet(tmp_path / "out", tmp_path / "new" / "orders-0")
+    assert not (tmp_path / "new").exists()
+    assert len(segstore.import_parquet(tmp_path / "out", tmp_path / "backup-2024")) == 1
+
+
+def test_a_file_of_no_known_partition_comes_back(tmp_path: Path):
+    """A verified export failed, and its import: partition -1 was taken for damage."""
+    source = filled(tmp_path / "orders-0", 10)
+    alone = (source / f"{0:020}.log").rename(tmp_path / "some.log")
+    file = tmp_path / "out.parquet"
+    report = segstore.export_parquet(alone, file, verify=True)
+    assert (report.topic, report.partition, report.records) == ("", -1, 10)
+    with restored(file, tmp_path / "back" / "orders-2", verify=True) as back:
+        assert len(back) == 10
+    with pytest.raises(IllegalArgumentError, match="does not say of which partition"):
+        segstore.import_parquet(file, tmp_path / "back")
+    with pytest.raises(IllegalArgumentError, match="pass as_"):
+        segstore.export_parquet(alone, f"{tmp_path}/out/")
+    named = segstore.export_parquet(alone, f"{tmp_path}/out/", as_="orders-2", verify=True)
+    assert (named.topic, named.partition) == ("orders", 2)
+    assert len(segstore.import_parquet(tmp_path / "out", tmp_path / "back", verify=True)) == 1
+    with (
+        segstore.open_segment(alone) as log,
+        pytest.raises(IllegalArgumentError, match="as_ goes with a path"),
+    ):
+        segstore.export_parquet(log, tmp_path / "x.parquet", as_="orders-2")
 
 
 def test_damage_ends_an_export(tmp_path: Path):
