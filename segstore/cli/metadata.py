@@ -1,4 +1,4 @@
-"""``segstore metadata``: what a broker's disk knows of its cluster, as text or JSON."""
+"""``segstore metadata``: what a broker's disk knows of its cluster; ``write`` makes it know."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from segstore.cli.output import UsageError, human_time, print_table, say, write_line
+from segstore.cli.output import UsageError, count_of, human_time, print_table, say, write_line
 
 if TYPE_CHECKING:
     import argparse
@@ -21,6 +21,8 @@ BROKER_COLUMNS: Final = ("BROKER", "STATE", "LISTENERS", "DIRECTORIES", "SETTING
 SECRETS: Final = re.compile(r"password|secret|jaas|keystore\.key|certificate")
 """Keys whose values are not printed."""
 HIDDEN: Final = "(hidden)"
+METADATA_VERSION: Final = 30
+"""As in ``metadata_writing``, which is imported only where it is needed."""
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -33,8 +35,11 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "path",
-        metavar="DIR",
-        help="__cluster_metadata-0, or the log directory that holds it (metadata.log.dir)",
+        nargs="+",
+        metavar="[write] DIR",
+        help="__cluster_metadata-0, or the log directory that holds it (metadata.log.dir); with "
+        "the word write before it: a log directory that never had a broker, whose metadata log "
+        "is to be written, so that one takes its topics over",
     )
     parser.add_argument("-t", "--topic", help="the partitions of this topic")
     parser.add_argument(
@@ -44,15 +49,50 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="what was known before this offset, as far as no later snapshot has replaced it",
     )
     parser.add_argument("--json", action="store_true", help="everything, as one JSON object")
+    writing = parser.add_argument_group("write")
+    writing.add_argument("--node-id", type=int, default=1, metavar="N", help="node.id (1)")
+    writing.add_argument("--cluster-id", metavar="ID", help="a new one, if there is none")
+    writing.add_argument(
+        "--metadata-version",
+        type=int,
+        default=METADATA_VERSION,
+        metavar="LEVEL",
+        help=f"level of metadata.version ({METADATA_VERSION}, of Kafka 4.3)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the image."""
+    """Print the image, or write the log."""
+    match arguments.path:
+        case [path]:
+            return _show(arguments, path)
+        case ["write", path]:
+            return _write(arguments, path)
+    raise UsageError(f"one directory, or the word write and one, not {' '.join(arguments.path)}")
+
+
+def _write(arguments: argparse.Namespace, path: str) -> int:
+    from segstore.manager.metadata_writing import write_metadata_log
+
+    written = write_metadata_log(
+        path,
+        node_id=arguments.node_id,
+        cluster_id=arguments.cluster_id,
+        metadata_version=arguments.metadata_version,
+    )
+    write_line(
+        f"{written.path}: {count_of(len(written.topics), 'topic')}, cluster.id="
+        f"{written.cluster_id}, node.id={written.node_id}"
+    )
+    return 0
+
+
+def _show(arguments: argparse.Namespace, path: str) -> int:
     from segstore.errors import OffsetOutOfRangeError
     from segstore.log.files.metadata_image_reader import read_metadata_image
 
     try:
-        image = read_metadata_image(arguments.path, at=arguments.at)
+        image = read_metadata_image(path, at=arguments.at)
     except OffsetOutOfRangeError as error:
         raise UsageError(str(error)) from error
     topic = None if arguments.topic is None else _topic(image, arguments.topic)

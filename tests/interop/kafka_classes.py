@@ -81,6 +81,12 @@ def java_command(*arguments: str) -> list[str]:
     ]
 
 
+def open_with_kafka_raft_log(log_directory: Path, *snapshots: int) -> bytes:
+    """What ``KafkaRaftLog`` says of the metadata log there, and of these snapshots, as JSON."""
+    source = str(JAVA_SOURCES / "OpenRaftLog.java")
+    return _java(source, str(log_directory), *map(str, snapshots)).stdout
+
+
 def _java(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
     command = java_command(*OPTIONS.split(), *arguments)
     result = subprocess.run(command, cwd=cwd, capture_output=True, check=False, timeout=300)

@@ -147,6 +147,15 @@ def lone_file(folder: Path) -> None:
     shutil.copytree(folder / "data/orders-0", folder / "orders-0.bak")
 
 
+def without_broker(folder: Path) -> None:
+    """Two topics that segstore has made, in the place of the broker's."""
+    shutil.rmtree(folder / "data")
+    with segstore.open_dir(folder / "data") as logs:
+        for topic in ("events", "orders"):
+            logs.create_topic(topic)
+            logs.append(topic, [(b"k", b"v")])
+
+
 def as_it_is(folder: Path) -> None:
     """What a broker has left, closed cleanly."""
 
@@ -167,6 +176,7 @@ FAULTS: dict[str, Callable[[Path], dict[str, str] | None]] = {
     "Backup and restore": as_it_is,
     "Take a partition over from a broker": as_it_is,
     "Give the disk back to a Kafka broker": torn_tail,
+    "Hand topics that never had a broker to one": without_broker,
     "Read one `.log` file, or a directory with another name": lone_file,
 }
 
