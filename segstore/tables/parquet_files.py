@@ -269,15 +269,17 @@ def origin_of(path: str) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     try:
-        text = (pq.read_metadata(path).metadata or {})[METADATA_KEY]
-    except (pa.ArrowException, OSError, KeyError) as error:
+        metadata = pq.read_metadata(path).metadata or {}
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable_file(path, error) from error
+    if METADATA_KEY not in metadata:
         raise CorruptLogError(
-            f"this is no file of an export: {error}",
+            "the file has the name of an export's, and no export wrote it: move it elsewhere",
             file=path,
-            found="another file",
+            found=f"no metadata {METADATA_KEY.decode()!r}",
             expected="Parquet with the metadata of an export",
-        ) from error
-    return parsed_origin(path, text)
+        )
+    return parsed_origin(path, metadata[METADATA_KEY])
 
 
 def parsed_origin(path: str, text: bytes) -> dict[str, Any]:
@@ -316,6 +318,17 @@ def parsed_origin(path: str, text: bytes) -> dict[str, Any]:
 
 def _is_whole_number(value: Any) -> bool:
     return type(value) is int and 0 <= value <= MAX_LONG
+
+
+def unreadable_file(path: str, error: Exception) -> CorruptLogError:
+    """Return the error of a file that pyarrow cannot read."""
+    said = str(error).partition("\n")[0].rstrip(". ")
+    return CorruptLogError(
+        "the file is damaged, or is no Parquet file: export the records again",
+        file=path,
+        found=f"what pyarrow refuses ({said})",
+        expected="a whole Parquet file",
+    )
 
 
 def damaged_file(

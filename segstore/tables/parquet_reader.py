@@ -22,7 +22,13 @@ from segstore.records.arrow_numpy import numbers_of
 from segstore.tables.batch_table import NotedBatches
 from segstore.tables.dictionary_rows import columns_with_dictionaries, with_values
 from segstore.tables.offset_ranges import OffsetRange
-from segstore.tables.parquet_files import COLUMNS, METADATA_KEY, damaged_file, parsed_origin
+from segstore.tables.parquet_files import (
+    COLUMNS,
+    METADATA_KEY,
+    damaged_file,
+    parsed_origin,
+    unreadable_file,
+)
 from segstore.tables.parquet_writer import FORMAT, rows_schema
 from segstore.tables.row_checks import first_wrong_cell
 
@@ -357,7 +363,7 @@ class ParquetReader:
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, SegstoreError | FileNotFoundError | IsADirectoryError):
                 raise
-            raise self._damaged(str(error).partition("\n")[0]) from error
+            raise unreadable_file(self.path, error) from error
 
     def _damaged(self, found: str, expected: str = "a whole file of an export") -> CorruptLogError:
         return damaged_file(self.path, found, expected)

@@ -30,6 +30,7 @@ from segstore.number_limits import MAX_LONG
 from segstore.tables.offset_ranges import OffsetRange
 from segstore.tables.parquet_files import (
     COLUMNS,
+    MOST_NAMED,
     ExportedFile,
     check_is_whole,
     exported_files,
@@ -293,8 +294,9 @@ def check_same_export(
         origin = origin_of(one.path)
         if origin.get("isolation") != isolation:
             raise IllegalArgumentError(
-                f"the folder holds an export with isolation.level {origin.get('isolation')}, not "
-                f"{isolation}",
+                f"the folder holds an export with isolation {origin.get('isolation')}: name "
+                "another folder for this one, or export with that isolation (read_uncommitted in "
+                "a file is log_end for segstore.export_parquet and the command)",
                 file=one.path,
                 found=str(origin.get("isolation")),
                 expected=isolation,
@@ -360,8 +362,8 @@ def _check_files(files: LoneSegment, scan: LogScan, end_offset: int | None) -> N
     end = MAX_LONG if end_offset is None else end_offset
     if files.damaged_end is not None and end > files.log_end_offset:
         raise CorruptLogError(
-            f"{files.damaged_end}: pass end_offset to end the export before it, or allow_gaps to "
-            "export what can be read",
+            f"{files.damaged_end}: pass end_offset to end the export before it, or allow_gaps "
+            "(--allow-gaps) to export what can be read",
             file=files.path,
             found=f"readable records up to offset {files.log_end_offset - 1}",
             expected="whole batches up to the end of the last file",
@@ -370,15 +372,16 @@ def _check_files(files: LoneSegment, scan: LogScan, end_offset: int | None) -> N
         if first < end and start_offset < until:
             raise CorruptLogError(
                 f"offsets {first} to {until - 1} are in none of the files: add the file that is "
-                "missing, or pass allow_gaps, as where compaction has removed these records",
+                "missing, or pass allow_gaps (--allow-gaps), as where compaction has removed these "
+                "records",
                 file=files.path,
                 found=f"a file from offset {until} on",
                 expected=f"one from {first} on",
             )
     for lost in scan.skipped:
         raise CorruptLogError(
-            f"{lost}: pass end_offset to end the export before them, or allow_gaps to leave them "
-            "out",
+            f"{lost}: pass end_offset to end the export before them, or allow_gaps "
+            "(--allow-gaps) to leave them out",
             file=files.path,
             found=f"a transaction from offset {lost.first_offset} on without an end marker",
             expected="its COMMIT or ABORT in the files",
@@ -423,7 +426,7 @@ def _check_whole(log: Log, start_offset: int | None, end_offset: int) -> None:
 
 def _exists(file: Path) -> AlreadyExistsError:
     return AlreadyExistsError(
-        "the file exists: pass overwrite to replace it, or another name",
+        "the file exists: pass overwrite (--overwrite) to replace it, or another name",
         file=str(file),
         found="a file",
         expected="none",
@@ -445,6 +448,12 @@ UNFINISHED: Final = (
     "the import is not finished: the logs that begin with it cannot be opened before. The same"
     " import goes on where they end"
 )
+REFUSED: Final = (
+    "the import is not finished, and the same files are refused again: import whole files of these"
+    " records, which goes on where the logs end, or delete the logs"
+)
+_OF_FILES: Final = (AlreadyExistsError, CorruptLogError, IllegalArgumentError)
+"""Errors that the same files and logs give again."""
 
 # ---- import --------------------------------------------------------------------------------------
 
@@ -527,7 +536,8 @@ def import_parquet(  # noqa: PLR0913 - keywords of users
                 fill(name)
         except BaseException as error:
             if marked.give_up():
-                error.add_note(UNFINISHED)
+                is_refused = isinstance(error, _OF_FILES)
+                error.add_note(f"{REFUSED}: {_some(topic)}" if is_refused else UNFINISHED)
             raise
         marked.finish()
     return [reports[name] for name in imports]
@@ -597,6 +607,12 @@ def _check_log_directory(path: str) -> None:
     """Refuse a directory for partitions that is a partition itself, or a file."""
     with suppress(LogNotFoundError), closing(Directory(path)) as directory:
         refuse_partition_directory(directory)
+
+
+def _some(topic: Mapping[str, PartitionImport]) -> str:
+    paths = [work.directory for work in topic.values()]
+    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+    return f"{', '.join(paths[:MOST_NAMED])}{more}"
 
 
 def topics_of(imports: Mapping[str, PartitionImport]) -> list[dict[str, PartitionImport]]:

@@ -337,6 +337,15 @@ def _check_rows(
             found="another record",
             expected="the file's",
         )
+    end_of_files = readers[-1].offsets.until_offset
+    if difference >= end_of_files:
+        raise AlreadyExistsError(
+            "the log has all records of the export, and others after them: there is nothing to "
+            "import",
+            file=log.path,
+            found=f"a record at offset {difference}",
+            expected=f"a log end up to {end_of_files}, where the export ends",
+        )
     raise AlreadyExistsError(
         f"the log has another record at offset {difference} than the export",
         file=log.path,

@@ -259,7 +259,7 @@ def test_files_that_do_not_fit_together_are_refused(packed, tmp_path):
     with pytest.raises(CorruptLogError, match="another name"):
         imported(tmp_path / "files", tmp_path / "back")
     renamed.write_bytes(b"PAR1")
-    with pytest.raises(CorruptLogError, match="cannot be used"):
+    with pytest.raises(CorruptLogError, match="is no Parquet file"):
         imported(tmp_path / "files", tmp_path / "back")
 
 

@@ -236,6 +236,8 @@ def _records_text(finding: Finding) -> str:
     named = ranges_text(finding.lost) if finding.lost else "records"
     if finding.records is Records.MAYBE_MISSING and finding.code in _TAILS:
         return f"{named} may be lost, even if a producer got an acknowledgement"
+    if finding.records is Records.MAYBE_MISSING and finding.code is FindingCode.OPEN_REFUSED:
+        return "the log is not whole before its import is finished"
     if finding.records is Records.MAYBE_MISSING and finding.code is FindingCode.INDEX_CORRUPT:
         return (
             f"{named} may be missing: after a crash of the system an index can be ahead of its .log"

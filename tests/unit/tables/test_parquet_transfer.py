@@ -716,6 +716,40 @@ def test_a_log_with_other_records_is_not_changed(tmp_path: Path):
             assert rows_of(log, "log_end").equals(before)
 
 
+def test_a_log_that_goes_on_after_the_export_is_not_changed(tmp_path: Path):
+    """The error spoke of another record, as if the log were of something else."""
+    file = segstore.export_parquet(filled(tmp_path / "a-0"), tmp_path / "out.parquet").path
+    with restored(tmp_path / "out.parquet", tmp_path / "b-0"):
+        pass
+    with segstore.open(tmp_path / "b-0") as log:
+        log.append([(None, b"later")])
+    with pytest.raises(AlreadyExistsError, match="all records of the export") as caught:
+        segstore.import_parquet(file, tmp_path / "b-0")
+    assert caught.value.found == "a record at offset 100"
+
+
+@pytest.mark.parametrize("data", [b"a,b\n1,2\n", b"", b"PAR1\x15\x00\x01\x00\x00\x00PAR1"])
+def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, data: bytes):
+    """Words of pyarrow alone do not say what it is."""
+    (tmp_path / "x.parquet").write_bytes(data)
+    with pytest.raises(CorruptLogError, match="damaged, or is no Parquet file") as caught:
+        segstore.import_parquet(tmp_path / "x.parquet", tmp_path / "b-0")
+    assert str(caught.value.found).startswith("what pyarrow refuses (")
+
+
+def test_a_foreign_file_among_those_of_an_export_is_named(tmp_path: Path):
+    """``b'segstore'`` was all that the error found."""
+    source = filled(tmp_path / "data" / "orders-0")
+    file = segstore.export_parquet(source, f"{tmp_path}/out/").path
+    pl.read_parquet(file).write_parquet(file)
+    with (
+        segstore.open_dir(tmp_path / "data", read_only=True) as logs,
+        pytest.raises(CorruptLogError, match="no export wrote it: move it") as caught,
+    ):
+        logs.export_parquet("orders", tmp_path / "out")
+    assert caught.value.file == file
+
+
 def test_what_is_not_there(tmp_path: Path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(LogNotFoundError, match="no such file"):
@@ -815,7 +849,7 @@ def test_a_topic_that_was_made_again(tmp_path: Path):
                     logs.export_parquet("orders", tmp_path / "out")
             else:
                 logs.export_parquet("orders", tmp_path / "out")
-                with pytest.raises(IllegalArgumentError, match="isolation"):
+                with pytest.raises(IllegalArgumentError, match=r"name another folder.*log_end"):
                     logs.export_parquet("orders", tmp_path / "out", isolation="read_committed")
             logs.delete_topic("orders")
 

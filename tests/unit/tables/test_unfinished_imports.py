@@ -161,7 +161,9 @@ def test_a_refused_import_cannot_be_opened_before_it_is_finished(
     with pytest.raises(CorruptLogError) as raised:
         segstore.import_parquet(out, back)
     assert raised.value.file == str(file)
-    assert any("the import is not finished" in note for note in raised.value.__notes__)
+    (note,) = raised.value.__notes__
+    assert "refused again" in note
+    assert note.endswith(f"{back}/orders-0, {back}/orders-1, {back}/orders-2"), note
     assert check_nothing_or_refused_or_whole(data, back) == "refused"
     with (
         segstore.open_dir(back) as logs,
@@ -298,6 +300,9 @@ def test_the_commands_say_that_an_import_is_not_finished(
         told = capsys.readouterr()
         assert "the import of this log is not finished" in told.out + told.err, command
         assert code == 1, command
+        if command[0] == "verify":
+            assert "means: the log is not whole before its import is finished" in told.out
+            assert "no file shows" not in told.out
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
