@@ -120,7 +120,7 @@ def scan_topic(
     topic : str
         Its name.
     **query
-        As for `LogManager.scan`: columns, bounds, partitions, isolation.
+        As for `LogManager.scan`: columns, bounds, partitions, isolation, on_damage.
 
     Returns
     -------

@@ -14,7 +14,7 @@ from segstore.errors import (
     ReadIOError,
     SegstoreError,
 )
-from segstore.log.damage_errors import DAMAGE, batch_behind_damage, explain, file_of, undecided
+from segstore.log.damage_errors import DAMAGE, batch_behind_damage, explain, file_of
 from segstore.log.files.recovery_advice import salvage_hint
 from segstore.log.local.local_log import out_of_range
 from segstore.log.split_offsets import Span, split_offsets
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from typing import Self, TypeAlias
 
     from segstore._core import BatchHeaders, CodecTable, FetchedBytes
-    from segstore.log.local.batch_transactions import Damage
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
     from segstore.log.local.segments import Segments
@@ -152,8 +151,8 @@ class ChunkReader:
     start_timestamp : int
         In ms: segments and batches before the first one with such a timestamp are left out, as far
         as the index tells; ``MIN_LONG`` for none.
-    damage : Damage or None
-        Why the range ends before what was asked for; raised behind its last chunk.
+    end_error : callable or None
+        Returns why the range ends before what was asked for; raised behind its last chunk.
     take_over_replaced : callable
         See `nothing_replaced`.
 
@@ -172,7 +171,7 @@ class ChunkReader:
         "_bound",
         "_chunk_bytes",
         "_codecs",
-        "_damage",
+        "_end_error",
         "_end_offset",
         "_first_offset",
         "_local_log",
@@ -194,7 +193,7 @@ class ChunkReader:
         truncations_done: int,
         take_over_replaced: Callable[[], bool],
         start_timestamp: int = MIN_LONG,
-        damage: Damage | None = None,
+        end_error: Callable[[], SegstoreError] | None = None,
     ) -> None:
         self._local_log = local_log
         self._codecs = codecs
@@ -207,7 +206,7 @@ class ChunkReader:
         self._replacements_count = local_log.replacements_count
         self._take_over_replaced = take_over_replaced
         self._start_timestamp = start_timestamp
-        self._damage = damage
+        self._end_error = end_error
         self._chunk_bytes = CHUNK_BYTES
 
     def __iter__(self) -> Iterator[Chunk]:
@@ -244,8 +243,8 @@ class ChunkReader:
             self._local_log.check_not_truncated(self._truncations_done, read_up_to)
             if chunk is not None:
                 yield from self._of_the_lineage(chunk)
-        if self._damage is not None:
-            raise undecided(self._damage, self._local_log, self._codecs)
+        if self._end_error is not None:
+            raise self._end_error()
 
     def _of_the_lineage(self, chunk: Chunk) -> Iterator[Chunk]:
         """Hand out the batches before one of a lost branch, then raise [DUR-141]."""
@@ -282,7 +281,7 @@ class ChunkReader:
         self._start_offset = start_offset
         self._first_offset = max(self._first_offset, start_offset)
         if end_offset < self._end_offset:
-            self._end_offset, self._damage = end_offset, None
+            self._end_offset, self._end_error = end_offset, None
 
     def cuts(self, max_bytes: int) -> Iterator[int]:
         """Yield base offsets that split the range into parts of *max_bytes* bytes."""

@@ -83,6 +83,22 @@ def undecided(damage: Damage, local_log: LocalLog, codecs: CodecTable) -> Corrup
     return error
 
 
+def lacks_records(damage: str, local_log: LocalLog) -> CorruptLogError:
+    """Return an error that says why the log ends before what it is known to have held."""
+    path, end = local_log.directory.path, local_log.log_end.message_offset
+    error = CorruptLogError(
+        damage,
+        file=path,
+        found=f"an end at offset {end}",
+        expected="all that was synced",
+    )
+    return error.go_on(
+        None,
+        f"end_offset={end} reads what is before it; on_damage='skip' leaves out what is damaged,"
+        " and names it",
+    )
+
+
 class FetchCheck:
     """What a fetch asks of the log that it is from, when its records are shown.
 

@@ -33,6 +33,7 @@ from segstore.log.damage_errors import (
     batch_behind_damage,
     explain,
     files_of,
+    lacks_records,
     undecided,
 )
 from segstore.log.file_records import FileRecords
@@ -558,8 +559,15 @@ class LogReader:
         start_timestamp: int | None = None,
         end_timestamp: int | None = None,
         check_crcs: bool = True,
+        damage: str | None = None,
     ) -> LogScan:
-        """Return a range of the log, as it is now; the arguments are checked."""
+        """Return a range of the log, as it is now; the arguments are checked.
+
+        Parameters
+        ----------
+        damage : str or None
+            Why the log ends before what it is known to have held: the scan raises it at its end.
+        """
         truncations_done = self._local_log.truncations.done
         first = self.first_offset_here
         start = first if start_offset is None else start_offset
@@ -576,7 +584,7 @@ class LogReader:
             start_offset=start,
             end_offset=end,
             bound=visible.bound,
-            damage=visible.damage if is_cut_off else None,
+            end_error=self._end_error(visible, damage) if is_cut_off else None,
             truncations_done=truncations_done,
             take_over_replaced=self._take_over_replaced,
             start_timestamp=MIN_LONG if start_timestamp is None else start_timestamp,
@@ -595,6 +603,16 @@ class LogReader:
         )
         self.require_in_range(start, self.first_offset_here)  # what it has taken may begin later
         return scan
+
+    def _end_error(
+        self, visible: VisibleRange, damage: str | None
+    ) -> Callable[[], SegstoreError] | None:
+        """Return what makes the error of a scan that ends with the log, None where it is whole."""
+        if visible.damage is not None:
+            return partial(undecided, visible.damage, self._local_log, self._codecs)
+        if damage is not None:
+            return partial(lacks_records, damage, self._local_log)
+        return None
 
     def scan_around_damage(  # noqa: PLR0913 - the parts of a query
         self,

@@ -6,7 +6,6 @@ and a filter; then the logs are scanned as of that moment, in the parts that may
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from functools import reduce
 from itertools import chain
@@ -23,6 +22,7 @@ from segstore.log.matching_parts import (
     matching_parts,
     names_in,
 )
+from segstore.log.skipped_ranges import warn_of_skipped
 from segstore.notebook import as_html
 from segstore.records.arrow_rows import refuse_undecided
 from segstore.records.columns import MAX_BATCH_ROWS, record_columns
@@ -52,8 +52,6 @@ _COUNTED: Final = ("offset",)
 """Of what no column is wanted the rows are counted by this one."""
 FIRST_ROWS: Final = 1_000
 """So many are decoded first: of ``LIMIT 3`` the engine asks for no more."""
-_NAMED: Final = 3
-"""So many of the ranges that are left out a warning names."""
 _NO_SUCH_READ: Final = "a segstore dataset is read with scanner(), to_batches() or to_table() only"
 
 
@@ -148,14 +146,7 @@ def _and_warn(batches: Iterator[ArrowBatch], parts: list[LogScan]) -> Iterator[A
     try:
         yield from batches
     finally:
-        found = [*dict.fromkeys(lost for part in parts for lost in part.skipped)]
-        if found:
-            count = "1 range" if len(found) == 1 else f"{len(found)} ranges"
-            warnings.warn(
-                f"the query leaves out {count} of offsets: {'; '.join(map(str, found[:_NAMED]))};"
-                " after a pass over a scan, its `skipped` lists them all",
-                stacklevel=2,
-            )
+        warn_of_skipped(dict.fromkeys(lost for part in parts for lost in part.skipped))
 
 
 class RecordDataset(dataset.UnionDataset):  # type: ignore[misc] # of a library without types

@@ -560,7 +560,12 @@ class Log:
             )
         )
 
-    def _scan(self, query: LogQuery) -> LogScan:
+    def _scan(self, query: LogQuery, *, to_known_end: bool = False) -> LogScan:
+        """Scan a range.
+
+        A handle has its `report`: who reads by it knows that it lacks records. A query of many
+        logs, or of one that it opens itself, asks with *to_known_end*: then the scan raises that.
+        """
         self._access.require_open()
         if query.skips_damage:
             return self._reader.scan_around_damage(
@@ -580,6 +585,7 @@ class Log:
             start_timestamp=query.start_timestamp,
             end_timestamp=query.end_timestamp,
             check_crcs=query.check_crcs,
+            damage=self.report.damage_in(self.path) if to_known_end else None,
         )
 
     def dataset(self, **query: Unpack[LogQueryOptions]) -> RecordDataset:
@@ -607,7 +613,9 @@ class Log:
         checked = LogQuery.of(**query)
         columns = checked_columns(checked.columns)
         checked = checked._replace(columns=columns)
-        return RecordDataset(RecordSource(columns, lambda: [self._scan(checked)]))
+        return RecordDataset(
+            RecordSource(columns, lambda: [self._scan(checked, to_known_end=True)])
+        )
 
     def _latest(self, columns: Sequence[str] | None) -> LatestOfLog:
         """Return the last committed value of each key, for the manager."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
-from operator import is_
+from operator import is_, methodcaller
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 import segstore._core as _core
@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from segstore.tables.partition_export import ExportReport
     from segstore.tables.topic_scan import (
         Offsets,
+        OnDamage,
         Order,
         TopicQuery,
         TopicScan,
@@ -1155,6 +1156,7 @@ class LogManager:
         partitions: Iterable[int] | None = None,
         isolation: Isolation | IsolationName = Isolation.LOG_END,
         order: Order = "partition",
+        on_damage: OnDamage = "raise",
     ) -> TopicScan:
         """Return the records of a topic, or of a range of each partition, to be read lazily.
 
@@ -1181,6 +1183,10 @@ class LogManager:
             come; those of the same time by partition. Records of a partition keep their order, so
             the result is sorted only where each partition is: producers set timestamps. One chunk
             of each partition is in memory. The Arrow methods need pyarrow for it.
+        on_damage : str
+            As in `Log.scan`. With ``raise``, the scan of a log that ends before what it is known to
+            have held ends with that error too. With ``skip``, `TopicScan.skipped` lists what was
+            left out; `to_arrow`, `to_pandas` and `count` warn of it.
 
         Returns
         -------
@@ -1213,6 +1219,7 @@ class LogManager:
             end_timestamp=end_timestamp,
             isolation=isolation,
             order=order,
+            on_damage=on_damage,
         )
 
     def dataset(self, topic: str, **query: Unpack[UnorderedQuery]) -> RecordDataset:
@@ -1227,7 +1234,7 @@ class LogManager:
         topic : str
             An existing topic.
         **query
-            As for `scan`: columns, bounds, partitions, isolation. A dataset has no order.
+            As for `scan`: columns, bounds, partitions, isolation, on_damage. There is no order.
 
         Raises
         ------
@@ -1249,14 +1256,18 @@ class LogManager:
 
     def to_arrow(self, topic: str, **query: Unpack[TopicQuery]) -> Any:
         """Return the records of a topic as a ``pyarrow.Table``, with the parameters of `scan`."""
-        return self.scan(topic, **query).to_arrow()
+        from segstore.tables.topic_scan import TopicScan, read_whole
+
+        return read_whole(self.scan(topic, **query), TopicScan.to_arrow)
 
     def to_pandas(self, topic: str, **query: Unpack[TopicQuery]) -> Any:
         """Return the records of a topic as a ``pandas.DataFrame``, with the parameters of `scan`.
 
         Needs pyarrow and pandas.
         """
-        return self.scan(topic, **query).to_pandas()
+        from segstore.tables.topic_scan import TopicScan, read_whole
+
+        return read_whole(self.scan(topic, **query), TopicScan.to_pandas)
 
     def count(self, topic: str, *, by_headers: bool = False, **query: Unpack[TopicQuery]) -> int:
         """Return the number of records of a topic, with the parameters of `scan`.
@@ -1266,7 +1277,12 @@ class LogManager:
         by_headers : bool
             True: trust the batch headers, as in `LogScan.count`.
         """
-        return self.scan(topic, **query).count(by_headers=by_headers)
+        from segstore.tables.topic_scan import read_whole
+
+        counted: int = read_whole(
+            self.scan(topic, **query), methodcaller("count", by_headers=by_headers)
+        )
+        return counted
 
     def export_parquet(  # noqa: PLR0913 - keywords of users
         self,

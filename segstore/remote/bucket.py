@@ -6,6 +6,7 @@ import os
 import threading
 from contextlib import ExitStack, contextmanager
 from itertools import islice
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -330,14 +331,18 @@ class Bucket:
 
     def to_arrow(self, topic: str, **query: Unpack[TopicQuery]) -> Any:
         """Return the records of a topic as a ``pyarrow.Table``, with the parameters of `scan`."""
-        return self.scan(topic, **query).to_arrow()
+        from segstore.tables.topic_scan import TopicScan, read_whole
+
+        return read_whole(self.scan(topic, **query), TopicScan.to_arrow)
 
     def to_pandas(self, topic: str, **query: Unpack[TopicQuery]) -> Any:
         """Return the records of a topic as a ``pandas.DataFrame``, with the parameters of `scan`.
 
         Needs pyarrow and pandas.
         """
-        return self.scan(topic, **query).to_pandas()
+        from segstore.tables.topic_scan import TopicScan, read_whole
+
+        return read_whole(self.scan(topic, **query), TopicScan.to_pandas)
 
     def count(self, topic: str, *, by_headers: bool = False, **query: Unpack[TopicQuery]) -> int:
         """Return the number of records of a topic, with the parameters of `scan`.
@@ -347,7 +352,12 @@ class Bucket:
         by_headers : bool
             True: trust the batch headers, as in `LogScan.count`.
         """
-        return self.scan(topic, **query).count(by_headers=by_headers)
+        from segstore.tables.topic_scan import read_whole
+
+        counted: int = read_whole(
+            self.scan(topic, **query), methodcaller("count", by_headers=by_headers)
+        )
+        return counted
 
     def export_parquet(
         self,

@@ -8,14 +8,22 @@ from functools import partial
 from heapq import merge
 from itertools import chain, islice
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from segstore._core import ColumnDecoder
 from segstore.arguments import integer, isolation_of, refuse_pickle
 from segstore.errors import ArgumentTypeError, IllegalArgumentError, OffsetOutOfRangeError
 from segstore.log.chunk_reader import CHUNK_BYTES
-from segstore.log.scan import check_range, checked_columns, timestamp_bounds
+from segstore.log.scan import (
+    LogQuery,
+    check_range,
+    checked_columns,
+    skips_damage,
+    timestamp_bounds,
+)
+from segstore.log.skipped_ranges import warn_of_skipped
 from segstore.notebook import MOST_LINES, as_html, first_records
+from segstore.number_limits import MAX_LONG
 from segstore.records.arrow_rows import ArrowRows
 from segstore.records.columns import (
     KAFKA_COLUMNS,
@@ -34,6 +42,7 @@ if TYPE_CHECKING:
 
     from segstore._core import ArrowBatch, Record
     from segstore.log.record_dataset import BatchesOf, RecordDataset
+    from segstore.log.recovery.salvage_report import LostRange
     from segstore.log.scan import LogScan
     from segstore.log.unified_log import Log
     from segstore.records.record_batch import RecordBatch
@@ -42,6 +51,7 @@ if TYPE_CHECKING:
     Offsets: TypeAlias = int | Mapping[int, int]
     """One for all partitions, or some by partition."""
     Order: TypeAlias = Literal["partition", "timestamp"]
+    OnDamage: TypeAlias = Literal["raise", "skip"]
 
     class UnorderedQuery(TypedDict, total=False):
         """What a dataset of a topic takes of a user; `LogManager.scan` describes it."""
@@ -53,12 +63,15 @@ if TYPE_CHECKING:
         end_timestamp: int | datetime | None
         partitions: Iterable[int] | None
         isolation: Isolation | IsolationName
+        on_damage: OnDamage
 
     class TopicQuery(UnorderedQuery, total=False):
         """What `scan_logs` takes of a user."""
 
         order: Order
 
+
+_T = TypeVar("_T")
 
 ORDERS: Final = ("partition", "timestamp")
 PART_BYTES: Final = CHUNK_BYTES
@@ -158,6 +171,11 @@ class TopicScan(ArrowRows):
             return sum(scan.count(by_headers=True) for scan in self._scans.values())
         return sum(batch.rows_count for batch in self._of_partitions(("offset",)))
 
+    @property
+    def skipped(self) -> tuple[LostRange, ...]:
+        """What the last pass has left out so far, as `LogScan.skipped`; each names its file."""
+        return tuple(chain.from_iterable(scan.skipped for scan in self._scans.values()))
+
     def batches(self) -> Iterator[RecordBatch]:
         """Yield the stored batches that overlap the range, control batches too.
 
@@ -222,12 +240,7 @@ class TopicScan(ArrowRows):
         IllegalArgumentError
             The scan has an order by timestamps, which a dataset has not.
         """
-        if self.order != "partition":
-            raise IllegalArgumentError(
-                "a dataset has no order: let the engine sort its rows",
-                found=f"order={self.order!r}",
-                expected="order='partition'",
-            )
+        _refuse_order(self.order, "a dataset")
         return dataset_of(self.columns, lambda: self)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -271,6 +284,7 @@ def scan_logs(  # noqa: PLR0913 - the parts of a query
     end_timestamp: int | datetime | None = None,
     isolation: Isolation | IsolationName = Isolation.LOG_END,
     order: Order = "partition",
+    on_damage: OnDamage = "raise",
 ) -> TopicScan:
     """Return a scan of the logs of a topic; `LogManager.scan` describes the parameters.
 
@@ -279,12 +293,8 @@ def scan_logs(  # noqa: PLR0913 - the parts of a query
     logs : mapping of int to Log
         By the numbers of their partitions, ascending.
     """
-    if order not in ORDERS:
-        raise IllegalArgumentError(
-            f"order must be 'partition' or 'timestamp', not {order!r}",
-            found=repr(order),
-            expected="partition or timestamp",
-        )
+    _check_order(order)
+    skips_damage(on_damage, check_crcs=True)
     starts, ends = _offset_bounds(logs, start_offset, end_offset)
     low, high = timestamp_bounds(start_timestamp, end_timestamp)
     query = partial(
@@ -294,6 +304,7 @@ def scan_logs(  # noqa: PLR0913 - the parts of a query
         start_timestamp=low,
         end_timestamp=high,
         isolation=isolation,
+        on_damage=on_damage,
     )
     scans = {
         number: query(log, starts.get(number), ends.get(number)) for number, log in logs.items()
@@ -311,6 +322,8 @@ def checked_query(  # noqa: PLR0913 - the parts of a query
     end_timestamp: int | datetime | None = None,
     partitions: Iterable[int] | None = None,
     isolation: Isolation | IsolationName = Isolation.LOG_END,
+    on_damage: OnDamage = "raise",
+    order: Order = "partition",
 ) -> UnorderedQuery:
     """Return a query for later, checked as far as no log need be asked.
 
@@ -319,6 +332,9 @@ def checked_query(  # noqa: PLR0913 - the parts of a query
     numbers : collection of int
         The partitions that are read.
     """
+    _check_order(order)
+    _refuse_order(order, "a dataset or a lazy frame")
+    skips_damage(on_damage, check_crcs=True)
     _offset_bounds(numbers, start_offset, end_offset)
     low, high = timestamp_bounds(start_timestamp, end_timestamp)
     return {
@@ -329,7 +345,27 @@ def checked_query(  # noqa: PLR0913 - the parts of a query
         "end_timestamp": high,
         "partitions": partitions,
         "isolation": isolation_of(isolation),
+        "on_damage": on_damage,
     }
+
+
+def _check_order(order: str) -> None:
+    if order not in ORDERS:
+        raise IllegalArgumentError(
+            f"order must be 'partition' or 'timestamp', not {order!r}",
+            found=repr(order),
+            expected="partition or timestamp",
+        )
+
+
+def _refuse_order(order: str, what: str) -> None:
+    """Refuse another order than that of partitions for what engines read."""
+    if order != "partition":
+        raise IllegalArgumentError(
+            f"{what} has no order: let the engine sort its rows",
+            found=f"order={order!r}",
+            expected="order='partition'",
+        )
 
 
 def _offset_bounds(
@@ -351,6 +387,13 @@ def dataset_of(columns: Sequence[str] | None, scan: Callable[[], TopicScan]) -> 
         return [*scan()._scans.values()]  # noqa: SLF001 - asked by its own module
 
     return RecordDataset(RecordSource(checked_columns(columns), scans, in_sequence))
+
+
+def read_whole(scan: TopicScan, read: Callable[[TopicScan], _T]) -> _T:
+    """Return what *read* makes of a scan, and warn of what was left out as damaged."""
+    result = read(scan)
+    warn_of_skipped(scan.skipped)
+    return result
 
 
 def in_sequence(
@@ -382,16 +425,18 @@ def _scan_log(
     log: Log, start: int | None, end: int | None, *, is_of_all: bool, **query: Any
 ) -> LogScan:
     """Return the scan of one log; of a bound for all partitions it takes what it has."""
+    goes_on = query["on_damage"] == "skip" and log.report.damage is not None
     while is_of_all:
         first, behind = log.local_log_start_offset, log.log_end_offset
-        low = None if start is None or start <= first else min(start, behind)
+        most = MAX_LONG if goes_on else behind  # records behind the damage are read too
+        low = None if start is None or start <= first else min(start, most)
         high = None if end is None else max(end, first if low is None else low)
         try:
-            return log.scan(low, high, **query)
+            return log._scan(LogQuery.of(low, high, **query), to_known_end=True)  # noqa: SLF001 - a query
         except OffsetOutOfRangeError:  # records were deleted, or cut off, meanwhile
             if (first, behind) == (log.local_log_start_offset, log.log_end_offset):
                 raise
-    return log.scan(start, end, **query)
+    return log._scan(LogQuery.of(start, end, **query), to_known_end=True)  # noqa: SLF001 - a query
 
 
 def offsets_by_partition(

@@ -386,7 +386,7 @@ def test_a_dataset_of_a_topic_takes_what_a_scan_takes(logs):
     assert scan.dataset().count_rows() == 30
     with pytest.raises(IllegalArgumentError, match="a dataset has no order"):
         logs.scan("orders", order="timestamp").dataset()
-    with pytest.raises(TypeError, match="order"):
+    with pytest.raises(IllegalArgumentError, match="has no order"):
         logs.dataset("orders", order="timestamp")
 
 

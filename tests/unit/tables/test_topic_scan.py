@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 from typing import TYPE_CHECKING
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING
 import duckdb
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 import segstore
 from segstore.errors import (
     ArgumentTypeError,
     ClosedError,
+    CorruptLogError,
     CorruptRecordError,
     IllegalArgumentError,
     IllegalStateError,
@@ -24,6 +27,8 @@ from segstore.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
+from segstore.polars import scan_log, scan_topic
+from segstore.tables.topic_scan import ORDERS
 from tests.kits.transactions_kit import ABORT, COMMIT, NOW, Producer
 
 if TYPE_CHECKING:
@@ -370,3 +375,81 @@ def test_without_pandas_there_is_a_sentence(logs, monkeypatch):
     monkeypatch.setattr("segstore.records.columns.find_spec", lambda _: None)
     with pytest.raises(ImportError, match="this needs pandas: pip install pandas"):
         logs.to_pandas("orders")
+
+
+@pytest.fixture
+def short(tmp_path: Path) -> Iterator[LogManager]:
+    """Partition 1 was closed cleanly at offset 20, and then lost its second half."""
+    with segstore.open_dir(tmp_path / "short") as manager:
+        manager.create_topic("orders", partitions=3)
+        for number in range(3):
+            for n in range(20):
+                manager.append("orders", [(NOW + n, b"k", b"v")], partition=number)
+    file = tmp_path / "short" / "orders-1" / f"{0:020d}.log"
+    os.truncate(file, file.stat().st_size // 2)
+    with segstore.open_dir(tmp_path / "short", read_only=True) as reader:
+        yield reader
+
+
+QUERIES_OF_ALL = {
+    "count": lambda logs, **more: logs.count("orders", **more),
+    "arrow": lambda logs, **more: logs.to_arrow("orders", **more).num_rows,
+    "pandas": lambda logs, **more: len(logs.to_pandas("orders", **more)),
+    "dataset": lambda logs, **more: logs.dataset("orders", **more).count_rows(),
+    "polars": lambda logs, **more: scan_topic(logs.paths[0], "orders", **more).collect().height,
+}
+ENDS = "the log ends at offset 10: records from there to 19 had been synced, and are missing"
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("query", QUERIES_OF_ALL.values(), ids=QUERIES_OF_ALL)
+def test_a_query_of_a_log_that_was_cut_is_an_error(short, query):
+    """It answered with the records that were left, and nothing said that some were missing."""
+    with pytest.raises((CorruptLogError, pl.exceptions.ComputeError), match=ENDS):
+        query(short)
+    assert query(short, end_offset=10) == 30
+    with pytest.warns(UserWarning, match="leaves out 1 range of offsets: .*offsets 10 to 19"):
+        assert query(short, on_damage="skip") == 50
+
+
+def test_a_lazy_frame_of_a_log_that_was_cut_is_an_error(short):
+    path = short.log("orders", 1).path
+    with pytest.raises((CorruptLogError, pl.exceptions.ComputeError), match=ENDS):
+        scan_log(path).collect()
+    assert scan_log(path).filter(pl.col("offset") < 9).collect().height == 9
+    with pytest.warns(UserWarning, match="offsets 10 to 19"):
+        assert scan_log(path, on_damage="skip").collect().height == 10
+
+
+def test_a_scan_of_a_log_that_was_cut_gives_what_is_there_first(short):
+    scan = short.scan("orders")
+    found: list[Place] = []
+    with pytest.raises(CorruptLogError, match=ENDS):
+        found.extend((record.partition, record.offset) for record in scan)
+    assert found == all_of((0, 0, 20), (1, 0, 10))
+    for order in ORDERS:
+        with pytest.raises(CorruptLogError, match=ENDS):
+            short.to_arrow("orders", order=order)
+        assert short.scan("orders", order=order, partitions=[0, 2]).to_arrow().num_rows == 40
+    rest = short.scan("orders", on_damage="skip")
+    assert len(places(rest)) == 50
+    assert [(one.first_offset, one.next_offset) for one in rest.skipped] == [(10, 20)]
+    assert len(short.log("orders", 1)) == 10  # its report says the rest
+
+
+def test_a_filter_that_asks_for_what_is_there_is_answered(short):
+    rows = short.dataset("orders")
+    assert rows.scanner(filter=ds.field("partition") != 1).count_rows() == 40
+    assert rows.scanner(filter=ds.field("offset") < 9).count_rows() == 27
+
+
+@pytest.mark.parametrize("query", ["dataset", "polars"])
+def test_what_an_engine_reads_has_no_order(short, query):
+    """It was a TypeError of an internal function."""
+    with pytest.raises(IllegalArgumentError, match="has no order: let the engine sort"):
+        QUERIES_OF_ALL[query](short, order="timestamp")
+    with pytest.raises(IllegalArgumentError, match="order must be"):
+        QUERIES_OF_ALL[query](short, order="offset")
+    with pytest.raises(IllegalArgumentError, match="on_damage must be"):
+        QUERIES_OF_ALL[query](short, on_damage="ignore")
+    assert QUERIES_OF_ALL[query](short, order="partition", partitions=[0]) == 20
