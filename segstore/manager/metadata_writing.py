@@ -21,6 +21,7 @@ from segstore.log.files.metadata_image import ConfigResourceType
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.files.partition_path import absolute_path
 from segstore.log.files.topic_names import METADATA_LOG
+from segstore.log.log_environment import STANDALONE
 from segstore.manager.log_manager import open_dir
 from segstore.manager.topic_description import SettingSource
 from segstore.raft.metadata_log import open_metadata_log
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
+    from segstore._core import Environment
     from segstore.config.config_key import ConfigValue
     from segstore.log.files.meta_properties import MetaProperties
     from segstore.manager.log_manager import LogManager
@@ -73,6 +75,7 @@ def write_metadata_log(
     node_id: int = 1,
     cluster_id: str | None = None,
     metadata_version: int = METADATA_VERSION,
+    environment: Environment | None = None,
 ) -> WrittenMetadata:
     """Write the metadata log of a log directory that never had a broker.
 
@@ -91,6 +94,8 @@ def write_metadata_log(
         None = a new one, or that of ``meta.properties``.
     metadata_version : int
         Level of the feature; with another than the default, other features are left out.
+    environment : Environment or None
+        Of the files; None = the real ones.
 
     Raises
     ------
@@ -105,7 +110,7 @@ def write_metadata_log(
     """
     node_id = natural("node_id", node_id)
     full_path = absolute_path(path_text("path", path))
-    with closing(Directory(full_path)) as directory:
+    with closing(Directory(full_path, environment)) as directory:
         _refuse_existing(directory)
         properties = read_meta_properties(directory)
         cluster_id = _cluster_id(properties, node_id, cluster_id, directory)
@@ -135,7 +140,8 @@ def write_metadata_log(
                 META_PROPERTIES, text.encode(), FileBarrier.PARTITION_METADATA
             )
         log_path = f"{full_path}/{METADATA_LOG}"
-        with open_metadata_log(log_path) as log:
+        log_environment = STANDALONE._replace(environment=environment)
+        with open_metadata_log(log_path, log_environment=log_environment) as log:
             now_ms = directory.wall_clock_ms()
             for start in range(0, len(records), BATCH_RECORDS):
                 batch = _batch(start, records[start : start + BATCH_RECORDS], now_ms)

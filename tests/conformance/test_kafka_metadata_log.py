@@ -144,7 +144,10 @@ def test_high_watermark_offset_metadata(log: MetadataLog):
 
 @pytest.mark.parametrize("exists", [False, True])
 def test_create_snapshot_diverging_epoch(log: MetadataLog, *, exists: bool):
-    """[RAFT-25] KafkaMetadataLogTest.testCreateSnapshotDivergingEpoch, …OlderEpoch."""
+    """[RAFT-25] KafkaMetadataLogTest.testCreateSnapshotDivergingEpoch.
+
+    With another snapshot there, KafkaMetadataLogTest.testCreateSnapshotOlderEpoch.
+    """
     append(log, 10, 2)
     commit(log)
     if exists:
@@ -300,7 +303,10 @@ def test_validate_offset_equal_to_oldest_snapshot_offset(log: MetadataLog):
 def test_validate_unknown_epoch_less_than_last_known_greater_than_oldest_snapshot(
     log: MetadataLog,
 ):
-    """[RAFT-12, RAFT-13] KafkaMetadataLogTest.testValidateUnknownEpochLessThanLastKnown…"""
+    """[RAFT-12, RAFT-13]
+
+    KafkaMetadataLogTest.testValidateUnknownEpochLessThanLastKnownGreaterThanOldestSnapshot.
+    """
     begin_at_snapshot(log, 10, 1)
     for epoch in (1, 2, 4):
         append(log, 5, epoch)

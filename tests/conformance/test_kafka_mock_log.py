@@ -270,7 +270,10 @@ def test_a_snapshot_of_an_epoch_without_records(tmp_path: Path):
 
 
 def test_create_snapshot_before_log_start_offset(log: MetadataLog):
-    """[RAFT-25, RAFT-35] MockLogTest.testCreateSnapshotBeforeLogStartOffset, …ExistingSnapshot."""
+    """[RAFT-25, RAFT-35] MockLogTest.testCreateSnapshotBeforeLogStartOffset.
+
+    And of the one that exists: MockLogTest.testCreateExistingSnapshot.
+    """
     append_singly(log, 10, 1)
     commit(log)
     snapshot_id = snapshot(log, 10, 1)
@@ -384,14 +387,20 @@ def test_last_fetched_epoch_without_any(log: MetadataLog):
 
 @pytest.mark.parametrize("asked", [(1, 2), (2, 1)])
 def test_validate_beyond_the_log(log: MetadataLog, asked: tuple[int, int]):
-    """[RAFT-13] MockLogTest.testValidateEpochGreaterThanLastKnownEpoch, …GreatThanEndOffset."""
+    """[RAFT-13] MockLogTest.testValidateEpochGreaterThanLastKnownEpoch.
+
+    MockLogTest.testValidateOffsetGreatThanEndOffset.
+    """
     append(log, 1, 1)
 
     assert log.validate_offset_and_epoch(*asked) == valid("DIVERGING", 1, 1)
 
 
 def test_validate_at_the_oldest_snapshot(log: MetadataLog):
-    """[RAFT-13] MockLogTest.testValidateOffsetLessThanOldestSnapshotOffset, …EqualTo…"""
+    """[RAFT-13] MockLogTest.testValidateOffsetLessThanOldestSnapshotOffset.
+
+    MockLogTest.testValidateOffsetEqualToOldestSnapshotOffset.
+    """
     begin_at_snapshot(log, 2, 1)
 
     assert log.validate_offset_and_epoch(1, 1) == valid("SNAPSHOT", 2, 1)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 CORE = "segstore._core."
-FOLDERS = ("log", "manager", "records")
+FOLDERS = ("log", "manager", "raft", "records")
 """What is looked at: the engine. Commands, Spark's side and remote storage stand above it."""
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
+from unittest import mock
 
 from segstore._core import Barrier, DataFile, Directory
+from segstore.errors import LogNotFoundError, SegstoreError
+from segstore.log.files import log_directory_checkpoints
 from segstore.log.files.meta_properties import read_meta_properties
 from segstore.log.files.metadata_image_reader import read_metadata_image
 from segstore.log.files.topic_names import METADATA_LOG
@@ -13,18 +16,21 @@ from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition_to_write
 from segstore.log.open_options import open_options
 from segstore.manager.log_manager import LogManager
+from segstore.manager.metadata_writing import write_metadata_log
 from tests.crash.barrier_scene import new_disk
+from tests.crash.barrier_scenes_of_directories import SMALL_SEGMENTS, raft_environment
 from tests.crash.failing_scenarios_of_managers import living_on
 from tests.crash.failing_trial import CLOSED, GOES_ON, Trial
 from tests.crash.manual_scheduler import ManualScheduler
 from tests.kits.manager_kit import close_logs_quietly
 from tests.kits.metadata_kit import TOPIC_ID, metadata_batch, snapshot_bytes, topic_records
+from tests.kits.raft_kit import append_singly, check_covered, commit, open_raft, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from segstore import SegstoreError
     from segstore._core import SimulatedDisk
+    from segstore.raft.metadata_log import MetadataLog
 
 LOGS = "/data"
 PARTITION = "/data/clicks-0"
@@ -116,8 +122,72 @@ def managing(named: str | None) -> Trial:
     return Trial(disk, run, check)
 
 
+def writing() -> Trial:
+    """The metadata log of a directory without a broker: all of its topics are in it, or none is."""
+    disk = new_disk()
+    with living_on(disk), LogManager(LOGS) as manager:
+        manager.create_topic("clicks")
+        manager.append("clicks", [(None, b"v")])
+
+    def run() -> None:
+        impatient = mock.patch.object(log_directory_checkpoints, "_PAUSE_SECONDS", 0.0)
+        with living_on(disk), impatient:
+            write_metadata_log(LOGS, environment=disk)
+
+    def check(error: SegstoreError | None) -> str:
+        image = disk.crash_image(fate="killed")
+        with closing(Directory(LOGS, image)) as directory:
+            is_there = directory.exists(METADATA_LOG)
+        if is_there:
+            with suppress(LogNotFoundError):  # there is no segment yet
+                known = read_metadata_image(LOGS, image)
+                assert [*known.topics] in (["clicks"], [])
+                assert error is not None or known.topics
+        alone = LogEnvironment(environment=image, background=lambda *_: ManualScheduler())
+        with open_partition_to_write(PARTITION, open_options(), alone) as log:
+            assert [record.value for record in log.scan()] == [b"v"]
+        return GOES_ON if error is None else CLOSED
+
+    return Trial(disk, run, check)
+
+
+def keeping_snapshots() -> Trial:
+    """A metadata log with snapshots: what fails leaves one that has what is below the log start."""
+    disk, scheduler = new_disk(), ManualScheduler()
+    log_environment = LogEnvironment(environment=disk, background=lambda *_: scheduler)
+    logs: list[MetadataLog] = []
+
+    def run() -> None:
+        log = open_raft(LOGS, log_environment=log_environment, **SMALL_SEGMENTS)
+        logs.append(log)
+        append_singly(log, 6, 1)
+        log.flush()
+        commit(log)
+        log.delete_before_snapshot(snapshot(log, 4, 1))
+        log.truncate_to(6)
+        snapshot(log, 9, 2, unchecked=True)
+        log.truncate_to_latest_snapshot()
+        scheduler.run(60)
+        log.close()
+
+    def check(error: SegstoreError | None) -> str:
+        for log in logs:
+            with suppress(SegstoreError):
+                log.close_quietly()
+        for fate in ("killed", "lost"):
+            image = disk.crash_image(fate=fate)
+            found = open_raft(LOGS, log_environment=raft_environment(image), **SMALL_SEGMENTS)
+            check_covered(found)
+            found.close_quietly()
+        return GOES_ON if error is None else CLOSED
+
+    return Trial(disk, run, check)
+
+
 METADATA_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "read what a broker's disk knows": looking,
     "a manager of a broker's directory": lambda: managing(None),
+    "write the metadata log of a directory": writing,
+    "snapshots of a metadata log": keeping_snapshots,
     "a manager that is shown a metadata log": lambda: managing(LOGS),
 }

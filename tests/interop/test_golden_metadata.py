@@ -24,6 +24,7 @@ from segstore.manager.topic_description import SettingSource
 from tests.fuzz.mutations import outcome
 from tests.interop.kafka_metadata import EPOCH, TIMESTAMP, KafkaMetadata, tree_of
 from tests.interop.random_metadata import SCHEMAS, RandomMetadata
+from tests.kits.raft_kit import append, commit, offsets_of, open_raft, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,6 +151,32 @@ def test_images_of_real_brokers_are_kafkas(
 
     assert logs
     golden_summary.add("metadata logs", len(logs), len(logs))
+
+
+@pytest.mark.parametrize("recovery", ["safe", "kafka"])
+def test_metadata_logs_of_real_brokers_are_gone_on_with(
+    golden: Path, tmp_path: Path, recovery: str
+):
+    """[RAFT-3, RAFT-30] All of it is there, and a node goes on: an append, a snapshot, an open."""
+    logs = [
+        one for one in sorted(golden.glob("*/**/__cluster_metadata-0")) if any(one.glob("*.log"))
+    ]
+
+    for number, original in enumerate(logs):
+        shutil.copytree(original, tmp_path / str(number) / original.name)
+        before = read_metadata_image(original)
+        with open_raft(tmp_path / str(number), recovery) as log:
+            start, end, _, epoch = offsets_of(log)
+            assert (end, epoch) == (before.end_offset, before.last_epoch)
+            append(log, 3, epoch + 1)
+            commit(log)
+            made = snapshot(log, end + 3, epoch + 1)
+        with open_raft(tmp_path / str(number), recovery) as log:
+            assert offsets_of(log)[:2] == (start, end + 3)
+            assert log.latest_snapshot_id() == made
+        again = read_metadata_image(tmp_path / str(number), at=end)
+        assert tree_of(again) == tree_of(before)
+    assert logs
 
 
 def test_an_image_says_what_is_known_of_the_case(golden: Path):
