@@ -18,7 +18,7 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import TypeAlias
 
-    from segstore.remote.remote_file import FileReader, RemoteFile
+    from segstore.remote.remote_file import FileReader, ListedReader, RemoteFile
     from segstore.remote.spool import Spool
 
     Block: TypeAlias = bytes | memoryview
@@ -95,6 +95,8 @@ class BlockFile:
         end = min(position + len(target), self.file.size_bytes)
         if position >= end:
             return 0
+        if self._reader.read_into(self.file, position, target[: end - position]):
+            return end - position
         first, last = self._number_of(position), self._number_of(end - 1)
         self._reader.note_read(first, last)
         for number in range(first, last + 1):
@@ -136,7 +138,7 @@ class BlockReader:
 
     Parameters
     ----------
-    reader : FileReader
+    reader : ListedReader
         Of their listing.
     spool : Spool
         Keeps what was fetched.
@@ -152,9 +154,9 @@ class BlockReader:
         ReadIOError: a local log that lacks a file has another process that deletes from it.
     """
 
-    def __init__(self, reader: FileReader, spool: Spool, files: Iterable[RemoteFile]) -> None:
+    def __init__(self, reader: ListedReader, spool: Spool, files: Iterable[RemoteFile]) -> None:
         self._reader = reader
-        is_near = not is_url(reader.url)
+        self._is_near = is_near = not is_url(reader.url)
         self._spool = None if is_near else spool
         self._ahead_bytes = 0 if is_near else AHEAD_BYTES
         self._memory_bytes = NEAR_MEMORY_BYTES if is_near else MEMORY_BYTES
@@ -175,6 +177,18 @@ class BlockReader:
         self._threads: ThreadPoolExecutor | None = None
         self._is_closed = False
         self.gone: SegstoreError | None = None
+
+    def read_into(self, file: RemoteFile, position: int, target: memoryview) -> bool:
+        """Fill *target* from a file of this machine; False: the bytes come by blocks.
+
+        Errors are those of `block`.
+        """
+        if not self._is_near:
+            return False
+        with self._lock:
+            self._require_open()
+        with self._naming_what_is_gone(self.files[file.name]):
+            return self._reader.read_into(file, position, target)
 
     def note_read(self, first: int, last: int) -> None:
         """Note that blocks are read, and fetch ahead for who reads on so."""
@@ -347,8 +361,13 @@ class BlockReader:
         return found
 
     def _read_range(self, file: BlockFile, start: int, end: int) -> bytes | memoryview:
-        try:
+        with self._naming_what_is_gone(file):
             return self._reader.read_range(file.file, start, end)
+
+    @contextmanager
+    def _naming_what_is_gone(self, file: BlockFile) -> Iterator[None]:
+        try:
+            yield
         except (LogNotFoundError, LogTruncatedError) as error:
             self.gone = error
             raise ReadIOError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import LogNotFoundError, LogPermissionError, ReadIOError
@@ -84,6 +85,22 @@ class LocalFolder:
 
     def read_range(self, file: RemoteFile, start: int, end: int) -> bytes:
         """Return bytes ``[start, end)`` of *file*."""
+        with self._opened(file) as descriptor:
+            data = _read_all(descriptor, start, end)
+        if len(data) != end - start:
+            raise self._short(file, start, len(data), end - start)
+        return data
+
+    def read_into(self, file: RemoteFile, start: int, target: memoryview) -> None:
+        """Fill *target* with the bytes of *file* from *start* on."""
+        with self._opened(file) as descriptor:
+            got = read_into(descriptor, start, target)
+        if got != len(target):
+            raise self._short(file, start, got, len(target))
+
+    @contextmanager
+    def _opened(self, file: RemoteFile) -> Iterator[int]:
+        """Open *file*, as it was listed; errors in the block are of this file."""
         path = os.path.join(self.url, file.path)  # noqa: PTH118
         try:
             # A pipe in the place of the file must not make the reader wait.
@@ -98,20 +115,20 @@ class LocalFolder:
                 raise changed_error(
                     self.url, file, f"{now.size_bytes} bytes, identity {now.identity}"
                 )
-            data = _read_all(descriptor, start, end)
+            yield descriptor
         except OSError as error:
             raise self._error(error, file.path) from None
         finally:
             os.close(descriptor)
-        if len(data) != end - start:
-            raise ReadIOError(
-                "the file ended early",
-                file=path,
-                position=start + len(data),
-                found=f"{len(data)} bytes",
-                expected=f"{end - start} bytes from {start} on",
-            )
-        return data
+
+    def _short(self, file: RemoteFile, start: int, got: int, wanted: int) -> ReadIOError:
+        return ReadIOError(
+            "the file ended early",
+            file=os.path.join(self.url, file.path),  # noqa: PTH118
+            position=start + got,
+            found=f"{got} bytes",
+            expected=f"{wanted} bytes from {start} on",
+        )
 
     def _error(
         self, error: OSError, path: str
@@ -119,6 +136,14 @@ class LocalFolder:
         kind = LogPermissionError if isinstance(error, PermissionError) else ReadIOError
         where = os.path.join(self.url, path).rstrip("/")  # noqa: PTH118
         return kind(f"the file cannot be read: {error.strerror}", file=where, os_error=error.errno)
+
+
+def read_into(descriptor: int, start: int, target: memoryview) -> int:
+    """Fill *target* with what a file has from *start* on; return how many bytes there were."""
+    at = 0
+    while at < len(target) and (got := os.preadv(descriptor, [target[at:]], start + at)):
+        at += got
+    return at
 
 
 def _listed(path: str, status: os.stat_result) -> RemoteFile:

@@ -61,7 +61,7 @@ class ShownLog(NamedTuple):
         The largest timestamp of each segment, in ms, by its base offset.
     """
 
-    reader: FileReader
+    reader: ListedReader
     lineage: tuple[EpochEntry, ...]
     notes: tuple[str, ...]
     max_timestamps: Mapping[int, int]
@@ -116,6 +116,25 @@ class FileReader(Protocol):
 
     def read_range(self, file: RemoteFile, start: int, end: int) -> bytes | memoryview:
         """Return bytes ``[start, end)`` of *file*, which lie within the size that was listed.
+
+        Raises
+        ------
+        LogTruncatedError, LogNotFoundError, LogPermissionError, ReadIOError
+            As `read`.
+        """
+        ...
+
+
+class ListedReader(FileReader, Protocol):
+    """Reads the files of one listing, of which some may lie on this machine as they are shown."""
+
+    def read_into(self, file: RemoteFile, start: int, target: memoryview) -> bool:
+        """Fill *target* with the bytes of *file* from *start* on.
+
+        Returns
+        -------
+        bool
+            False: nothing was read, since `read_range` has more to do for them than to read.
 
         Raises
         ------

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -318,25 +318,26 @@ class RemotePartition:
     ) -> Iterator[Log]:
         """Open the log on a view with files of these names."""
         path = view.path / directory_name(self.topic_partition)
-        by_blocks = (file for file in map(self._files.__getitem__, names) if file.block_bytes)
-        with closing(BlockReader(self._reader, self._spool, by_blocks)) as reader:
+        blocks: BlockReader | None = None
+        with ExitStack() as stack:
             if self._shown is not None:
+                files = [file for file in map(self._files.__getitem__, names) if file.block_bytes]
+                blocks = BlockReader(self._shown.reader, self._spool, files)
+                stack.callback(blocks.close)
                 log_environment = log_environment._replace(
-                    lineage=self._shown.lineage, max_timestamps=self._shown.max_timestamps
+                    environment=FetchedFiles(dict(blocks.files)),
+                    lineage=self._shown.lineage,
+                    max_timestamps=self._shown.max_timestamps,
                 )
-            if reader.files:
-                environment = FetchedFiles(dict(reader.files))
-                log_environment = log_environment._replace(environment=environment)
-            with ExitStack() as stack:
-                try:
-                    log = open_partition(path, open_options(read_only=True), log_environment)
-                    stack.callback(log.close)
-                finally:
-                    if reader.gone is not None:  # another listing may help
-                        raise reader.gone from None
-                if self._shown is not None:
-                    log.report.warnings += self._shown.notes
-                yield log
+            try:
+                log = open_partition(path, open_options(read_only=True), log_environment)
+                stack.callback(log.close)
+            finally:
+                if blocks is not None and blocks.gone is not None:  # another listing may help
+                    raise blocks.gone from None
+            if self._shown is not None:
+                log.report.warnings += self._shown.notes
+            yield log
 
     @contextmanager
     def _view(self, names: Iterable[str], above: Iterable[str] = ()) -> Iterator[SpoolView]:

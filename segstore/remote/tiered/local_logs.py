@@ -35,6 +35,7 @@ from segstore.log.files.partition_directory import (
     segment_files,
 )
 from segstore.log.open_log import open as open_log
+from segstore.remote.local_folder import read_into
 from segstore.remote.remote_file import RemoteFile, changed_error, vanished_error
 from segstore.remote.tiered.tiered_store import ShownFile
 
@@ -239,10 +240,20 @@ def _listed(path: str, sizes: Mapping[int, int]) -> Iterator[ShownFile]:
             status.st_mtime_ns,
             BLOCK_BYTES,
         )
-        yield ShownFile(shown, partial(_read_range, place, status.st_ino, shown))
+        yield ShownFile(
+            shown,
+            partial(_read_range, place, status.st_ino, shown),
+            partial(_read_into, place, status.st_ino, shown),
+        )
 
 
 def _read_range(place: str, inode: int, file: RemoteFile, start: int, end: int) -> bytes:
+    data = bytearray(end - start)
+    _read_into(place, inode, file, start, memoryview(data))
+    return bytes(data)
+
+
+def _read_into(place: str, inode: int, file: RemoteFile, start: int, target: memoryview) -> bool:
     above = place.rpartition("/")[0].rpartition("/")[0]
     try:
         descriptor = _opened(place)
@@ -253,17 +264,14 @@ def _read_range(place: str, inode: int, file: RemoteFile, start: int, end: int) 
     try:
         if os.fstat(descriptor).st_ino != inode:
             raise changed_error(above, file, "another file")
-        parts = []
-        while start < end and (part := os.pread(descriptor, end - start, start)):
-            parts.append(part)
-            start += len(part)
+        got = read_into(descriptor, start, target)
     except OSError as error:
         raise _unreadable(place, error) from None
     finally:
         os.close(descriptor)
-    if start < end:
-        raise changed_error(above, file, f"{start} bytes")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    if got < len(target):
+        raise changed_error(above, file, f"{start + got} bytes")
+    return True
 
 
 def _opened(place: str) -> int:

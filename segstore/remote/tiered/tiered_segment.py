@@ -16,6 +16,7 @@ from segstore.errors import (
     UnsupportedFormatError,
 )
 from segstore.log.files.checkpoints import parse_leader_epoch_checkpoint
+from segstore.remote.local_folder import LocalFolder
 from segstore.remote.tiered.chunk_cipher import OVERHEAD_BYTES
 from segstore.remote.tiered.segment_manifest import (
     INDEX_NAMES,
@@ -171,6 +172,16 @@ class TieredSegment:
         """
         parts = list(self.pieces(start, end))
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def read_into(self, start: int, target: memoryview) -> bool:
+        """Fill *target* with plain bytes from *start* on; False where a folder does not have them.
+
+        Errors are those of `pieces`.
+        """
+        if self.manifest.is_transformed or not isinstance(self._store, LocalFolder):
+            return False
+        self._store.read_into(self._files.log, start, target)
+        return True
 
     def pieces(self, start: int, end: int) -> Iterator[bytes | memoryview]:
         """Yield plain bytes ``[start, end)`` of the segment, one piece after another [RDB-1].

@@ -57,10 +57,14 @@ LEAST_BLOCK_BYTES: Final = 64 * 1024
 
 
 class ShownFile(NamedTuple):
-    """A file of the directory that is shown, and what gives bytes ``[start, end)`` of it."""
+    """A file of the directory that is shown, and what gives bytes ``[start, end)`` of it.
+
+    And what fills memory with those from a position on, or returns False.
+    """
 
     file: RemoteFile
     read_range: Callable[[int, int], bytes | memoryview]
+    read_into: Callable[[int, memoryview], bool] | None = None
 
 
 class ListedFiles:
@@ -78,6 +82,11 @@ class ListedFiles:
     def read_range(self, file: RemoteFile, start: int, end: int) -> bytes | memoryview:
         """Return bytes ``[start, end)`` of *file*."""
         return self._shown[file.path].read_range(start, end)
+
+    def read_into(self, file: RemoteFile, start: int, target: memoryview) -> bool:
+        """Fill *target* with the bytes of *file* from *start* on, if they lie here as they are."""
+        fill = self._shown[file.path].read_into
+        return fill is not None and fill(start, target)
 
 
 class TieredStore:
@@ -245,7 +254,8 @@ class TieredStore:
 
         chunk_bytes = segment.manifest.chunk_index.original_chunk_size
         block_bytes = chunk_bytes * max(1, LEAST_BLOCK_BYTES // chunk_bytes)
-        yield shown(LOG_FILE_SUFFIX, high - low, block_bytes, partial(_part_from, segment, low))
+        log = shown(LOG_FILE_SUFFIX, high - low, block_bytes, partial(_part_from, segment, low))
+        yield log._replace(read_into=partial(_read_into, segment, low))
         for suffix, name in _INDEX_SUFFIXES:
             if run.is_whole:
                 size = segment.index_bytes(name)
@@ -311,6 +321,10 @@ def _part_of(data: bytes, start: int, end: int) -> bytes:
 
 def _part_from(segment: TieredSegment, low: int, start: int, end: int) -> bytes | memoryview:
     return segment.read(low + start, low + end)
+
+
+def _read_into(segment: TieredSegment, low: int, start: int, target: memoryview) -> bool:
+    return segment.read_into(low + start, target)
 
 
 def _index_part(segment: TieredSegment, name: IndexName, start: int, end: int) -> bytes:

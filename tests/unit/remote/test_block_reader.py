@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -222,3 +223,44 @@ def test_threads_that_want_one_block_fetch_it_once(opened, store):
 
     assert found == [content(file_of())[7000:7100]] * 4
     assert store.asked == [("a.log", 7000, 8000)]
+
+
+class Near(Store):
+    """A folder of this machine."""
+
+    url = key = "/a/folder"
+
+    def __init__(self, *, has_files: bool) -> None:
+        super().__init__()
+        self.has_files = has_files
+        self.gone = False
+
+    def read_into(self, file, start, target):
+        if self.gone:
+            raise LogNotFoundError("gone", file=file.name)
+        if self.has_files:
+            target[:] = content(file)[start : start + len(target)]
+        return self.has_files
+
+
+def test_files_of_this_machine_are_read_in_place(spool):
+    store = Near(has_files=True)
+    with closing(BlockReader(store, spool, [file_of()])) as reader:
+        file = reader.files["a.log"]
+        assert read(file, 99 * BLOCK - 7, 5000) == content(file.file)[99 * BLOCK - 7 :]
+        assert read(file, 17, 20_000) == content(file.file)[17:20_017]
+        assert store.asked == []
+        store.gone = True
+        with pytest.raises(ReadIOError, match="not there any more"):
+            read(file, 0, 1)
+        assert isinstance(reader.gone, LogNotFoundError)
+    with pytest.raises(ClosedError):
+        read(file, 0, 1)
+
+
+def test_blocks_of_a_folder_that_are_to_be_undone_come_by_read_range(spool):
+    store = Near(has_files=False)
+    with closing(BlockReader(store, spool, [file_of()])) as reader:
+        file = reader.files["a.log"]
+        assert read(file, 17, 20) == content(file.file)[17:37]
+        assert store.asked == [("a.log", 0, BLOCK)]
