@@ -21,7 +21,7 @@ from segstore.records.compression import codec_table
 from segstore.tables.batch_comparison import first_other_batch
 from segstore.tables.parquet_files import COLUMNS, check_no_gaps
 from segstore.tables.parquet_reader import ParquetReader
-from segstore.tables.rebuilt_batches import batches_with_offsets, with_leader_epochs
+from segstore.tables.rebuilt_batches import batches_with_offsets, empty_batch, with_leader_epochs
 from segstore.tables.row_comparison import first_difference
 from segstore.tables.row_queue import RowQueue
 from segstore.tables.unfinished_imports import check_log_start, open_log_to_fill
@@ -126,6 +126,7 @@ def import_partition(
                 records += piece.records
                 if progress is not None:
                     progress(log.log_end_offset, readers[-1].offsets.until_offset)
+        _append_end(log, readers[-1])
         _assign_epochs(log, epochs, log.log_end_offset)
         log.flush()
         if work.verify:
@@ -218,6 +219,17 @@ def _new_batches(reader: ParquetReader, codec: Codec | None, log: UnifiedLog) ->
             yield from _by_batches(part, rows, codec, log, reader)
     if rows.fill():
         raise _unfit(reader, f"rows from offset {rows.first_offset} on are of no batch")
+
+
+def _append_end(log: UnifiedLog, reader: ParquetReader) -> None:
+    """Let the log end where that of the export did, also where rows alone are known.
+
+    Markers may be the last in it. A position of a consumer after them stays within the log.
+    """
+    end = reader.offsets.until_offset
+    if not reader.keeps_batches and log.log_end_offset < end:
+        data = with_leader_epochs(empty_batch(end - 1), log.latest_epoch or 0)
+        log.append_as_follower(data, EVERY_EPOCH)
 
 
 def _rows_from(reader: ParquetReader, start: int) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 from segstore._core import (
     BatchOptions,
     RecordsBuilder,
+    batch_header_dtype,
     encode_columns,
+    encode_empty_batch,
     scan_headers,
     set_max_timestamp,
 )
@@ -76,6 +78,17 @@ def batches_with_offsets(
         if kind == TimestampType.LOG_APPEND_TIME:
             _stamp(batches, run.column("timestamp")[0].value)
         yield bytes(batches), run
+
+
+def empty_batch(last_offset: int) -> bytes:
+    """Return a batch without records for one offset, such as compaction leaves at a log's end."""
+    header = np.zeros(1, batch_header_dtype())
+    header["base_offset"] = header["last_offset"] = last_offset
+    header["base_timestamp"] = header["max_timestamp"] = NO_TIMESTAMP
+    header["partition_leader_epoch"] = NO_PARTITION_LEADER_EPOCH
+    header["producer_id"] = header["producer_epoch"] = header["base_sequence"] = -1
+    header["magic"] = CURRENT_MAGIC
+    return encode_empty_batch(header[0])
 
 
 def with_leader_epochs(batches: Buffer, least_epoch: int) -> Buffer:

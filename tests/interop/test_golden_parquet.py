@@ -55,3 +55,29 @@ def test_every_log_comes_back_from_a_file(
         shutil.rmtree(back)
         compared += 1
     check_compared(compared, at_least=20)
+
+
+def test_a_committed_export_of_every_log_keeps_its_records_and_its_ends(
+    golden: Path, tmp_path: Path, check_compared: Callable[..., None]
+):
+    """The log ended after its last record, one offset early where a marker was last."""
+    compared = 0
+    for path, log in logs_in(golden):
+        file, back = tmp_path / "out.parquet", tmp_path / path.name
+        try:
+            segstore.export_parquet(log, file, isolation="read_committed")
+        except CorruptRecordError:  # of a case with a flipped bit
+            continue
+        segstore.import_parquet(file, back, verify=True)
+        with segstore.open(back, read_only=True) as restored:
+            assert restored.log_start_offset == log.log_start_offset
+            assert restored.log_end_offset == log.last_stable_offset
+            expected, found = (
+                [(one.offset, one.key, one.value) for one in scan]
+                for scan in (log.scan(isolation="read_committed"), restored.scan())
+            )
+            assert found == expected, path
+        file.unlink()
+        shutil.rmtree(back)
+        compared += 1
+    check_compared(compared, at_least=20)

@@ -260,8 +260,30 @@ def test_a_committed_export_has_records_alone(tmp_path: Path):
     ):
         committed = rows_of(log, "read_committed")
         assert rows_of(back, "log_end").equals(committed)
-        assert back.last_stable_offset == back.log_end_offset
+        assert back.last_stable_offset == back.log_end_offset == log.last_stable_offset
         assert set(headers_of(back)["producer_id"]) == {-1}
+
+
+def test_a_committed_export_keeps_the_log_end(tmp_path: Path):
+    """It ended after the last record: a consumer's position after a marker was out of range."""
+    with segstore.open(tmp_path / "data" / "orders-0") as log:
+        append_batch(log, [b"a"], producer_id=7, base_sequence=0)
+        append_marker(log, producer_id=7, commit=False)
+    for records, end in ((0, 2), (1, 4)):
+        with segstore.open_dir(tmp_path / "data", read_only=True) as logs:
+            logs.export_parquet("orders", tmp_path / "out", isolation="read_committed", verify=True)
+        for written in (records, 0):
+            (report,) = segstore.import_parquet(tmp_path / "out", tmp_path / "back", verify=True)
+            assert (report.records, report.log_end_offset) == (written, end)
+        assert main(["verify", "-q", str(tmp_path / "back" / "orders-0")]) == 0
+        with segstore.open(tmp_path / "data" / "orders-0") as log:
+            append_batch(log, [b"b"], producer_id=7, base_sequence=end // 2)
+            append_marker(log, producer_id=7, commit=True)
+    with segstore.open(tmp_path / "back" / "orders-0") as back:
+        assert [(one.offset, one.value) for one in back] == [(2, b"b")]
+        assert len(back) == 1
+        back.append([(None, b"c")])
+        assert back.log_end_offset == 5
 
 
 STEPS = st.lists(
