@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from segstore.errors import CorruptLogError
+from segstore.errors import CorruptLogError, ReadIOError
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.number_limits import MAX_LONG
 from segstore.tables.offset_ranges import OffsetRange
@@ -320,9 +320,15 @@ def _is_whole_number(value: Any) -> bool:
     return type(value) is int and 0 <= value <= MAX_LONG
 
 
-def unreadable_file(path: str, error: Exception) -> CorruptLogError:
-    """Return the error of a file that pyarrow cannot read."""
+def unreadable_file(path: str, error: Exception) -> CorruptLogError | ReadIOError:
+    """Return the error of a file that pyarrow cannot read.
+
+    What the file system refuses is no damage [DUR-33]; pyarrow gives a number then.
+    """
     said = str(error).partition("\n")[0].rstrip(". ")
+    if isinstance(error, OSError) and error.errno is not None:
+        message = f"the Parquet file cannot be read: {said}"
+        return ReadIOError(message, file=path, os_error=error.errno)
     return CorruptLogError(
         "the file is damaged, or is no Parquet file: export the records again",
         file=path,

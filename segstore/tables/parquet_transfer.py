@@ -509,6 +509,8 @@ def import_parquet(  # noqa: PLR0913 - keywords of users
         A log has other records than the files, or begins at another offset.
     CorruptLogError
         A file is damaged, or a part of the export is missing.
+    ReadIOError
+        The file system refuses to read a file.
     IllegalArgumentError
         A column is missing or has another type, or the rows are not sorted by offset, as in a file
         of another program. Or the file does not say its partition, and *target* names none. Or a

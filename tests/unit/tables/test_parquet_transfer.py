@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from segstore.errors import (
     InconsistentTopicIdError,
     LogNotFoundError,
     NotALogError,
+    ReadIOError,
     UnsupportedFormatError,
 )
 from segstore.log import chunk_reader
@@ -757,6 +759,23 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, data: bytes):
     with pytest.raises(CorruptLogError, match="damaged, or is no Parquet file") as caught:
         segstore.import_parquet(tmp_path / "x.parquet", tmp_path / "b-0")
     assert str(caught.value.found).startswith("what pyarrow refuses (")
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_what_the_file_system_refuses_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+):
+    """A read that failed was called damage, with the advice to export again [DUR-33]."""
+    file = segstore.export_parquet(filled(tmp_path / "a-0"), tmp_path / "out.parquet").path
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(pq, "ParquetFile", refuse)
+    with pytest.raises(ReadIOError, match="cannot be read") as caught:
+        segstore.import_parquet(file, tmp_path / "b-0")
+    assert (caught.value.file, caught.value.os_error) == (file, number)
+    assert not (tmp_path / "b-0").exists()
 
 
 def test_a_foreign_file_among_those_of_an_export_is_named(tmp_path: Path):
