@@ -200,8 +200,14 @@ __all__ = [
 __all__ += errors.__all__  # with `open`, which a star takes from `gzip`, `io` and `tarfile` too
 
 
+_MODULES = ("polars", "spark")
+"""Those of users: `segstore.polars.scan_log` needs no import of its own."""
+
+
 def __getattr__(name: str) -> Any:
     """Import what is asked for, once."""
+    if name in _MODULES:
+        return import_module(f"segstore.{name}")
     home = _HOMES.get(name)
     if home is None:
         message = f"module 'segstore' has no attribute {name!r}"

@@ -12,6 +12,7 @@ from segstore.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Literal
 
     from segstore.log.lone_segment import LoneSegment
     from segstore.log.unified_log import Log
@@ -57,9 +58,14 @@ class OffsetRange:
 
 
 def _offset_for(log: Log | LoneSegment, timestamp: int, *, skips: bool) -> int | None:
+    """Return the offset of the first record at or after *timestamp*; a marker is none."""
+    start = None
     if not skips:
-        return log.offset_for_timestamp(timestamp)
-    records = iter(log.scan(start_timestamp=timestamp, on_damage="skip"))
+        start = log.offset_for_timestamp(timestamp)  # as in Kafka, a marker's too
+        if start is None:
+            return None
+    on_damage: Literal["raise", "skip"] = "skip" if skips else "raise"
+    records = iter(log.scan(start, start_timestamp=timestamp, on_damage=on_damage))
     return next((record.offset for record in records), None)
 
 

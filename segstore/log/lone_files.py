@@ -24,7 +24,7 @@ from segstore.log.files.partition_directory import (
     file_name,
     parse_directory_name,
 )
-from segstore.log.files.partition_path import absolute_path
+from segstore.log.files.partition_path import absolute_path, refuse_unfinished_import
 from segstore.log.local.file_bytes import FileBytes
 from segstore.log.producers.producer_snapshot import MAX_SNAPSHOT_BYTES, open_transactions
 from segstore.log.segment_archive import SegmentArchive, is_archive, without_suffix
@@ -240,6 +240,7 @@ def _found_at(path: str, stack: ExitStack) -> list[LoneFile]:
         )
     directory, size_bytes = _directory_and_size(path)
     stack.callback(directory.close)
+    refuse_unfinished_import(directory)
     return [LoneFile(directory, name, size_bytes, above.rpartition("/")[2])]
 
 

@@ -17,6 +17,7 @@ from segstore.log.lone_files import (
     find_files,
     in_order,
     is_of_files,
+    named_offset,
     partition_of,
 )
 from segstore.log.open_log import open as open_log
@@ -141,6 +142,28 @@ class LoneSegment:
         self.size_bytes = sum(one.size_bytes for one in self._lone_files)
         self.log_start_offset = self._lone_files[0].first_offset
         self._files = self._files_to_read(check_crcs=True)
+        try:
+            self._require_batches()
+        except BaseException:
+            self.close()
+            raise
+
+    def _require_batches(self) -> None:
+        """Refuse what is no log: bytes without one whole batch, under names that no segment has."""
+        is_known = any(
+            named_offset(one.name) is not None or files.first_header() is not None
+            for one, files in zip(self._lone_files, self._files, strict=True)
+        )
+        if is_known or not self.size_bytes:
+            return
+        everything = self._chunks(self._files, self.log_start_offset, MAX_LONG, raises=False)
+        if next(iter(everything.headers_only()), None) is None:
+            raise NotALogError(
+                "this is no log: not one whole record batch of Kafka is in it",
+                file=self.path,
+                found=f"{self.size_bytes} other bytes",
+                expected="the .log file of a segment, under any name",
+            )
 
     def _files_to_read(self, *, check_crcs: bool) -> list[FileBytes]:
         ends = [*(one.base_offset for one in self._lone_files[1:]), MAX_LONG]
@@ -361,7 +384,10 @@ class LoneSegment:
         return self.scan()._columns_to_append(named)  # noqa: SLF001 - the same question to another
 
     def offset_for_timestamp(self, timestamp: int | datetime) -> int | None:
-        """Return the offset of the first record with that timestamp or a later one, or None."""
+        """Return the offset of the first record with that timestamp or a later one, or None.
+
+        Markers of transactions do not count; those of a log do, see `Log.offset_for_timestamp`.
+        """
         scan = self.scan(start_timestamp=timestamp, columns=("offset",), on_damage="skip")
         return next((record.offset for record in scan), None)
 

@@ -246,6 +246,13 @@ class LogScan(ArrowRows):
             first = self.start_offset if start is None else start
             return self._part(first, self.end_offset if end is None else end)
         offset = integer("an offset", key)
+        if offset < 0:
+            raise OffsetOutOfRangeError(
+                "no record has a negative offset, and offsets are not counted from the end:"
+                " log[log.log_end_offset - 1] is the last one, unless a marker is there",
+                found=f"offset {offset}",
+                expected="an offset of the log",
+            )
         for record in self._part(offset, self.end_offset, chunk_bytes=1):  # a batch
             if record.offset == offset:
                 return record
@@ -487,7 +494,7 @@ def timestamp_bounds(
     """Return both bounds in ms; a reversed range is refused."""
     low = None if start is None else timestamp("start_timestamp", start)
     high = None if end is None else timestamp("end_timestamp", end)
-    check_range(low, high, "timestamp")
+    check_range(low, high, "timestamp", f"from {start} to {end}")
     return low, high
 
 
@@ -526,14 +533,14 @@ def slice_bounds(key: slice) -> tuple[int | None, int | None]:
     return start, end
 
 
-def check_range(start: int | None, end: int | None, what: str) -> None:
-    """Refuse a reversed range, and ends that are no integers."""
+def check_range(start: int | None, end: int | None, what: str, shown: str | None = None) -> None:
+    """Refuse a reversed range, which is *shown* so, and ends that are no integers."""
     for name, value in ((f"start_{what}", start), (f"end_{what}", end)):
         if value is not None:
             integer(name, value)
     if start is not None and end is not None and end < start:
         raise IllegalArgumentError(
-            f"the {what} range from {start} to {end} is reversed",
+            f"the {what} range {shown or f'from {start} to {end}'} is reversed",
             found=f"{start} to {end}",
             expected="start at or below end",
         )

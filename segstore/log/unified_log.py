@@ -863,6 +863,9 @@ class Log:
     def offset_for_timestamp(self, timestamp: int | datetime) -> int | None:
         """Return the offset of the first record with that timestamp or a later one, or None.
 
+        As in Kafka, the marker that ends a transaction counts, with the time of its append.
+        ``next(iter(log.scan(start_timestamp=t)))`` is the first record that is none.
+
         Parameters
         ----------
         timestamp : int or datetime

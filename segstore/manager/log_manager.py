@@ -1767,7 +1767,8 @@ class LogManager:
                 for topic, numbers in islice(topics.items(), MOST_LINES + 1)
             ],
         )
-        yield "all", f"{len(topics)} topics, {sum(map(len, topics.values()))} partitions"
+        counts = {"topic": len(topics), "partition": sum(map(len, topics.values()))}
+        yield "all", ", ".join(f"{n} {one}{'' if n == 1 else 's'}" for one, n in counts.items())
         if offline := self.offline_directories():
             yield "offline", ", ".join(offline)
 

@@ -30,7 +30,7 @@ _ROWS_OF: Final = {
     " frame.write.format('segstore'), or append its toArrow()",
     "pyarrow.Dataset": "has no rows yet: append its scanner().to_reader()",
     "pyarrow.Scanner": "has no rows yet: append its to_reader()",
-    "numpy.ndarray": "has no names for its columns: make a frame of it",
+    "numpy.ndarray": "is no frame: make one of it, as by pandas.DataFrame(array)",
 }
 """What the libraries of frames have that is none, by library and class."""
 

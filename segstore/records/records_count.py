@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from segstore._core import iterate_records
 from segstore.errors import CodecError, CorruptRecordError, InvalidRecordError, SegstoreError
 from segstore.numpy_on_demand import np
-from segstore.types import BATCH_HEADER_BYTES, CURRENT_MAGIC
+from segstore.types import BATCH_HEADER_BYTES, CONTROL_FLAG, CURRENT_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ class RecordsCounts(NamedTuple):
     """What is in the batches of a header table."""
 
     counts: NDArray[np.int64]
-    """Records of each batch; 0 where nobody can tell."""
+    """Records of each batch; 0 where nobody can tell, and of a marker."""
     uncounted: list[tuple[int, SegstoreError]]
     """Rows of the batches that could not be opened, and why."""
 
@@ -70,6 +70,7 @@ def count_records(
             counts[row] = sum(1 for _ in records)
         except SegstoreError as error:
             uncounted.append((int(row), error))
+    counts[(headers["attributes"] & CONTROL_FLAG) != 0] = 0
     return RecordsCounts(counts, uncounted)
 
 

@@ -84,7 +84,7 @@ def test_a_manager_shows_its_topics(logs):
     text = shown(logs)
 
     assert "orders" in text
-    assert "1 topics, 2 partitions" in text
+    assert "1 topic, 2 partitions" in text
 
 
 @pytest.mark.parametrize("order", ["partition", "timestamp"])

@@ -71,3 +71,12 @@ def test_a_first_record_needs_no_numpy(tmp_path: Path, program: str):
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
 
     assert done.stdout.split() == [b"b'k0'", b"False"]
+
+
+def test_lazy_frames_need_no_import_of_their_own():
+    """`segstore.polars` was an AttributeError where only `segstore` was imported."""
+    pytest.importorskip("polars")
+    script = "import segstore; print(segstore.polars.scan_log.__name__)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+
+    assert done.stdout == b"scan_log\n"

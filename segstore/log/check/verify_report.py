@@ -95,7 +95,7 @@ class VerifyReport:
 
     @property
     def records(self) -> int:
-        """Records in them, control records included."""
+        """Records in them; markers that end transactions are none."""
         return sum(check.records for check in self.segments)
 
     @property

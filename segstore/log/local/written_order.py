@@ -102,6 +102,11 @@ class WrittenOrder:
         rows = np.flatnonzero(gaps & (ends >= state.contiguous_from))
         return (int(rows[0]), int(ends[rows[0]])) if len(rows) else None
 
+    @property
+    def has_lineage(self) -> bool:
+        """Whether batches of other leader epochs than those of the lineage are refused."""
+        return bool(self._epochs)
+
     def first_of_other_epoch(
         self, headers: BatchHeaders, file: str | None, position: int
     ) -> tuple[int, CorruptLogError] | None:

@@ -15,6 +15,7 @@ def log(start: int, end: int, by_time: dict[int, int] | None = None) -> SimpleNa
         log_start_offset=start,
         log_end_offset=end,
         offset_for_timestamp=(by_time or {}).get,
+        scan=lambda start, **_: [SimpleNamespace(offset=start)],
     )
 
 

@@ -13,6 +13,8 @@ import pytest
 import segstore
 from segstore import cli
 from tests.kits.cli_process import environment
+from tests.kits.records_kit import build
+from tests.kits.transactions_kit import COMMIT, Producer
 from tests.kits.warm_commands import run_warm
 
 if TYPE_CHECKING:
@@ -303,3 +305,29 @@ def test_tail_stops_after_a_count(partition: Path):
     done = run_warm("tail", "-f", partition, "-n", "5", "-c", "3", "--template", "%o\\n")
 
     assert (done.returncode, done.stdout) == (0, b"5\n6\n7\n")
+
+
+def test_times_bound_records_and_not_markers(tmp_path: Path, capfdbinary):
+    """A marker has the broker's clock: nothing was printed of records that are older."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path) as log:
+        for number in range(4):
+            batch = build(
+                [(0, 1000 + number, b"k", b"v")],
+                producer_id=number,
+                producer_epoch=0,
+                base_sequence=0,
+                transactional=True,
+            )
+            log.append_as_leader(batch, 0)
+            Producer(log, number).end(COMMIT)
+        assert log.offset_for_timestamp(1002) == 1  # the first marker, as in Kafka
+        assert next(iter(log.scan(start_timestamp=1002))).offset == 4
+    times = ["-o", "s@1001", "-o", "e@1003"]
+    for one in (path, path / "*.log"):
+        assert cli.main(["cat", str(one), *times, "-f", "%o "]) == 0
+        assert capfdbinary.readouterr() == (b"2 4 ", b"")
+    assert cli.main(["verify", str(path)]) == 0
+    assert b"8 batches, 4 records, " in capfdbinary.readouterr().out
+    assert cli.main(["inspect", str(path)]) == 0
+    assert b"records: 4 in 8 batches" in capfdbinary.readouterr().out

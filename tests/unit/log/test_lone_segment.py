@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import segstore
+from segstore import cli
 from segstore._core import crc32c
 from segstore.errors import (
     ArgumentTypeError,
@@ -19,6 +20,7 @@ from segstore.errors import (
     LogNotFoundError,
     NotALogError,
 )
+from segstore.log.files.checkpoints import IMPORT_MARKER
 from segstore.types import TopicPartition
 from tests.kits.log_kit import at, batch, message_of_magic_1, offsets
 from tests.unit.log.test_committed_view import PLAIN, data, marker
@@ -172,7 +174,7 @@ def test_times_of_one_file(tmp_path: Path):
 
 
 def test_what_is_no_log_file(tmp_path: Path):
-    """Each refusal names what reads the thing; bytes that are no batch are damage."""
+    """Each refusal names what reads the thing; bytes that are no batch are damage of a segment."""
     with pytest.raises(LogNotFoundError):
         segstore.open_segment(tmp_path / "none")
     with pytest.raises(LogNotFoundError):
@@ -183,7 +185,8 @@ def test_what_is_no_log_file(tmp_path: Path):
         segstore.open_segment(file_of(tmp_path, b"", f"{0:020}.index"))
     with pytest.raises(NotALogError, match="open_segment"):
         segstore.open(file_of(tmp_path, at(0)), read_only=True)
-    with segstore.open_segment(file_of(tmp_path, b"hello world" * 99)) as segment:
+    name = f"{0:020}.log"
+    with segstore.open_segment(file_of(tmp_path, b"hello world" * 99, name)) as segment:
         with pytest.raises(CorruptRecordError) as caught:
             list(segment)
         assert caught.value.next_readable_offset is None
@@ -203,3 +206,34 @@ def test_arguments_are_those_of_a_log(tmp_path: Path):
             segment.scan("0")  # type: ignore[arg-type]
         with pytest.raises(TypeError):
             pickle.dumps(segment)
+
+
+def test_a_file_without_a_batch_is_no_log(tmp_path):
+    """Parquet and CSV were logs without records: a lazy frame had no rows."""
+    polars = pytest.importorskip("segstore.polars")
+    for name, content in {"other.parquet": b"PAR1" * 500, "rows.csv": b"a,b\n1,2\n" * 50}.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        for opened in (segstore.open_segment, lambda path: polars.scan_log(path).collect()):
+            with pytest.raises(Exception, match="this is no log"):  # polars has errors of its own
+                opened(path)
+        assert cli.main(["cat", str(path)]) != 0
+    empty = tmp_path / "empty.log"
+    empty.touch()
+    with segstore.open_segment(empty) as segment:
+        assert len(segment) == 0
+    named = tmp_path / f"{0:020d}.log"  # a damaged segment
+    named.write_bytes(b"?" * 500)
+    with segstore.open_segment(named) as segment:
+        assert segment.damaged_end is not None
+
+
+def test_files_of_an_unfinished_import_are_refused(tmp_path):
+    """As the log itself is: records may be missing."""
+    polars = pytest.importorskip("segstore.polars")
+    with segstore.open(tmp_path / "orders-0") as log:
+        log.append([(b"k", b"v")])
+    (tmp_path / "orders-0" / IMPORT_MARKER).touch()
+    for opened in (segstore.open_segment, lambda path: polars.scan_log(path).collect()):
+        with pytest.raises(Exception, match="import of this log is not finished"):
+            opened(f"{tmp_path}/orders-0/*.log")

@@ -321,7 +321,7 @@ def test_names_need_a_frame(log, logs):
     [
         (pl.DataFrame({"key": ["a"]}).lazy(), r"polars LazyFrame has no rows yet: .*collect\(\)"),
         (ds.dataset(SOME), r"has no rows yet: .*to_reader\(\)"),
-        (pd.DataFrame({"key": ["a"]}).to_numpy(), "no names for its columns"),
+        (pd.DataFrame({"key": ["a"]}).to_numpy(), r"is no frame: .*pandas\.DataFrame"),
     ],
     ids=["lazy", "dataset", "numpy"],
 )

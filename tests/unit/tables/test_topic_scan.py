@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import pickle
 import shutil
@@ -453,3 +454,10 @@ def test_what_an_engine_reads_has_no_order(short, query):
     with pytest.raises(IllegalArgumentError, match="on_damage must be"):
         QUERIES_OF_ALL[query](short, on_damage="ignore")
     assert QUERIES_OF_ALL[query](short, order="partition", partitions=[0]) == 20
+
+
+def test_a_reversed_range_of_times_is_shown_as_it_was_given(short):
+    start, end = (dt.datetime(2025, 3, day, tzinfo=dt.UTC) for day in (9, 1))
+    text = r"the timestamp range from 2025-03-09 00:00:00\+00:00 to 2025-03-01 00:00:00\+00:00 is"
+    with pytest.raises(IllegalArgumentError, match=text):
+        short.scan("orders", start_timestamp=start, end_timestamp=end)
