@@ -13,6 +13,7 @@ from tests.crash.failing_scenarios_of_cleaner import CLEANER_SCENARIOS
 from tests.crash.failing_scenarios_of_damage import DAMAGE_SCENARIOS
 from tests.crash.failing_scenarios_of_doors import DOOR_SCENARIOS
 from tests.crash.failing_scenarios_of_ends import END_SCENARIOS
+from tests.crash.failing_scenarios_of_fetched_logs import FETCHED_SCENARIOS
 from tests.crash.failing_scenarios_of_kafka_profile import KAFKA_SCENARIOS
 from tests.crash.failing_scenarios_of_managers import MANAGER_SCENARIOS
 from tests.crash.failing_scenarios_of_metadata import METADATA_SCENARIOS
@@ -102,6 +103,7 @@ SCENARIOS: dict[str, Callable[[], Trial]] = {
     **DOOR_SCENARIOS,
     **END_SCENARIOS,
     **DAMAGE_SCENARIOS,
+    **FETCHED_SCENARIOS,
     **KAFKA_SCENARIOS,
     **PATH_SCENARIOS,
     **READER_SCENARIOS,
