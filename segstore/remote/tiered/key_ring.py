@@ -7,12 +7,15 @@ the same files or variables there. A key is read when the first segment needs it
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore.arguments import refuse_pickle
 from segstore.errors import (
+    ArgumentTypeError,
     EncryptionKeyError,
     IllegalArgumentError,
     LimitExceededError,
@@ -24,7 +27,6 @@ from segstore.errors import (
 from segstore.remote.tiered.chunk_cipher import DATA_KEY_BYTES, ChunkCipher
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import NoReturn
 
 KEYS_VARIABLE: Final = "SEGSTORE_TIERED_KEYS"
@@ -34,6 +36,11 @@ VARIABLE: Final = "env:"
 MAX_PEM_BYTES: Final = 64 * 1024
 MAX_MODULUS_BITS: Final = 16384
 MOST_SHOWN: Final = 80
+MAX_PLACE_CHARACTERS: Final = 4096
+"""As ``PATH_MAX``."""
+_CONTROL: Final = re.compile(r"[\0-\x1f]")
+_KEY_BODY: Final = re.compile(r"[A-Za-z0-9+/=\\ ]{100,}")
+"""The text of a PEM file between its first and last line, its line breaks lost or escaped."""
 
 _PUBLIC_ENDING: Final = ".public.pem"
 
@@ -71,14 +78,19 @@ class KeyRing:
     LogNotFoundError
         There is no such folder.
     IllegalArgumentError
-        The variable is neither, or two files of the folder have one key id.
+        The variable is neither, two files of the folder have one key id, or a key itself was given;
+        what was given is not shown then.
+    ArgumentTypeError
+        Neither a path nor a mapping, or one of something else.
     """
 
     def __init__(self, keys: str | os.PathLike[str] | Mapping[str, Any] | None = None) -> None:
         if keys is None:
             keys = _from_environment()
-        if isinstance(keys, str | os.PathLike):
-            keys = _in_folder(Path(keys))
+        if not isinstance(keys, Mapping):
+            keys = _in_folder(Path(_checked_place(keys, "the folder of keys")))
+        for key_id in keys:
+            _refuse_key_text(key_id, "a key id")
         self._places = {key_id: absolute_place(place) for key_id, place in keys.items()}
         self._private_keys: dict[str, _PrivateKey] = {}
 
@@ -184,7 +196,7 @@ class _PrivateKey:
 
 def absolute_place(place: str | os.PathLike[str]) -> str:
     """Return where a key is, as a process with another working directory finds it."""
-    text = os.fspath(place)
+    text = _checked_place(place, "the file of a key")
     return text if text.startswith(VARIABLE) else str(Path(text).absolute())
 
 
@@ -210,7 +222,38 @@ def places_of_keys(text: str, what: str) -> str | dict[str, str]:
             found=f"{len(text)} characters, which are not shown",
             expected="a folder, or id=file,id=file",
         )
+    for place in [place.strip() for _, _, place in pairs] or [text]:
+        _checked_place(place, what)
     return {key_id.strip(): place.strip() for key_id, _, place in pairs} or text
+
+
+def _checked_place(place: object, what: str) -> str:
+    """Return the text of a path; refuse what may be a key, before anything shows or keeps it."""
+    text = _refuse_key_text(os.fspath(place) if isinstance(place, os.PathLike) else place, what)
+    body = text.removeprefix(VARIABLE)
+    if _KEY_BODY.fullmatch(body) and not os.path.lexists(body):
+        raise _key_itself(what, text)
+    return text
+
+
+def _refuse_key_text(text: object, what: str) -> str:
+    if not isinstance(text, str):
+        raise ArgumentTypeError(
+            f"{what} is a text or a path, not the key itself",
+            found=type(text).__name__,
+            expected="str or os.PathLike of str",
+        )
+    if "-----" in text or len(text) > MAX_PLACE_CHARACTERS or _CONTROL.search(text):
+        raise _key_itself(what, text)
+    return text
+
+
+def _key_itself(what: str, text: str) -> IllegalArgumentError:
+    return IllegalArgumentError(
+        f"{what} looks like a key itself",
+        found=f"{len(text)} characters, which are not shown",
+        expected="a path, or env:NAME",
+    )
 
 
 def _from_environment() -> str | dict[str, str]:

@@ -175,6 +175,50 @@ def test_places_that_cannot_be_are_errors(tmp_path, monkeypatch):
     assert "a-secret" not in str(raised.value)
 
 
+@pytest.mark.parametrize("form", ["pem", "body", "spaces", "escaped", "env", "endless"])
+def test_a_key_in_place_of_its_file_is_refused_and_not_shown(form, monkeypatch):
+    """A user may paste the key itself: as a folder, as a file, or in the variable."""
+    pem = rsa_key().export_key(pkcs=8).decode()
+    lines = pem.splitlines()[1:-1]
+    text = {
+        "pem": pem,
+        "body": "".join(lines),
+        "spaces": " ".join(lines),
+        "escaped": "\\n".join(lines),
+        "env": "env:" + "".join(lines),
+        "endless": "a.b/" * 1025,
+    }[form]
+    monkeypatch.setenv(KEYS_VARIABLE, text)
+    calls = [lambda: KeyRing(text), lambda: KeyRing({"k1": text}), KeyRing]
+    if form in {"pem", "endless"}:
+        calls.append(lambda: KeyRing({text: "k1.pem"}))
+    for call in calls:
+        with pytest.raises(IllegalArgumentError, match="not shown") as raised:
+            call()
+        shown = repr(raised.value) + str(raised.value)
+        assert lines[1][:16] not in shown
+        assert text[:20] not in shown
+
+
+@pytest.mark.parametrize("given", [b"-----BEGIN", 7, {"k1": b"a-secret"}, {"k1": 7}, {b"k": "a"}])
+def test_keys_of_another_type_are_refused(given):
+    """Bytes are perhaps the key itself."""
+    with pytest.raises(ArgumentTypeError, match="not the key itself") as raised:
+        KeyRing(given)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_long_path_is_a_path(tmp_path, monkeypatch):
+    """Also one whose characters a key may have, if it is there."""
+    folder = tmp_path / "longFolder" / ("a" * 120)
+    folder.parent.mkdir()
+    write_key(folder)
+    monkeypatch.chdir(folder.parent)
+    assert opens(KeyRing(folder.name))
+    with pytest.raises(LogNotFoundError, match="keys_of_ours"):
+        KeyRing(tmp_path / ("keys_of_ours" * 10))
+
+
 def test_a_file_that_may_not_be_read_is_an_error(tmp_path, monkeypatch):
     """As another user's is."""
 
