@@ -36,6 +36,7 @@ from segstore.remote.tiered.partition_plan import (
 )
 from segstore.remote.tiered.segment_run import segment_runs
 from segstore.remote.tiered.tiered_store import (
+    LOOKS,
     ListedFiles,
     TieredStore,
     clean_marker,
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
     from segstore.types import EpochEntry, TopicPartition
 
 _GAP: Final = "neither the bucket nor the local log holds these records"
-_LOOKS: Final = 4
-"""At a log that grows while the bucket is listed."""
 
 
 class JoinedStore(TieredStore):
@@ -105,8 +104,8 @@ class JoinedStore(TieredStore):
         shown = super().path_of(topic_partition, name)
         return next((one for one in paths if name and Path(one).exists()), shown)
 
-    def list_folder(self, folder: str) -> Folder:
-        """Return what a log directory with these logs holds; ``""`` has the partitions.
+    def _list_now(self, folder: str) -> Folder:
+        """Return what `list_folder` does.
 
         Raises
         ------
@@ -119,16 +118,14 @@ class JoinedStore(TieredStore):
         SegstoreError
             As of `TieredStore.list_folder`, and of `LocalLogs.find`.
         """
-        if not folder:
-            return super().list_folder(folder)
-        return self._listed(folder, _LOOKS)
+        return self._listed(folder, LOOKS)
 
     def _listed(self, folder: str, looks: int, end_before: int = -1) -> Folder:
         topic_partition = parse_directory_name(folder)
         # The broker first: what it deletes after that look, it has copied before.
         local = self._local.find(topic_partition)
         if local is None:
-            return super().list_folder(folder)
+            return super()._list_now(folder)
         found = self._copies(topic_partition, local)
         newer = _newer_copy(local, found)
         if newer is None:

@@ -9,9 +9,11 @@ another one goes on, only a part of it is shown.
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
+from segstore.errors import LogNotFoundError, LogTruncatedError
 from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LEADER_EPOCH_CHECKPOINT,
@@ -51,9 +53,14 @@ _INDEX_SUFFIXES: Final[tuple[tuple[str, Literal["offset", "timestamp"]], ...]] =
     ("index", "offset"),
     ("timeindex", "timestamp"),
 )
+LOOKS: Final = 4
+"""Listings of a partition that changes while it is looked at, before that is an error."""
 READ_BYTES: Final = 16 * 1024 * 1024
 LEAST_BLOCK_BYTES: Final = 64 * 1024
 """Plain bytes that are fetched and kept together: smaller chunks are not fetched one by one."""
+
+_AskedT = TypeVar("_AskedT")
+_SeenT = TypeVar("_SeenT")
 
 
 class ShownFile(NamedTuple):
@@ -149,6 +156,9 @@ class TieredStore:
 
     def partition(self, topic_partition: TopicPartition) -> TieredPartition | None:
         """Return the segments of a partition as they are now, None without its topic."""
+        return _looked_again(self._partition_now, topic_partition)
+
+    def _partition_now(self, topic_partition: TopicPartition) -> TieredPartition | None:
         topic = topic_partition.topic
         topic_ids = self.topic_ids().get(topic)
         if topic_ids is None:
@@ -172,8 +182,11 @@ class TieredStore:
         """
         if not folder:
             return Folder({}, [directory_name(one) for one in self.partitions()])
+        return _looked_again(self._list_now, folder)
+
+    def _list_now(self, folder: str) -> Folder:
         topic_partition = parse_directory_name(folder)
-        partition = self.partition(topic_partition)
+        partition = self._partition_now(topic_partition)
         if partition is None or not partition.segments:
             return Folder({}, [])
         plan = partition.plan(0 if self.below_log_start else None)
@@ -313,6 +326,14 @@ def clean_marker(
         size_bytes=sum(sizes.values()),
         log_start_offset=start,
     ).format()
+
+
+def _looked_again(look: Callable[[_AskedT], _SeenT], asked: _AskedT) -> _SeenT:
+    """Return what *look* sees; it lists again when what it listed was gone or changed [SEL-14]."""
+    for _ in range(LOOKS - 1):
+        with suppress(LogNotFoundError, LogTruncatedError):
+            return look(asked)
+    return look(asked)
 
 
 def _part_of(data: bytes, start: int, end: int) -> bytes:

@@ -276,6 +276,58 @@ def test_a_segment_that_vanishes_is_listed_again(case, tmp_path, monkeypatch):
         offsets(opened(case, tmp_path, spool_directory=str(tmp_path / "other")), "epochs", 1)
 
 
+def end_of_scan(bucket):
+    return bucket.scan("epochs", partitions=[0]).end_offsets[0]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "end_of"),
+    [
+        ("rsm-manifest", lambda bucket: offsets(bucket, "epochs", 0)[-1] + 1),
+        ("indexes", lambda bucket: offsets(bucket, "epochs", 0)[-1] + 1),
+        ("rsm-manifest", end_of_scan),
+        ("indexes", end_of_scan),
+        ("rsm-manifest", lambda bucket: bucket.verify("epochs", 0).log_end_offset),
+        ("rsm-manifest", lambda bucket: bucket.left_out("epochs", 0) or end_of_scan(bucket)),
+    ],
+    ids=["open", "open-indexes", "scan", "scan-indexes", "verify", "left_out"],
+)
+def test_an_object_that_vanishes_while_a_partition_is_listed(
+    case, tmp_path, monkeypatch, suffix, end_of
+):
+    """[SEL-14] [RDB-5] The partition is listed again, at most four times."""
+    last = [objects_of(case, 0, one)[-1] for one in ("log", "indexes", "rsm-manifest")]
+    read_range = LocalFolder.read_range
+
+    def vanish(self, file, start, end):
+        if file.path.endswith(f"{last[0].stem}.{suffix}"):
+            for path in last:
+                path.unlink(missing_ok=True)
+        return read_range(self, file, start, end)
+
+    monkeypatch.setattr(LocalFolder, "read_range", vanish)
+    assert end_of(opened(case, tmp_path)) == int(last[0].name[:20])
+
+
+def test_a_manifest_that_is_listed_and_never_there_is_an_error(case, tmp_path, monkeypatch):
+    """[RDB-5] No endless retry; other partitions are read."""
+    read_range, asked = LocalFolder.read_range, []
+
+    def gone(self, file, start, end):
+        if file.path.endswith(f"/0/{last.name}"):
+            asked.append(file.path)
+            raise LogNotFoundError("gone", file=file.path, found="no file", expected="a file")
+        return read_range(self, file, start, end)
+
+    last = objects_of(case, 0, "rsm-manifest")[-1]
+    monkeypatch.setattr(LocalFolder, "read_range", gone)
+    bucket = opened(case, tmp_path)
+    with pytest.raises(LogNotFoundError, match=re.escape(last.name)):
+        offsets(bucket, "epochs", 0)
+    assert len(asked) == 4 + 4  # then for the reason
+    assert offsets(bucket, "epochs", 1)
+
+
 def test_what_is_not_there_is_an_error(case, tmp_path):
     with pytest.raises(LogNotFoundError, match="no such folder"):
         segstore.open_bucket(tmp_path / "absent", keys={})
