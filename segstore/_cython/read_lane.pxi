@@ -4,7 +4,7 @@
 # The end is taken as it is published, after those. A read whose segment holds what was asked for, below the end of the
 # log, goes down in one call and comes back as one object. Whatever else there is - another isolation, a gap, the end of
 # a segment, an old format, an argument of another type, any error - is not taken, and the layers do it: their errors
-# are the only ones.
+# are the only ones, beside those of a fetch, which they would ask for once more.
 
 cdef enum:
     MAGIC_WITH_BASE_OFFSET = 2
@@ -156,6 +156,7 @@ cdef class ReadLane:
                 status = sgs_log_segment_read(segment.segment, &request, &fetched.content, &fetched.fetch, &err)
         finally:
             segment.leave()
+        let_pending_go_on(status)
         if status != SGS_OK or not fetched.fetch.found or fetched.fetch.first_batch_magic < MAGIC_WITH_BASE_OFFSET:
             return None
         if fetched.fetch.base_offset >= end_offset or fetched.fetch.base_offset > request.start_offset:
@@ -192,6 +193,7 @@ cdef class ReadLane:
                 status = sgs_log_segment_slice(segment.segment, &request, &fetch, &err)
         finally:
             segment.leave()
+        let_pending_go_on(status)
         if status != SGS_OK or not fetch.found or fetch.first_batch_magic < MAGIC_WITH_BASE_OFFSET:
             return None
         if fetch.base_offset >= end_offset or fetch.base_offset > request.start_offset:
@@ -248,6 +250,7 @@ cdef class ReadLane:
                 )
         finally:
             segment.leave()
+        let_pending_go_on(status)
         if status != SGS_OK or not found.found:
             return None
         if found.offset >= offset_in(log_end, 0) or found.offset >= self.end_of(index, log_end):

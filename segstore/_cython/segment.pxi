@@ -540,13 +540,19 @@ cdef class LogSegment(_Handle):
         cdef uint32_t offset_entries = 0
         cdef uint32_t time_entries = 0
         cdef sgs_error err
+        cdef sgs_status status
         self.enter()
         try:
             with nogil:
-                if sgs_log_segment_offset_index(self.segment, &offsets, &err) == SGS_OK:
+                status = sgs_log_segment_offset_index(self.segment, &offsets, &err)
+                if status == SGS_OK:
                     offset_entries = sgs_abstract_index_entries(&offsets.base)
-                if sgs_log_segment_time_index(self.segment, &times, &err) == SGS_OK:
+            let_pending_go_on(status)
+            with nogil:
+                status = sgs_log_segment_time_index(self.segment, &times, &err)
+                if status == SGS_OK:
                     time_entries = sgs_abstract_index_entries(&times.base)
+            let_pending_go_on(status)
         finally:
             self.leave()
         return (

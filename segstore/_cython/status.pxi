@@ -43,6 +43,11 @@ cdef int pending_exception() except -1:
     return -1
 
 
+cdef inline int let_pending_go_on(sgs_status status) except -1:
+    """For who does not raise what a failed call says: an exception that a callback left goes on."""
+    return pending_exception() if status == SGS_CALLBACK and PyErr_Occurred() else 0
+
+
 cdef int raise_pending(sgs_error *err, str directory) except -1:
     """A callback knows neither file nor position: the core, which called it, does."""
     try:

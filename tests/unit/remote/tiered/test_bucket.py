@@ -17,6 +17,7 @@ from segstore.errors import (
     EncryptionKeyError,
     LogNotFoundError,
     LogReadOnlyError,
+    ReadIOError,
     SegstoreError,
     UnknownTopicOrPartitionError,
     UnsupportedFormatError,
@@ -457,3 +458,19 @@ def test_the_piece_of_the_guide_runs(case, tmp_path):
     ).stdout.splitlines()
 
     assert printed == re.findall(r"^ *print\(.*\)  # (.*)$", piece, re.MULTILINE)
+
+
+def test_an_error_of_a_fetch_is_the_error_of_a_later_read(packed_buckets, tmp_path):
+    """[DUR-144] The short way of a read leaves the error of a fetch as it is."""
+    shutil.copytree(packed_buckets / "leftovers", tmp_path / "case")
+    case = BucketCase(tmp_path / "case")
+    with opened(case, tmp_path).open("orders", 1) as log:
+        last = log.log_end_offset - 1
+        for offset in (last, last - 1, last):
+            assert log[offset].offset == offset
+        for one in (tmp_path / "case" / "bucket").rglob("*.log"):
+            one.unlink()
+        first = log.log_start_offset
+        for call in (lambda: log[first], lambda: log.read(first, 100)):
+            with pytest.raises(ReadIOError, match="not there any more"):
+                call()
