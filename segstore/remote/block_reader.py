@@ -18,7 +18,7 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -125,7 +125,11 @@ class _Stream:
 
 
 class _Run(NamedTuple):
-    """Blocks *first* to *last* of one file, and what is told when they are there."""
+    """Blocks *first* to *last* of one file, and what is told when they are there.
+
+    Who asks for one of them before a thread has begun with the run fetches it himself. So a run
+    that no thread will ever begin keeps nobody waiting: after a Ctrl-C, or as the process ends.
+    """
 
     file: BlockFile
     first: int
@@ -172,7 +176,7 @@ class BlockReader:
         self._lock = threading.Lock()
         self._kept: OrderedDict[int, Block] = OrderedDict()
         self._kept_bytes = 0
-        self._coming: dict[int, Future[dict[int, Block] | None]] = {}
+        self._coming: dict[int, _Run] = {}
         self._streams: list[_Stream] = []
         self._threads: ThreadPoolExecutor | None = None
         self._is_closed = False
@@ -194,8 +198,9 @@ class BlockReader:
         """Note that blocks are read, and fetch ahead for who reads on so."""
         with self._lock:
             self._require_open()
-            for run in self._runs_ahead(first, last):
-                self._pool().submit(self._fetch_ahead, run)
+            with suppress(RuntimeError):  # no thread can be started, as when the process ends
+                for run in self._runs_ahead(first, last):
+                    self._pool().submit(self._fetch_ahead, run)
 
     def block(self, file: BlockFile, number: int, last: int) -> Block:
         """Return a block of *file*; those up to *last* are asked for next, and come with it.
@@ -210,31 +215,34 @@ class BlockReader:
             The log was closed.
         """
         while True:
-            own: _Run | None = None
+            run, blocks, is_asked = None, None, False
             with self._lock:
                 self._require_open()
                 block = self._kept.get(number)
-                coming = self._coming.get(number)
                 if block is not None:
                     self._kept.move_to_end(number)
-                elif coming is None:
-                    own = self._begin(file, number, last)
+                else:
+                    run = self._coming.get(number)
+                    if run is None or run.coming.done():  # done, and left by a Ctrl-C
+                        run, is_asked = self._begin(file, number, last), True
             if block is not None:
                 return block
-            if own is not None:
-                return self._fetch(own)[number]
-            blocks = None
-            with suppress(CancelledError):
-                blocks = None if coming is None else wait_for(coming)
-            if blocks is not None:  # else who fetched it has failed: he has the error
-                return blocks[number]
+            if run is not None:
+                # a block behind *last* may fail: that is no error of this read
+                with nullcontext() if is_asked else suppress(Exception):
+                    blocks = self._fetch(run)
+                if blocks is None:
+                    with suppress(CancelledError):
+                        blocks = wait_for(run.coming)
+                if blocks is not None:  # else who fetched it has failed: he has the error
+                    return blocks[number]
 
     def close(self) -> None:
         """Give up what was to come; no thread is left behind. Twice is harmless."""
         with self._lock:
             self._is_closed = True
-            for coming in self._coming.values():
-                coming.cancel()
+            for run in self._coming.values():
+                run.coming.cancel()
             self._kept.clear()
             threads, self._threads = self._threads, None
         if threads is not None:
@@ -254,15 +262,14 @@ class BlockReader:
 
     def _begin(self, file: BlockFile, first: int, last: int) -> _Run:
         """Note that blocks come, from *first* on as far as none of them is here or coming."""
-        behind, size = first, 0
+        behind, size = first + 1, file.bytes_of(first)
         while behind <= last and behind not in self._kept and behind not in self._coming:
             size += file.bytes_of(behind)
-            if behind > first and size > REQUEST_BYTES:
+            if size > REQUEST_BYTES:
                 break
             behind += 1
         run = _Run(file, first, behind - 1, Future())
-        for number in range(first, behind):
-            self._coming[number] = run.coming
+        self._coming |= dict.fromkeys(range(first, behind), run)
         return run
 
     def _runs_ahead(self, first: int, last: int) -> Iterator[_Run]:
@@ -320,21 +327,31 @@ class BlockReader:
         with suppress(Exception):  # who gets there asks for it himself, and has the error
             self._fetch(run)
 
-    def _fetch(self, run: _Run) -> dict[int, Block]:
+    def _fetch(self, run: _Run) -> dict[int, Block] | None:
+        """Fetch the blocks of *run*; None: another thread does, or the log was closed."""
         blocks: dict[int, Block] | None = None
+        is_own = False
         try:
-            if not run.coming.set_running_or_notify_cancel():
-                self._require_open()
-            blocks = self._blocks_of(run)
-        finally:
             with self._lock:
-                for number in range(run.first, run.last + 1):
-                    del self._coming[number]
-                if blocks is not None and not self._is_closed:
-                    self._keep(blocks)
-            if not run.coming.cancelled():
-                run.coming.set_result(blocks)
+                is_begun = run.coming.running() or run.coming.done()
+                is_own = not is_begun and run.coming.set_running_or_notify_cancel()
+            if is_own:
+                blocks = self._blocks_of(run)
+        finally:
+            if is_own:
+                try:
+                    self._end(run, blocks)
+                finally:
+                    run.coming.set_result(blocks)
         return blocks
+
+    def _end(self, run: _Run, blocks: dict[int, Block] | None) -> None:
+        with self._lock:
+            for number in range(run.first, run.last + 1):
+                if self._coming.get(number) is run:
+                    del self._coming[number]
+            if blocks is not None and not self._is_closed:
+                self._keep(blocks)
 
     def _blocks_of(self, run: _Run) -> dict[int, Block]:
         """Return blocks from the spool, and those that it lacks by a request for neighbours."""

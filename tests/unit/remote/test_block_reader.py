@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing
+import time
+from contextlib import closing, suppress
 
 import pytest
 
@@ -192,6 +193,8 @@ def test_closing_gives_up_what_is_to_come(opened, store, monkeypatch):
     file = reader.files["a.log"]
     for start in range(0, 40 * BLOCK, BLOCK):
         read(file, start, BLOCK)
+    while 40 not in reader._kept:  # it was fetched ahead
+        time.sleep(0.001)
     store.may_answer.clear()
     store.asked.clear()
     read(file, 40 * BLOCK, BLOCK)
@@ -223,6 +226,73 @@ def test_threads_that_want_one_block_fetch_it_once(opened, store):
 
     assert found == [content(file_of())[7000:7100]] * 4
     assert store.asked == [("a.log", 7000, 8000)]
+
+
+def within_time(call):
+    """What *call* returns on another thread; it has a minute, so that no test waits for ever."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(call()), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert found, "it waits for ever"
+    return found[0]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no new thread"), KeyboardInterrupt()])
+def test_a_thread_that_cannot_be_started_keeps_nobody_waiting(opened, store, monkeypatch, error):
+    """As at the end of the process, and when Ctrl-C comes just then."""
+    reader = opened(file_of())
+    file = reader.files["a.log"]
+
+    def refuse(*_arguments):
+        raise error
+
+    monkeypatch.setattr("concurrent.futures.ThreadPoolExecutor.submit", refuse)
+    whole = content(file.file)
+
+    def read_all():
+        for start in range(0, 40 * BLOCK, BLOCK):
+            found = b""
+            while not found:
+                with suppress(KeyboardInterrupt):
+                    found = read(file, start, BLOCK)
+            assert found == whole[start : start + BLOCK]
+        return True
+
+    assert within_time(read_all)
+    assert store.bytes_asked < 60 * BLOCK
+
+
+def test_a_control_c_between_noting_a_block_and_fetching_it_keeps_nobody_waiting(
+    opened, monkeypatch
+):
+    """Nor does one while what was fetched is noted."""
+    reader = opened(file_of())
+    file = reader.files["a.log"]
+    whole = content(file.file)
+
+    def stop(*_arguments):
+        raise KeyboardInterrupt
+
+    for number, name in enumerate(["_fetch", "_blocks_of", "_end"]):
+        with monkeypatch.context() as patched:
+            patched.setattr(reader, name, stop)
+            with pytest.raises(KeyboardInterrupt):
+                read(file, 10_000 * number, 3000)
+        at = 10_000 * number + 1000
+        assert within_time(lambda at=at: read(file, at, 3000)) == whole[at : at + 3000]
+
+
+def test_who_needs_a_block_does_not_wait_for_a_thread_that_has_not_begun(opened, store):
+    """All threads are with other blocks, and this one is next to come."""
+    reader = opened(file_of())
+    file = reader.files["a.log"]
+    run = reader._begin(file, 50, 52)
+
+    assert within_time(lambda: read(file, 51_000, 10)) == content(file.file)[51_000:51_010]
+    assert store.asked == [("a.log", 50_000, 53_000)]
+    reader._fetch_ahead(run)
+    assert store.asked == [("a.log", 50_000, 53_000)]
 
 
 class Near(Store):
