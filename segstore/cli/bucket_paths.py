@@ -71,8 +71,22 @@ class BucketPath(NamedTuple):
             yield log
 
 
-def add_bucket_arguments(parser: argparse.ArgumentParser, *, reads_logs: bool = True) -> None:
-    """Add ``--keys``, ``--key-prefix`` and, for what reads whole logs, ``--local``."""
+def add_bucket_arguments(
+    parser: argparse.ArgumentParser, *, reads_logs: bool = True, gaps_of_others: str = ""
+) -> None:
+    """Add the options of `open_bucket`.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+        The command's.
+    reads_logs : bool
+        It reads logs from their beginning to their end: with a broker's, over gaps, and below the
+        log start.
+    gaps_of_others : str
+        What ``--allow-gaps`` does to other logs than a bucket's; "" = it is refused.
+    """
+    parser.set_defaults(local=None, allow_gaps=False, below_log_start=False)
     if reads_logs:
         parser.add_argument(
             "--local",
@@ -81,8 +95,24 @@ def add_bucket_arguments(parser: argparse.ArgumentParser, *, reads_logs: bool = 
             help="of a bucket: log directory of a broker, whose logs go on where the bucket's end;"
             " repeat it for more",
         )
-    else:
-        parser.set_defaults(local=None)
+        parser.add_argument(
+            "--allow-gaps",
+            action="store_true",
+            help=f"of a bucket: leave out records that no segment holds any more{gaps_of_others}",
+        )
+        parser.add_argument(
+            "--below-log-start",
+            action="store_true",
+            help="of a bucket: read deleted records too, as far as it still has them",
+        )
+    parser.set_defaults(allows_gaps_of_others=bool(gaps_of_others))
+    parser.add_argument(
+        "--remote-log-metadata",
+        action="append",
+        metavar="DIR",
+        help="of a bucket: log directory of a broker with the topic __remote_log_metadata; only"
+        " copies count that Kafka had finished and was not deleting; repeat it for more",
+    )
     parser.add_argument(
         "--keys",
         metavar="DIR",
@@ -104,20 +134,25 @@ def bucket_at(path: str, arguments: argparse.Namespace) -> BucketPath | None:
     Raises
     ------
     UsageError
-        At a URL is no bucket; or there are keys, and no bucket.
+        At a URL is no bucket; or there are options of a bucket, and no bucket.
     SegstoreError, ImportError
         The store cannot be asked.
     """
     found = None
     if _may_be_of_bucket(path):
         from segstore.remote.bucket_path import find_bucket
+        from segstore.remote.tiered.tiered_store import TieredReading
         from segstore.remote.urls import is_url, shown_url
 
         found = find_bucket(
             path,
             keys=arguments.keys,
             key_prefix=arguments.key_prefix,
+            remote_log_metadata=arguments.remote_log_metadata,
             local=arguments.local,
+            reading=TieredReading(
+                arguments.allow_gaps, arguments.below_log_start, gap_option="--allow-gaps"
+            ),
         )
         if found is None and is_url(path):
             raise UsageError(
@@ -130,6 +165,9 @@ def bucket_at(path: str, arguments: argparse.Namespace) -> BucketPath | None:
         "--keys": arguments.keys,
         "--key-prefix": arguments.key_prefix,
         "--local": arguments.local,
+        "--allow-gaps": arguments.allow_gaps and not arguments.allows_gaps_of_others,
+        "--below-log-start": arguments.below_log_start,
+        "--remote-log-metadata": arguments.remote_log_metadata,
     }
     names = " and ".join(name for name, value in given.items() if value)
     if names:

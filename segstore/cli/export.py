@@ -39,7 +39,12 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="the file, as orders-0.parquet, or the folder: an existing one, or with -t",
     )
     add_as_argument(parser)
-    add_bucket_arguments(parser)
+    add_bucket_arguments(
+        parser,
+        gaps_of_others="; of .log files alone: export them although the end of the last one is"
+        " damaged, or offsets between two of them are missing; with read_committed, also leave out"
+        " transactions whose end marker may be missing",
+    )
     parser.add_argument(
         "--isolation",
         choices=("log_end", "read_committed"),
@@ -63,13 +68,6 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--verify", action="store_true", help="read each file back and compare it with the log"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the file OUT")
-    parser.add_argument(
-        "--allow-gaps",
-        action="store_true",
-        help="export .log files alone although the end of the last one is damaged, or offsets "
-        "between two of them are missing; with read_committed, also leave out transactions whose "
-        "end marker may be missing",
-    )
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 
 

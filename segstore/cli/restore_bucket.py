@@ -53,13 +53,6 @@ def register(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="restore deleted records too, as far as the bucket still has them",
     )
-    parser.add_argument(
-        "--remote-log-metadata",
-        action="append",
-        metavar="DIR",
-        help="log directory of a broker with the topic __remote_log_metadata: only copies that "
-        "Kafka had finished and was not deleting are restored; can be repeated",
-    )
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 
 

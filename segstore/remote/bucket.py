@@ -22,7 +22,7 @@ from segstore.remote.tiered.key_ring import KeyRing
 from segstore.remote.tiered.local_logs import LocalLogs
 from segstore.remote.tiered.local_tiered_layout import STORAGE_FOLDER, LocalTieredLayout
 from segstore.remote.tiered.segment_states import read_segment_states
-from segstore.remote.tiered.tiered_store import TieredStore
+from segstore.remote.tiered.tiered_store import AS_THE_LOG, TieredReading, TieredStore
 from segstore.remote.urls import is_url
 from segstore.types import TopicPartition
 
@@ -113,8 +113,8 @@ def open_bucket(  # noqa: PLR0913 - keywords of users
     """
     flag("allow_gaps", allow_gaps)
     flag("below_log_start", below_log_start)
-    shown = open_tiered_store(url, keys, key_prefix, remote_log_metadata, settings, local)
-    shown.allow_gaps, shown.below_log_start = allow_gaps, below_log_start
+    reading = TieredReading(allow_gaps, below_log_start)
+    shown = open_tiered_store(url, keys, key_prefix, remote_log_metadata, settings, local, reading)
     return Bucket(shown, RemoteSettings(settings, spool_directory, spool_max_bytes))
 
 
@@ -125,6 +125,7 @@ def open_tiered_store(  # noqa: PLR0913 - see open_bucket
     remote_log_metadata: Directories | None,
     settings: Mapping[str, str],
     local: Directories | None = None,
+    reading: TieredReading = AS_THE_LOG,
 ) -> TieredStore:
     """Return what shows a bucket as a log directory; arguments and errors are `open_bucket`'s."""
     path = os.fspath(url)
@@ -139,8 +140,8 @@ def open_tiered_store(  # noqa: PLR0913 - see open_bucket
     if store.url.rpartition("/")[2] == STORAGE_FOLDER:
         layout = LocalTieredLayout(store, ring, states)
     if local is None:
-        return TieredStore(store, layout, key_prefix)
-    return JoinedStore(store, layout, key_prefix, LocalLogs(local))
+        return TieredStore(store, layout, key_prefix, reading)
+    return JoinedStore(store, layout, key_prefix, LocalLogs(local), reading)
 
 
 class Bucket:

@@ -6,28 +6,41 @@ A bucket is known by what is in it: folders ``<topic>-<topic id>``. No log direc
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from segstore.log.files.partition_directory import (
     is_partition_directory_name,
     parse_directory_name,
 )
+from segstore.remote.remote_logs import RemoteSettings
+from segstore.remote.tiered.tiered_store import AS_THE_LOG, TieredReading
 from segstore.remote.urls import is_url, normal_url
 
 if TYPE_CHECKING:
     from segstore.remote.bucket import Bucket
+    from segstore.remote.tiered.segment_states import Directories
     from segstore.types import TopicPartition
 
 
-def find_bucket(path: str, **options: Any) -> tuple[Bucket, TopicPartition | None] | None:
+def find_bucket(  # noqa: PLR0913 - those of open_bucket
+    path: str,
+    *,
+    keys: str | None = None,
+    key_prefix: str = "",
+    remote_log_metadata: Directories | None = None,
+    local: Directories | None = None,
+    reading: TieredReading = AS_THE_LOG,
+) -> tuple[Bucket, TopicPartition | None] | None:
     """Return the bucket that *path* names, None where it holds no topics as buckets have them.
 
     Parameters
     ----------
     path : str
         A folder or URL of a bucket; or that, and a partition as ``<topic>-<number>``.
-    **options
+    keys, key_prefix, remote_log_metadata, local
         As for `open_bucket`.
+    reading : TieredReading
+        What of the bucket is read.
 
     Returns
     -------
@@ -39,23 +52,24 @@ def find_bucket(path: str, **options: Any) -> tuple[Bucket, TopicPartition | Non
     SegstoreError, ImportError
         As `open_bucket`, or the store cannot be listed.
     """
-    whole = _bucket(path, options)
+
+    def bucket_at(url: str) -> Bucket | None:
+        if not is_url(url) and not _holds_topics(url):
+            return None
+        from segstore.remote.bucket import Bucket, open_tiered_store
+
+        store = open_tiered_store(url, keys, key_prefix, remote_log_metadata, {}, local, reading)
+        bucket = Bucket(store, RemoteSettings())
+        return bucket if not is_url(url) or bucket.topics() else None
+
+    whole = bucket_at(path)
     if whole is not None:
         return whole, None
     above, _, name = (normal_url(path) if is_url(path) else os.path.normpath(path)).rpartition("/")
     if above.endswith(":/") or not is_partition_directory_name(name):
         return None
-    bucket = _bucket(above or ("/" if path.startswith("/") else "."), options)
+    bucket = bucket_at(above or ("/" if path.startswith("/") else "."))
     return None if bucket is None else (bucket, parse_directory_name(name))
-
-
-def _bucket(path: str, options: dict[str, Any]) -> Bucket | None:
-    if not is_url(path) and not _holds_topics(path):
-        return None
-    from segstore.remote.bucket import open_bucket
-
-    bucket = open_bucket(path, **options)
-    return bucket if not is_url(path) or bucket.topics() else None
 
 
 def _holds_topics(path: str) -> bool:

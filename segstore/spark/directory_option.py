@@ -10,9 +10,10 @@ from urllib.parse import unquote, urlsplit
 from segstore.errors import IllegalArgumentError
 from segstore.remote.remote_logs import RemoteSettings
 from segstore.remote.tiered.key_ring import absolute_place, places_of_keys
+from segstore.remote.tiered.tiered_store import TieredReading
 from segstore.remote.urls import is_url, shown_url
 from segstore.spark.conditions import ConnectorOptionError, option_error
-from segstore.spark.option_values import byte_size
+from segstore.spark.option_values import boolean, byte_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,16 +38,27 @@ class TieredLayout:
     key_files : tuple of (str, str)
         Key ids, each with an absolute path or ``env:NAME``. None of both: each process asks its
         environment.
+    allow_gaps, below_log_start : bool
+        See `open_bucket`.
     """
 
     key_prefix: str = ""
     folder_of_keys: str | None = None
     key_files: tuple[tuple[str, str], ...] = ()
+    allow_gaps: bool = False
+    below_log_start: bool = False
 
     @property
     def keys(self) -> str | dict[str, str] | None:
         """The argument of `KeyRing`."""
         return self.folder_of_keys or dict(self.key_files) or None
+
+    @property
+    def reading(self) -> TieredReading:
+        """What of the bucket is read."""
+        return TieredReading(
+            self.allow_gaps, self.below_log_start, gap_option="the option allowGaps"
+        )
 
 
 def log_directory_path(options: Mapping[str, str]) -> str:
@@ -95,7 +107,7 @@ def tiered_layout(options: Mapping[str, str]) -> TieredLayout | None:
     if layout.lower() not in LAYOUTS:
         raise option_error("layout", layout, " or ".join(LAYOUTS), f"Unknown value {layout}")
     if layout.lower() == LAYOUTS[0]:
-        for name in ("keys", "keyPrefix"):
+        for name in ("keys", "keyPrefix", "allowGaps", "belowLogStart"):
             if name.lower() in options:
                 raise ConnectorOptionError(
                     f"option {name} is for a tiered bucket: set the option layout too",
@@ -112,11 +124,19 @@ def tiered_layout(options: Mapping[str, str]) -> TieredLayout | None:
             found=error.found,
             expected=f"{error.expected}, id=env:NAME",
         ) from None
-    prefix = options.get("keyprefix", "")
+    folder: str | None = None
+    files: tuple[tuple[str, str], ...] = ()
     if isinstance(keys, dict):
-        files = [(key_id, absolute_place(place)) for key_id, place in keys.items()]
-        return TieredLayout(prefix, key_files=tuple(files))
-    return TieredLayout(prefix, None if keys is None else absolute_place(keys))
+        files = tuple((key_id, absolute_place(place)) for key_id, place in keys.items())
+    elif keys is not None:
+        folder = absolute_place(keys)
+    return TieredLayout(
+        options.get("keyprefix", ""),
+        folder,
+        files,
+        boolean(options, "allowGaps", default=False),
+        boolean(options, "belowLogStart", default=False),
+    )
 
 
 def remote_settings(options: Mapping[str, str]) -> RemoteSettings:

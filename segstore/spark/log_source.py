@@ -265,5 +265,7 @@ def _remote_logs(  # noqa: PLR0913 - what tells two of them apart
         return RemoteLogs(url, settings)
     from segstore.remote.bucket import open_tiered_store
 
-    shown = open_tiered_store(url, tiered.keys, tiered.key_prefix, None, settings.store)
+    shown = open_tiered_store(
+        url, tiered.keys, tiered.key_prefix, None, settings.store, reading=tiered.reading
+    )
     return RemoteLogs(shown.url, settings, shown)

@@ -40,6 +40,8 @@ READ_OPTIONS: Final = (
     "layout",
     "keys",
     "keyPrefix",
+    "allowGaps",
+    "belowLogStart",
     "spoolDirectory",
     "spoolMaxBytes",
 )

@@ -87,6 +87,45 @@ def test_cat_prints_the_records_of_the_broker(bucket_case, capfdbinary, golden_s
     golden_summary.add("logs of tiered buckets by segstore cat", partitions, partitions)
 
 
+def test_cat_prints_deleted_records_that_segments_still_hold(bucket_case, capfdbinary):
+    """[SEL-4] [SEL-9] From the lowest offset on."""
+    folder, options = place_of(bucket_case)
+    records = bucket_case.directory / "records"
+    for name in bucket_case.said["partitions"]:
+        read = ("cat", folder / name, *options, "-f", "%o %T\n", "--below-log-start")
+        code, out, err = run(capfdbinary, *read)
+
+        assert (code, err) == (0, "")
+        assert [tuple(map(int, line.split())) for line in out.splitlines()] == (
+            rows_of(records / f"{name}.before_log_start.jsonl") + rows_of(records / f"{name}.jsonl")
+        )
+
+
+def test_commands_read_finished_copies_alone(bucket_case, capfdbinary):
+    """[SEL-13] [RLM-4] The bounds that the finished ones have, and only these are checked."""
+    folder, options = place_of(bucket_case)
+    options += ["--remote-log-metadata", str(bucket_case.directory / "remote_log_metadata")]
+    said = bucket_case.said["partitions"]
+    ids = {one["topic_id"] for one in said.values()}
+    finished = [
+        one
+        for one in bucket_case.said["segments"]
+        if one["topic_id"] in ids
+        and one["complete"]
+        and one["remote_state"] == "COPY_SEGMENT_FINISHED"
+    ]
+    code, out, _ = run(capfdbinary, "ls", folder, *options, "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    verified = run(capfdbinary, "verify", folder, *options, "--json")
+    reports = [json.loads(line) for line in verified[1].splitlines()]
+
+    assert (code, verified[0]) == (0, 0)
+    assert {f"{one['topic']}-{one['partition']}": one["log_end_offset"] for one in rows} == {
+        name: told["bucket_end_offset"] for name, told in said.items()
+    }
+    assert sum(one["segments"] for one in reports) == len(finished)
+
+
 def test_verify_finds_every_segment_and_nothing_wrong(bucket_case, capfdbinary):
     """[SEL-1] [ENC-3] [RDB-4] [DUR-144] Those that no read needs too; unfinished ones are notes."""
     folder, options = place_of(bucket_case)
@@ -170,6 +209,12 @@ def test_spark_reads_the_records_of_the_broker(bucket_case, golden_summary):
             startingTimestamp=str(time),
             startingOffsetsByTimestampStrategy="latest",
         ) == {name: rows for name, rows in later.items() if rows}
+    with_deleted = {
+        name: rows_of(records / f"{name}.before_log_start.jsonl")
+        + rows_of(records / f"{name}.jsonl")
+        for name in partitions
+    }
+    assert spark_rows(folder, options, belowLogStart="true", allowGaps="true") == with_deleted
     golden_summary.add("logs of tiered buckets by Spark", len(partitions), len(partitions))
 
 

@@ -46,7 +46,7 @@ def test_restored_files_are_those_of_the_broker(bucket_case, tmp_path, golden_su
     for name in bucket_case.said["partitions"]:
         topic, _, number = name.rpartition("-")
         partition = store.partition(TopicPartition(topic, int(number)))
-        for run in segment_runs(partition.plan(), name):
+        for run in segment_runs(partition.plan(), name, ""):
             told = said[topic_id_text(run.segment.manifest.metadata.segment_id)]
             files = tmp_path / "data" / name
             data = (files / f"{run.base_offset:020}.log").read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import shutil
@@ -13,7 +14,7 @@ pytest.importorskip("Crypto")
 pytest.importorskip("pyarrow")
 
 import segstore
-from segstore.errors import EncryptionKeyError, LogNotFoundError
+from segstore.errors import CorruptLogError, EncryptionKeyError, LogNotFoundError
 from segstore.spark.conditions import ConnectorConditionError, ConnectorOptionError
 from segstore.spark.datasource import SegstoreDataSource
 from segstore.spark.mapped_ranges import options_of_call, ranges_of
@@ -196,6 +197,45 @@ def test_a_topic_that_was_made_again_between_two_batches(made_again, tmp_path):
     ]
 
 
+# ---- more, or less, than the log has -------------------------------------------------------------
+
+
+def test_a_gap_is_read_over_on_request(bucket, options):
+    """[SEL-8] In batches, streams and from a time on; the error names the option."""
+    names = sorted(path for path in bucket.rglob("*.log") if path.parent.name == "0")
+    names[1].unlink()
+    first, following = (int(path.name[:20]) for path in names[1:3])
+    expected = [*range(164, first), *range(following, 517)]
+    options = {**options, "assign": '{"epochs":[0]}'}
+    del options["subscribe"]
+    for read in (lambda: rows(options), lambda: stream(options, Checkpoint())):
+        with pytest.raises(CorruptLogError, match="; the option allowGaps reads what is there"):
+            read()
+    for more in (
+        {},
+        {"minPartitions": "9"},
+        {"failOnDataLoss": "false"},
+        {"kafka.isolation.level": "read_committed"},
+    ):
+        found = rows(options, allowGaps="true", **more)
+        assert [row["offset"] for row in found] == expected
+    found = stream(options, Checkpoint(), allowGaps="true")
+    assert [offset for _, offset in found] == expected
+    inside = json.dumps({"epochs": {"0": first + 3}})
+    found = rows(options, allowGaps="true", startingOffsets=inside)
+    assert [row["offset"] for row in found] == [*range(following, 517)]
+
+
+def test_deleted_records_are_read_on_request(bucket, options):
+    """[SEL-9]."""
+    keys = bucket.parent / "keys"
+    with segstore.open_bucket(bucket, keys=keys, below_log_start=True) as opened:
+        expected = opened.count("epochs")
+
+    assert len(rows(options)) == 782
+    assert len(rows(options, belowLogStart="true")) == expected > 782
+
+
 # ---- what is refused, and what is not told -------------------------------------------------------
 
 
@@ -233,14 +273,20 @@ def test_keys_from_the_environment_need_no_option(options, monkeypatch):
     [
         ({"layout": "bucket"}, "layout.*directory or tiered"),
         ({"layout": "directory"}, "option keys is for a tiered bucket: set the option layout"),
+        (
+            {"layout": "directory", "keys": None, "allowGaps": "true"},
+            "option allowGaps is for a tiered bucket",
+        ),
+        ({"belowLogStart": "1"}, "belowLogStart.*true or false"),
         ({"keys": "-----BEGIN PRIVATE KEY-----\nMIIE"}, "no key itself"),
         ({"keys": "k1=,k2=x"}, "names files of private keys"),
     ],
     ids=str,
 )
 def test_options_that_do_not_fit(options, more, text):
+    given = {name: value for name, value in {**options, **more}.items() if value is not None}
     with pytest.raises(ConnectorOptionError, match=text) as caught:
-        parse_options({**options, **more})
+        parse_options(given)
     assert "MIIE" not in str(caught.value)
 
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from segstore.remote.tiered.partition_plan import PlannedRange
     from segstore.remote.tiered.tiered_partition import TieredPartition
     from segstore.remote.tiered.tiered_segment import TieredSegment
+    from segstore.remote.tiered.tiered_store import TieredReading
     from segstore.types import EpochEntry, TopicPartition
 
 _GAP: Final = "neither the bucket nor the local log holds these records"
@@ -68,6 +69,8 @@ class JoinedStore(TieredStore):
         As of `TieredStore`.
     local : LocalLogs
         The broker's.
+    reading : TieredReading
+        What is read.
     """
 
     def __init__(
@@ -76,8 +79,9 @@ class JoinedStore(TieredStore):
         layout: AivenLayout | LocalTieredLayout,
         key_prefix: str,
         local: LocalLogs,
+        reading: TieredReading,
     ) -> None:
-        super().__init__(bucket, layout, key_prefix)
+        super().__init__(bucket, layout, key_prefix, reading)
         self.key = hashlib.sha256(f"{self.key} {local.directories}".encode()).hexdigest()
         self._local = local
 
@@ -152,19 +156,23 @@ class JoinedStore(TieredStore):
     ) -> Folder:
         where = directory_name(topic_partition)
         lineage, start, base = local.lineage, local.log_start_offset, local.local_log_start_offset
-        if self.below_log_start:
+        if self.reading.below_log_start:
             start = 0
             lineage = extended_lineage(lineage, (one.lineage() for one in found.segments))
         plan = _plan(local, found, lineage, start)
-        if plan.gaps and not self.allow_gaps:
+        if plan.gaps and not self.reading.allow_gaps:
             first, last = plan.gaps[0]
             raise CorruptLogError(
-                f"{_GAP}; open_bucket(..., allow_gaps=True) reads what is there",
+                f"{_GAP}; {self.reading.way_on}",
                 file=local.path,
                 found=f"a gap from offset {first} to {last}",
                 expected=f"copies of them in {self.url}",
             ).lacks(first, last + 1)
-        runs = segment_runs(plan, f"{self.url}/{where}", allow_gaps=True) if plan.ranges else []
+        runs = (
+            segment_runs(plan, f"{self.url}/{where}", self.reading.way_on, allow_gaps=True)
+            if plan.ranges
+            else []
+        )
         files = [one for run in runs for one in self.segment_files(where, run)] + [*local.files]
         start = max(start, plan.start_offset if runs else min(base, local.log_start_offset))
         synced = {topic_partition: local.recovery_point}

@@ -78,6 +78,10 @@ _HEADER: Final = struct.Struct(">qiib")
 """Of a batch: base offset, length, leader epoch, magic."""
 _LENGTH_END, _EPOCH_POSITION = 12, 12
 _PART: Final = ".part"
+_GAP_IS_READ: Final = (
+    "a partition with a gap is not restored; allow_gaps of open_bucket, or segstore cat"
+    " --allow-gaps, reads what is there"
+)
 _INDEXES: Final[tuple[tuple[str, IndexName], ...]] = (
     ("index", "offset"),
     ("timeindex", "timestamp"),
@@ -190,7 +194,7 @@ def plan_restore(
             expected="at least one",
         )
     plan = partition.plan(0 if below_log_start else None)
-    runs = tuple(segment_runs(plan, where))
+    runs = tuple(segment_runs(plan, where, _GAP_IS_READ))
     newest = partition.newest
     own_id = newest.manifest.metadata.topic_id
     topic_id = own_id if topic_id is None else topic_id

@@ -82,7 +82,7 @@ def cut_index(run: SegmentRun, name: Literal["offset", "timestamp"]) -> bytes:
 
 
 def segment_runs(
-    plan: PartitionPlan[TieredSegment], where: str, *, allow_gaps: bool = False
+    plan: PartitionPlan[TieredSegment], where: str, way_on: str, *, allow_gaps: bool = False
 ) -> list[SegmentRun]:
     """Return the parts of segments that a plan takes, ascending.
 
@@ -94,6 +94,8 @@ def segment_runs(
         Of a partition.
     where : str
         The partition, for errors.
+    way_on : str
+        What the error of a gap says that the user can do.
     allow_gaps : bool
         Records that are missing between two segments are no error.
 
@@ -108,7 +110,7 @@ def segment_runs(
     if plan.gaps and not allow_gaps:
         first, last = plan.gaps[0]
         raise CorruptLogError(
-            f"{GAP}; open_bucket(..., allow_gaps=True) reads what is there",
+            f"{GAP}; {way_on}",
             file=where,
             found=f"a gap from offset {first} to {last}",
             expected="segments without a gap",

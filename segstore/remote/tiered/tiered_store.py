@@ -63,6 +63,33 @@ _AskedT = TypeVar("_AskedT")
 _SeenT = TypeVar("_SeenT")
 
 
+class TieredReading(NamedTuple):
+    """What of a bucket is read, as the user asks for it.
+
+    Attributes
+    ----------
+    allow_gaps : bool
+        Records that no segment holds are left out, and told [SEL-8].
+    below_log_start : bool
+        Deleted records that segments still hold are read too [SEL-9].
+    gap_option : str
+        How the user asks for *allow_gaps*, for messages.
+    """
+
+    allow_gaps: bool = False
+    below_log_start: bool = False
+    gap_option: str = "open_bucket(..., allow_gaps=True)"
+
+    @property
+    def way_on(self) -> str:
+        """What the error of a gap says that the user can do."""
+        return f"{self.gap_option} reads what is there"
+
+
+AS_THE_LOG: Final = TieredReading()
+"""Without a gap, from the log start on."""
+
+
 class ShownFile(NamedTuple):
     """A file of the directory that is shown, and what gives bytes ``[start, end)`` of it.
 
@@ -107,24 +134,23 @@ class TieredStore:
         Where things lie in it.
     key_prefix : str
         What the layout's prefix is: with another one it is another log directory.
-
-    Attributes
-    ----------
-    allow_gaps : bool
-        Records that no segment holds are left out, and told [SEL-8].
-    below_log_start : bool
-        Deleted records that segments still hold are read too [SEL-9].
+    reading : TieredReading
+        What is read.
     """
 
     has_checkpoints = False
 
     def __init__(
-        self, bucket: RemoteStore, layout: AivenLayout | LocalTieredLayout, key_prefix: str = ""
+        self,
+        bucket: RemoteStore,
+        layout: AivenLayout | LocalTieredLayout,
+        key_prefix: str = "",
+        reading: TieredReading = AS_THE_LOG,
     ) -> None:
         self.url, self.requests_at_once = bucket.url, bucket.requests_at_once
         self.key = hashlib.sha256(f"tiered {bucket.key} {key_prefix}".encode()).hexdigest()
         self._layout = layout
-        self.allow_gaps = self.below_log_start = False
+        self.reading = reading
 
     def topic_ids(self) -> dict[str, list[UUID]]:
         """Return the topics with the ids under which the bucket holds something, sorted.
@@ -189,10 +215,10 @@ class TieredStore:
         partition = self._partition_now(topic_partition)
         if partition is None or not partition.segments:
             return Folder({}, [])
-        plan = partition.plan(0 if self.below_log_start else None)
-        lineage = partition.whole_lineage if self.below_log_start else partition.lineage
+        plan = partition.plan(0 if self.reading.below_log_start else None)
+        lineage = partition.whole_lineage if self.reading.below_log_start else partition.lineage
         where = f"{self.url}/{folder}"
-        runs = segment_runs(plan, where, allow_gaps=self.allow_gaps)
+        runs = segment_runs(plan, where, self.reading.way_on, allow_gaps=self.reading.allow_gaps)
         files = self._files(topic_partition, partition.newest, plan, runs, lineage)
         return Folder(
             {one.file.name: one.file for one in files},
@@ -236,7 +262,7 @@ class TieredStore:
         files = [one for run in runs for one in self.segment_files(where, run)]
         end = plan.end_offset
         start = max(plan.start_offset, lineage[0].start_offset)
-        complete_from = end if self.allow_gaps else start
+        complete_from = end if self.reading.allow_gaps else start
         small = {
             RECOVERY_POINT_CHECKPOINT: format_offset_checkpoint({topic_partition: end}),
             PARTITION_METADATA: format_partition_metadata(newest.manifest.metadata.topic_id),

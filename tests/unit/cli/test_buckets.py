@@ -11,6 +11,8 @@ import pytest
 pytest.importorskip("Crypto")
 pytest.importorskip("pyarrow")
 
+import pyarrow.parquet as pq
+
 import segstore
 from segstore import cli
 from tests.kits.golden_bucket import BucketCase
@@ -181,6 +183,66 @@ def test_verify_reports_a_gap(bucket, capfdbinary):
     assert "note: " in out
 
 
+@pytest.fixture
+def with_gap(bucket):
+    """The bucket without the second segment of a partition, and the offsets that are missing."""
+    names = sorted(path for path in bucket.rglob("*.log") if path.parent.name == "0")
+    names[1].unlink()
+    first, following = (int(path.name[:20]) for path in names[1:3])
+    return bucket, first, following
+
+
+def test_commands_read_over_a_gap_on_request(with_gap, capfdbinary, tmp_path):
+    """[SEL-8] Without the option, the error names it; with it, what is missing is told."""
+    bucket, first, following = with_gap
+    expected = [*range(164, first), *range(following, 517)]
+    file = tmp_path / "epochs-0.parquet"
+    for command in (
+        ("cat", bucket / "epochs-0", "-f", "%o\n"),
+        ("export", bucket / "epochs-0", file),
+        ("export", bucket, tmp_path / "folder", "-t", "epochs", "-p", "0"),
+        ("ls", bucket / "epochs-0", "--json"),
+    ):
+        (tmp_path / "folder").mkdir(exist_ok=True)
+        code, out, err = run(capfdbinary, *command, *with_keys(bucket))
+        assert (code, out) == (1, "")
+        assert "; --allow-gaps reads what is there (found" in err
+        assert f"from offset {first} to {following - 1}" in err
+
+        code, out, err = run(capfdbinary, *command, *with_keys(bucket), "--allow-gaps")
+        assert code == 0
+        if command[0] == "cat":
+            assert offsets_of(out) == expected
+        if command[0] != "export":
+            assert f"offsets {first} to {following - 1}" in err
+    offsets = pq.read_table(file)["offset"].to_pylist()
+    assert offsets == expected
+    assert [*(tmp_path / "folder").rglob("*.parquet")]
+
+
+def test_deleted_records_are_read_on_request(bucket, capfdbinary):
+    """[SEL-9] The same spool serves both."""
+    options = (bucket / "epochs-0", *with_keys(bucket), "-f", "%o\n")
+    usual = run(capfdbinary, "cat", *options)
+    below = run(capfdbinary, "cat", *options, "--below-log-start")
+    keys = bucket.parent / "keys"
+    with segstore.open_bucket(bucket, keys=keys, below_log_start=True).open("epochs", 0) as log:
+        expected = [record.offset for record in log]
+
+    assert offsets_of(usual[1]) == [one for one in expected if one >= 164]
+    assert (below[0], offsets_of(below[1])) == (0, expected)
+
+
+def test_a_restore_of_a_gap_says_what_reads_it(with_gap, capfdbinary, tmp_path):
+    """[SEL-8] A broker's log cannot have it."""
+    bucket, first, _ = with_gap
+    code, _, err = run(capfdbinary, "restore-bucket", bucket, tmp_path / "data", *with_keys(bucket))
+
+    assert code == 1
+    assert "segstore cat --allow-gaps" in err
+    assert f"from offset {first} to " in err
+
+
 def test_verify_without_the_key_says_which(bucket, capfdbinary):
     code, out, _ = run(capfdbinary, "verify", bucket / "epochs-0", "--json")
 
@@ -253,6 +315,11 @@ def test_a_bucket_in_s3_is_read_by_the_same_commands(bucket, capfdbinary, monkey
             ("ls", "keys", "--keys", "keys"),
             "--keys: an option for a tiered bucket, and .*keys is",
         ),
+        (
+            ("cat", "keys", "--allow-gaps", "--below-log-start", "--remote-log-metadata", "keys"),
+            "--allow-gaps and --below-log-start and --remote-log-metadata: an option for a tiered",
+        ),
+        (("ls", "bucket", "--remote-log-metadata", "keys"), "__remote_log_metadata"),
         (("ls", "bucket", "--keys", "absent"), "there is no such folder of keys"),
         (("export", "bucket", "-t", "epochs", "x.parquet"), "the topic has 2 partitions"),
     ],

@@ -205,7 +205,7 @@ def test_a_part_of_a_segment_has_the_entries_that_are_about_it(packed_buckets):
     cut_count = 0
     for topic_partition in store.partitions():
         partition = store.partition(topic_partition)
-        for run in segment_runs(partition.plan(), "trips"):
+        for run in segment_runs(partition.plan(), "trips", ""):
             if run.is_whole:
                 continue
             cut_count += 1
