@@ -17,6 +17,8 @@ from segstore.remote.remote_file import Folder
 from segstore.remote.remote_partition import RemotePartition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from segstore.remote.remote_file import RemoteStore
     from segstore.remote.spool import Spool
     from segstore.types import TopicPartition
@@ -63,10 +65,18 @@ class RemoteDirectory:
             )
         return found
 
-    def partitions(self) -> dict[TopicPartition, RemotePartition]:
+    def partitions(
+        self, is_meant: Callable[[TopicPartition], bool]
+    ) -> dict[TopicPartition, RemotePartition | None]:
         """Return the partitions that hold a log, as they are now, sorted.
 
         Those that have lost all of it but its indexes, too: their open says what is missing.
+
+        Parameters
+        ----------
+        is_meant : callable
+            Which partitions are looked into. Of the others only the name is known, and None is
+            returned: what is wrong with one of them hides none that is meant.
 
         Raises
         ------
@@ -74,15 +84,19 @@ class RemoteDirectory:
             As `check`.
         """
         above = self.check()
-        names = [name for name in above.folders if is_partition_directory_name(name)]
+        names = filter(is_partition_directory_name, above.folders)
+        named = sorted(map(parse_directory_name, names))
+        meant = list(filter(is_meant, named))
         with ThreadPoolExecutor(self._store.requests_at_once) as pool:
-            folders = list(pool.map(self._store.list_folder, names))
-        found = [
-            RemotePartition(self._store, self._spool, parse_directory_name(name), above, folder)
-            for name, folder in zip(names, folders, strict=True)
-        ]
-        held = [one for one in found if one.base_offsets or one.has_indexes]
-        return {one.topic_partition: one for one in sorted(held, key=lambda x: x.topic_partition)}
+            folders = list(pool.map(self._store.list_folder, map(directory_name, meant)))
+        found: dict[TopicPartition, RemotePartition | None] = dict.fromkeys(named)
+        for topic_partition, folder in zip(meant, folders, strict=True):
+            one = RemotePartition(self._store, self._spool, topic_partition, above, folder)
+            if one.base_offsets or one.has_indexes:
+                found[topic_partition] = one
+            else:
+                del found[topic_partition]
+        return found
 
     def partition(self, topic_partition: TopicPartition) -> RemotePartition:
         """Return one partition as it is now.

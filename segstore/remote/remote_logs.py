@@ -102,10 +102,18 @@ class RemoteLogs:
         """Raise LogNotFoundError or NotALogError when this is no log directory."""
         self._directory.check()
 
-    def partitions(self) -> list[TopicPartition]:
-        """Return the partitions that hold a log, sorted."""
-        listed = self._directory.partitions()
-        self._listed = listed.copy()
+    def partitions(
+        self, is_meant: Callable[[TopicPartition], bool] = lambda _: True
+    ) -> list[TopicPartition]:
+        """Return the partitions that hold a log, sorted.
+
+        Parameters
+        ----------
+        is_meant : callable
+            Which of them are read; the others are not looked into, and may hold nothing.
+        """
+        listed = self._directory.partitions(is_meant)
+        self._listed = {key: one for key, one in listed.items() if one is not None}
         known, bounds = self._partitions.copy(), self._bounds.copy()  # other threads add to them
         self._partitions = {key: one for key, one in known.items() if key in listed}
         self._bounds = {key: one for key, one in bounds.items() if key[0] in listed}

@@ -129,8 +129,8 @@ class RemoteSource:
         self._logs.check()
 
     def partitions(self) -> list[TopicPartition]:
-        """See `LogSource`."""
-        return self._logs.partitions()
+        """See `LogSource`; only what the read may choose is looked into."""
+        return self._logs.partitions(self._options.choice.may_mean)
 
     def open(self, partition: TopicPartition) -> RemotePlannedLog:
         """See `LogSource`; only its ends were looked at."""

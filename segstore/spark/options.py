@@ -106,6 +106,14 @@ class TopicChoice:
     assigned: frozenset[TopicPartition] | None = None
     everything: bool = False
 
+    def may_mean(self, partition: TopicPartition) -> bool:
+        """Whether *partition* may be among what is read, if it exists."""
+        if self.assigned is not None:
+            return partition in self.assigned
+        if self.pattern is not None:
+            return self.pattern.search(partition.topic) is not None
+        return self.everything or partition.topic in self.topics
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectorOptions:

@@ -15,6 +15,7 @@ pytest.importorskip("pyarrow")
 
 import segstore
 from segstore.errors import CorruptLogError, EncryptionKeyError, LogNotFoundError
+from segstore.remote.local_folder import LocalFolder
 from segstore.spark.conditions import ConnectorConditionError, ConnectorOptionError
 from segstore.spark.datasource import SegstoreDataSource
 from segstore.spark.mapped_ranges import options_of_call, ranges_of
@@ -306,6 +307,75 @@ def test_what_cannot_be_read_names_the_object(bucket, options):
         source.reader(source.schema()).partitions()
     with pytest.raises(LogNotFoundError, match="no such folder"):
         SegstoreDataSource({**options, "path": f"{bucket}-2"}).schema()
+
+
+@pytest.fixture
+def two_topics(packed_buckets, bucket, options):
+    """Options for a bucket that also has a topic whose keys are not given."""
+    folder = "payments-JlvWaJDKSpKywiF1KKCbow"
+    shutil.copytree(packed_buckets / "encrypted" / "bucket" / folder, bucket / folder)
+    return {name: value for name, value in options.items() if name != "subscribe"}
+
+
+def manifests_of(bucket, topic, partition):
+    """The manifests of a partition, ascending."""
+    return sorted(bucket.glob(f"{topic}-*/{partition}/*.rsm-manifest"))
+
+
+def remove(manifest):
+    """Delete the three objects of a segment; return them."""
+    objects = [(path, path.read_bytes()) for path in manifest.parent.glob(f"{manifest.stem}.*")]
+    for path, _ in objects:
+        path.unlink()
+    return objects
+
+
+def test_a_bad_topic_hides_no_other(two_topics):
+    """Without a key for one topic, the others are read, in batch and stream."""
+    choices = ({"subscribe": "epochs"}, {"subscribePattern": "ep.*"})
+    for choice in choices:
+        assert len(rows({**two_topics, **choice})) == 782
+    found = stream({**two_topics, "subscribe": "epochs"}, Checkpoint())
+    assert len(found) == 782
+    for choice in ({"subscribe": "epochs,payments"}, {"subscribePattern": ".*"}):
+        with pytest.raises(EncryptionKeyError, match="payments-"):
+            rows({**two_topics, **choice})
+
+
+def test_a_bad_partition_hides_no_other(bucket, two_topics):
+    """A gap is an error of the reads that choose its partition."""
+    remove(manifests_of(bucket, "epochs", 0)[-2])
+
+    assert rows({**two_topics, "assign": '{"epochs":[1]}'})
+    with pytest.raises(CorruptLogError, match="epochs-0"):
+        rows({**two_topics, "subscribe": "epochs"})
+
+
+def test_plans_read_the_manifests_of_what_they_choose_once(bucket, two_topics, monkeypatch):
+    """[RDB-3] Of other topics none; of a bucket that did not change none again; a new one once."""
+    read: list[str] = []
+    read_range = LocalFolder.read_range
+
+    def count(self, file, start, end):
+        read.append(file.path)
+        return read_range(self, file, start, end)
+
+    def planned():
+        read.clear()
+        source = SegstoreDataSource({**two_topics, "subscribe": "epochs"})
+        assert source.reader(source.schema()).partitions()
+        assert not [path for path in read if path.startswith("payments")]
+        return sorted(path for path in read if path.endswith("rsm-manifest"))
+
+    last = manifests_of(bucket, "epochs", 0)[-1]
+    objects = remove(last)
+    monkeypatch.setattr(LocalFolder, "read_range", count)
+    there = manifests_of(bucket, "epochs", 0) + manifests_of(bucket, "epochs", 1)
+    assert planned() == sorted(str(path.relative_to(bucket)) for path in there)
+    assert planned() == []
+    for path, data in objects:
+        path.write_bytes(data)
+    assert planned() == [str(last.relative_to(bucket))]
 
 
 # ---- with Spark ----------------------------------------------------------------------------------

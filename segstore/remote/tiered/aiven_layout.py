@@ -9,6 +9,7 @@ from segstore.errors import LogNotFoundError
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.number_limits import MAX_INT
 from segstore.remote.tiered.local_tiered_layout import STORAGE_FOLDER, is_of_local_tiered_storage
+from segstore.remote.tiered.manifest_cache import ManifestCache
 from segstore.remote.tiered.object_key import parse_topic_folder
 from segstore.remote.tiered.other_layouts import no_topics_error
 from segstore.remote.tiered.tiered_partition import TieredPartition, list_partition
@@ -43,6 +44,7 @@ class AivenLayout:
     ) -> None:
         self._bucket, self._keys, self._prefix = bucket, keys, key_prefix
         self._states = states
+        self._manifests = ManifestCache()
 
     def topic_ids(self) -> dict[str, list[UUID]]:
         """Return the topics with the ids under which the bucket holds something, sorted.
@@ -91,7 +93,9 @@ class AivenLayout:
         Errors are those of `list_partition`.
         """
         folder = f"{self._folder(topic, topic_id)}/{number}"
-        return list_partition(self._bucket, folder, self._keys, topic, self._states)
+        return list_partition(
+            self._bucket, folder, self._keys, topic, self._states, self._manifests
+        )
 
     def _folder(self, topic: str, topic_id: UUID) -> str:
         return f"{self._prefix}{topic}-{topic_id_text(topic_id)}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -25,6 +26,7 @@ from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.producers.producer_snapshot import open_transactions
 from segstore.number_limits import MAX_INT, MAX_LONG
 from segstore.remote.tiered.chunk_index import fixed_chunk_index
+from segstore.remote.tiered.manifest_cache import ManifestCache
 from segstore.remote.tiered.object_key import ObjectKey, TopicFolder, parse_kafka_id
 from segstore.remote.tiered.segment_manifest import (
     RemoteLogSegmentMetadata,
@@ -97,6 +99,7 @@ class LocalTieredLayout:
 
     def __init__(self, bucket: RemoteStore, keys: KeyRing, states: SegmentStates | None) -> None:
         self._bucket, self._keys, self._states = bucket, keys, states
+        self._manifests = ManifestCache()
 
     def topic_ids(self) -> dict[str, list[UUID]]:
         """Return the topics with the ids under which something is there, sorted."""
@@ -181,7 +184,15 @@ class LocalTieredLayout:
         if refused is not None:
             return LeftOut(key.main_key, refused)
         indexes = {name: files[one] for name, one in _INDEXES.items() if one in files}
-        log = files[_LOG]
+        three = SegmentFiles(files[_LOG], indexes, files[_LOG])
+        manifest = self._manifests.read(
+            tuple(three.distinct), partial(self._manifest_of, key, three)
+        )
+        return TieredSegment(self._bucket, three, manifest, self._keys)
+
+    def _manifest_of(self, key: ObjectKey, three: SegmentFiles) -> SegmentManifest:
+        """Return what a manifest would say, by the files of a segment."""
+        log, indexes = three.log, three.indexes
         manifest = SegmentManifest(
             fixed_chunk_index(
                 _READ_BYTES,
@@ -195,11 +206,9 @@ class LocalTieredLayout:
             encryption=None,
             metadata=self._metadata(key, log, indexes),
         )
-        three = SegmentFiles(log, indexes, log)
         segment = TieredSegment(self._bucket, three, manifest, self._keys)
         metadata = manifest.metadata._replace(leader_epochs=_epochs_of(segment))
-        manifest = manifest._replace(metadata=metadata)
-        return TieredSegment(self._bucket, three, manifest, self._keys)
+        return manifest._replace(metadata=metadata)
 
     def _metadata(
         self, key: ObjectKey, log: RemoteFile, indexes: Mapping[str, RemoteFile]

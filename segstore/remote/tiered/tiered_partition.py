@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,6 +20,7 @@ from segstore.errors import (
 )
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.producers.producer_snapshot import open_transactions
+from segstore.remote.tiered.manifest_cache import ManifestCache
 from segstore.remote.tiered.object_key import (
     LOG,
     MANIFEST,
@@ -148,12 +149,13 @@ class TieredPartition:
         return min([self.newest.end_offset + 1, *transactions.values()])
 
 
-def list_partition(
+def list_partition(  # noqa: PLR0913 - where it lies, and what is known of it
     store: BucketStore,
     folder: str,
     keys: KeyRing,
     topic: str | None = None,
     states: SegmentStates | None = None,
+    manifests: ManifestCache | None = None,
 ) -> TieredPartition:
     """List one partition and read its manifests, each by one request [RDB-3, SEL-1].
 
@@ -169,12 +171,15 @@ def list_partition(
         That the manifests must name; None: any that the folder ends with.
     states : SegmentStates or None
         Only segments that are finished by them are read [SEL-13]; None: all complete ones.
+    manifests : ManifestCache or None
+        What earlier listings read; None: each manifest is read.
 
     Raises
     ------
     LogTruncatedError, LogNotFoundError, LogPermissionError, ReadIOError
         The store cannot be listed or read, or a manifest vanished meanwhile.
     """
+    cache = ManifestCache() if manifests is None else manifests
 
     def opened(one: _Copy) -> TieredSegment | LeftOut:
         key, files = one
@@ -187,7 +192,8 @@ def list_partition(
             return LeftOut(key.main_key, refused)
         three = SegmentFiles.of_three(*(files[suffix] for suffix in SUFFIXES))
         try:
-            manifest = read_manifest(store, three.manifest)
+            file = three.manifest
+            manifest = cache.read((file,), partial(read_manifest, store, file))
             check_key(manifest, key, f"{where}.{MANIFEST}", topic)
             return TieredSegment(store, three, manifest, keys)
         except LEFT_OUT as error:
