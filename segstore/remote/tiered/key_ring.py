@@ -222,7 +222,7 @@ def places_of_keys(text: str, what: str) -> str | dict[str, str]:
             found=f"{len(text)} characters, which are not shown",
             expected="a folder, or id=file,id=file",
         )
-    for place in [place.strip() for _, _, place in pairs] or [text]:
+    for place in (text, *(place.strip() for _, _, place in pairs)):
         _checked_place(place, what)
     return {key_id.strip(): place.strip() for key_id, _, place in pairs} or text
 

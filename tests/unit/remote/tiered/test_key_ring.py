@@ -175,7 +175,7 @@ def test_places_that_cannot_be_are_errors(tmp_path, monkeypatch):
     assert "a-secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize("form", ["pem", "body", "spaces", "escaped", "env", "endless"])
+@pytest.mark.parametrize("form", ["pem", "body", "padded", "spaces", "escaped", "env", "endless"])
 def test_a_key_in_place_of_its_file_is_refused_and_not_shown(form, monkeypatch):
     """A user may paste the key itself: as a folder, as a file, or in the variable."""
     pem = rsa_key().export_key(pkcs=8).decode()
@@ -183,6 +183,7 @@ def test_a_key_in_place_of_its_file_is_refused_and_not_shown(form, monkeypatch):
     text = {
         "pem": pem,
         "body": "".join(lines),
+        "padded": "".join(lines).rstrip("=") + "==",
         "spaces": " ".join(lines),
         "escaped": "\\n".join(lines),
         "env": "env:" + "".join(lines),
