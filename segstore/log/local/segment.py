@@ -154,10 +154,11 @@ class Segment(LogSegment):
         """Return the largest timestamp that a record may have: 2^63-1 if damage may hide one.
 
         A lookup by time then reads the segment, and reports the damage [DUR-79]. Without damage, as
-        `largest_timestamp`.
+        `largest_timestamp`. What a store has said may be wrong: the last entry of the time index
+        counts too, and that of a segment which takes no more appends is the largest [SEG-50].
         """
         if hasattr(self, "told_max_timestamp"):
-            return self.told_max_timestamp
+            return max(self.told_max_timestamp, self.time_index_lookup(MAX_LONG).timestamp)
         return MAX_LONG if self.may_hide_times() else self.largest_timestamp()
 
     def check_times(self, max_position: int) -> None:

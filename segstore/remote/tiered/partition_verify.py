@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
     """Takes the path, bytes checked so far and bytes in all."""
 
+_TIME_ENTRY_BYTES: Final = 12
 _INDEXES: Final[tuple[tuple[str, IndexName], ...]] = (
     ("index", "offset"),
     ("timeindex", "timestamp"),
@@ -237,6 +238,14 @@ def _problems_of(segment: TieredSegment, checked: VerifyReport) -> Iterator[str]
     for finding in checked.findings:
         if finding.code is not FindingCode.TRANSACTION_INDEX_CORRUPT:  # none was written
             yield f"{segment.log_name}: {finding_line(finding)}; {meaning(finding)}"
+    told = segment.manifest.metadata.max_timestamp_ms
+    entry = (segment.read_index("timestamp") or b"")[-_TIME_ENTRY_BYTES:]
+    latest = int.from_bytes(entry[:8], signed=True)
+    if entry and latest != told:  # whether the index is right was checked above
+        yield (
+            f"{segment.log_name}: the last entry of its time index has the timestamp {latest}, and"
+            f" its manifest says {told}"
+        )
     if not checked.findings and checked.log_end_offset != segment.end_offset + 1:
         yield (
             f"{segment.log_name}: the last record has offset {checked.log_end_offset - 1}, and its"

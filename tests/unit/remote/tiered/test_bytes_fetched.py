@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -170,3 +171,28 @@ def test_one_percent_costs_spark_at_most_three(bucket_folder, tmp_path, counted,
     assert error is None
     assert [row["offset"] for row in rows] == list(range(at, at + PERCENT))
     assert counted.take() <= 0.03 * total_of(bucket_folder)
+
+
+@pytest.mark.parametrize("key_id", [None, "k1"])
+def test_a_largest_timestamp_that_a_manifest_has_wrong_hides_no_record(
+    bucket_folder, tmp_path, key_id
+):
+    """[MAN-7] [RDB-2] The last entry of the time index tells it too; a check names both."""
+    write_log(bucket_folder / "orders-0", tmp_path / "bucket", 64 * 1024, key_id=key_id)
+    path = sorted((tmp_path / "bucket").rglob("*.rsm-manifest"))[7]
+    fields = json.loads(path.read_bytes())
+    fields["remoteLogSegmentMetadata"]["maxTimestampMs"] -= 10**9
+    path.write_text(json.dumps(fields))
+    first = 8 * SEGMENT_RECORDS - 100
+    start = START_MS + 1000 * first
+
+    bucket = segstore.open_bucket(
+        tmp_path / "bucket", keys=bucket_folder / "keys", spool_directory=str(tmp_path / "spool")
+    )
+    with bucket.open("orders", 0) as log:
+        found = [one.offset for one in log.scan(0, first + 100, start_timestamp=start)]
+        assert found == list(range(first, first + 100))
+        assert log.offset_for_timestamp(start) == first
+    (problem,) = bucket.verify("orders", 0).problems
+    assert path.name.removesuffix(".rsm-manifest") in problem
+    assert str(fields["remoteLogSegmentMetadata"]["maxTimestampMs"]) in problem
