@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import groupby
@@ -35,6 +35,8 @@ from segstore.remote.urls import is_url
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import TypeAlias
+
+    from typing_extensions import Buffer
 
     from segstore.remote.remote_file import FileReader, ListedReader, RemoteFile
     from segstore.remote.spool import Spool
@@ -176,6 +178,8 @@ class BlockReader:
         self._lock = threading.Lock()
         self._kept: OrderedDict[int, Block] = OrderedDict()
         self._kept_bytes = 0
+        self._parts_kept: Counter[int] = Counter()
+        """Blocks that are kept of each answer of the store, by its `id`; the bytes count once."""
         self._coming: dict[int, _Run] = {}
         self._streams: list[_Stream] = []
         self._threads: ThreadPoolExecutor | None = None
@@ -244,6 +248,7 @@ class BlockReader:
             for run in self._coming.values():
                 run.coming.cancel()
             self._kept.clear()
+            self._parts_kept.clear()
             threads, self._threads = self._threads, None
         if threads is not None:
             threads.shutdown(cancel_futures=True)
@@ -412,10 +417,22 @@ class BlockReader:
     def _keep(self, blocks: dict[int, Block]) -> None:
         for number, block in blocks.items():
             self._kept[number] = block
-            self._kept_bytes += len(block)
+            answer = _answer_of(block)
+            self._parts_kept[id(answer)] += 1
+            if self._parts_kept[id(answer)] == 1:
+                self._kept_bytes += memoryview(answer).nbytes
         while self._kept_bytes > self._memory_bytes and len(self._kept) > 1:
             _, block = self._kept.popitem(last=False)
-            self._kept_bytes -= len(block)
+            answer = _answer_of(block)
+            self._parts_kept[id(answer)] -= 1
+            if not self._parts_kept[id(answer)]:
+                del self._parts_kept[id(answer)]
+                self._kept_bytes -= memoryview(answer).nbytes
+
+
+def _answer_of(block: Block) -> Buffer:
+    """Return what a block keeps in memory: all of the answer that it is a part of."""
+    return block.obj if isinstance(block, memoryview) else block
 
 
 def wait_for(coming: Future[dict[int, Block] | None]) -> dict[int, Block] | None:

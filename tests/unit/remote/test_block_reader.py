@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from contextlib import closing, suppress
 
+import numpy as np
 import pytest
 
 from segstore.errors import ClosedError, LogNotFoundError, ReadIOError
@@ -145,6 +147,29 @@ def test_blocks_leave_room_in_the_spool(store, tmp_path):
     assert read(tiny.files["a.log"], 5, 10) == content(file_of())[5:15]
     tiny.close()
     assert list((tmp_path / "tiny" / "objects").iterdir()) == []
+
+
+def test_kept_blocks_hold_no_more_memory_than_the_limit(opened, store, monkeypatch):
+    """A block that is a part of an answer keeps all of it in memory, and counts as that."""
+    monkeypatch.setattr(block_reader, "MEMORY_BYTES", 20 * BLOCK)
+    monkeypatch.setattr(block_reader, "AHEAD_BYTES", 0)
+    answers: list[weakref.ref] = []
+    read_range = store.read_range
+
+    def noted(file, start, end):
+        data = np.frombuffer(read_range(file, start, end), np.uint8)
+        answers.append(weakref.ref(data))
+        return memoryview(data)
+
+    monkeypatch.setattr(store, "read_range", noted)
+    file = file_of()
+    reader = opened(file).files["a.log"]
+    for start in range(0, 90 * BLOCK, 10 * BLOCK):
+        assert read(reader, start, 10 * BLOCK) == content(file)[start : start + 10 * BLOCK]
+        for hot in range(0, start + 1, 10 * BLOCK):  # one block of each answer stays in use
+            assert read(reader, hot, 10) == content(file)[hot : hot + 10]
+        held = sum(one.nbytes for ref in answers if (one := ref()) is not None)
+        assert held <= 20 * BLOCK
 
 
 def test_who_reads_on_gets_the_next_blocks_ahead_in_order(opened, store):
