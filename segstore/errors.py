@@ -94,6 +94,14 @@ class SegstoreError(Exception):
                 self.position += position
         return self
 
+    def rename(self, path: str, name: str) -> Self:
+        """Call what lies at *path* by another *name*, wherever the error says it; returns it."""
+        for attribute, text in vars(self).items():
+            if isinstance(text, str):
+                setattr(self, attribute, text.replace(path, name))
+        self.args = (self.message,)
+        return self
+
     @property
     def says_way_on(self) -> bool:
         """Whether the error already says where a reader can go on."""

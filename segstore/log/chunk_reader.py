@@ -257,6 +257,7 @@ class ChunkReader:
         row, error = other
         if row:
             yield chunk.before(row)
+        self._local_log.name_origin(error)
         raise error
 
     def explain(self, error: SegstoreError, chunk: Chunk) -> None:

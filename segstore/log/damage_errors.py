@@ -54,6 +54,7 @@ def explain(  # noqa: PLR0913 - an error, and what was read
 ) -> None:
     """Let an *error* of reading *offset* say where the next whole batch begins, if it is damage.
 
+    And what holds the damaged bytes, where that is no file of the log's directory.
     Without an offset, as of a look-up by time, it is the place of the error that counts.
 
     Parameters
@@ -61,8 +62,19 @@ def explain(  # noqa: PLR0913 - an error, and what was read
     may_begin_there : bool
         All before *offset* was read: the next whole batch may be the one that begins there.
     """
-    if not isinstance(error, DAMAGE) or error.says_way_on:
-        return
+    if isinstance(error, DAMAGE) and not error.says_way_on:
+        _say_way_on(error, local_log, offset, codecs, may_begin_there, committed)
+    local_log.name_origin(error)
+
+
+def _say_way_on(  # noqa: PLR0913 - as `explain`
+    error: SegstoreError,
+    local_log: LocalLog,
+    offset: int | None,
+    codecs: CodecTable,
+    may_begin_there: bool,  # noqa: FBT001
+    committed: bool,  # noqa: FBT001
+) -> None:
     files = files_of(local_log)
     if offset is None:
         offset, may_begin_there = _offset_before(error, files, local_log) + 1, True

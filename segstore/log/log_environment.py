@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from segstore._core import Environment
     from segstore.log.files.background import Scheduler
+    from segstore.log.files.file_origin import FileOrigin
     from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
     from segstore.log.files.postponed_syncs import PostponedSyncs
     from segstore.log.files.stored_state import StoredState
@@ -57,6 +58,8 @@ class LogEnvironment(NamedTuple):
         does that.
     makes_directory : bool
         A log that is to be written, and is not there, is made.
+    origins : mapping of str to FileOrigin
+        Of files that are not called by their names here.
     fills_import : bool
         The caller is the import of which `IMPORT_MARKER` says that it is not finished.
     """
@@ -77,6 +80,7 @@ class LogEnvironment(NamedTuple):
     makes_directory: bool = True
     lineage: tuple[EpochEntry, ...] = ()
     max_timestamps: Mapping[int, int] = MappingProxyType({})
+    origins: Mapping[str, FileOrigin] = MappingProxyType({})
     fills_import: bool = False
 
 

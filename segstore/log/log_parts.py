@@ -84,6 +84,7 @@ def log_parts(  # noqa: PLR0913 - what an open has found and taken
         checksum_sidecars=sidecars,
         observed_end=observed_end,
         lineage=log_environment.lineage,
+        origins=log_environment.origins,
     )
     offsets = LogOffsets(
         local_log,

@@ -416,8 +416,6 @@ class Bucket:
             if known is not None and known[0] == listed.files:
                 return known[1]
             log = self._stack.enter_context(self.open(*topic_partition))
-            # Scans outlive this call: their errors are to name the bucket.
-            log._directory.note_renamed(self._logs.url_of(topic_partition))  # noqa: SLF001 - see above
             self._opened[topic_partition] = listed.files, log
             return log
 
@@ -428,13 +426,7 @@ class Bucket:
         found = self._store.partition(topic_partition)
         if found is None or found.segments or not found.left_out:
             return error
-        first = found.left_out[0].reason
-        return LogNotFoundError(
-            "no segment of the partition can be read",
-            file=self._logs.url_of(topic_partition),
-            found=f"{len(found.left_out)} that are left out; the first: {first}",
-            expected="a complete segment at least",
-        )
+        return found.unreadable(self._logs.url_of(topic_partition))
 
     @contextmanager
     def _naming(self, log: Log) -> Iterator[None]:
@@ -442,12 +434,5 @@ class Bucket:
         try:
             yield
         except SegstoreError as error:
-            if error.file is not None and error.file.startswith(log.path):
-                name = error.file[len(log.path) :]
-                error.file = self._store.path_of(log.topic_partition, name)
-            shown = self._logs.url_of(log.topic_partition)
-            for name, text in vars(error).items():  # also in what it says of the way on
-                if isinstance(text, str):
-                    setattr(error, name, text.replace(log.path, shown))
-            error.args = (error.message,)
+            error.rename(log.path, self._logs.url_of(log.topic_partition))
             raise

@@ -92,7 +92,7 @@ class RemoteDirectory:
         found: dict[TopicPartition, RemotePartition | None] = dict.fromkeys(named)
         for topic_partition, folder in zip(meant, folders, strict=True):
             one = RemotePartition(self._store, self._spool, topic_partition, above, folder)
-            if one.base_offsets or one.has_indexes:
+            if one.is_held:
                 found[topic_partition] = one
             else:
                 del found[topic_partition]
@@ -110,7 +110,7 @@ class RemoteDirectory:
         above = self._store.list_folder("") if self._store.has_checkpoints else Folder({}, [])
         folder = self._store.list_folder(name)
         found = RemotePartition(self._store, self._spool, topic_partition, above, folder)
-        if not found.base_offsets and not found.has_indexes:
+        if not found.is_held:
             raise LogNotFoundError(
                 "there is no log at this URL",
                 file=self.url_of(topic_partition),

@@ -9,6 +9,8 @@ from segstore.errors import CorruptLogError, LogNotFoundError, LogTruncatedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from segstore.errors import SegstoreError
+    from segstore.log.files.file_origin import FileOrigin
     from segstore.types import EpochEntry
 
 
@@ -31,6 +33,8 @@ class RemoteFile(NamedTuple):
     block_phase : int
         The first block is by so many bytes smaller: bytes ``[n * block_bytes - block_phase, (n + 1)
         * block_bytes - block_phase)`` are block *n*.
+    origin : FileOrigin or None
+        What errors call it; None: by *path*.
     """
 
     path: str
@@ -39,6 +43,7 @@ class RemoteFile(NamedTuple):
     modified_ns: int | None
     block_bytes: int = 0
     block_phase: int = 0
+    origin: FileOrigin | None = None
 
     @property
     def name(self) -> str:
@@ -78,11 +83,14 @@ class Folder(NamedTuple):
         Names.
     shown : ShownLog or None
         None: the files lie there, and the store that listed them reads them.
+    lost : SegstoreError or None
+        Why none of a log is shown, although there is something of it.
     """
 
     files: dict[str, RemoteFile]
     folders: list[str]
     shown: ShownLog | None = None
+    lost: SegstoreError | None = None
 
 
 class FileReader(Protocol):

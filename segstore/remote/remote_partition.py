@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from segstore.log.files.file_origin import FileOrigin
     from segstore.log.unified_log import Log
     from segstore.remote.remote_file import FileReader, Folder, RemoteFile, RemoteStore
     from segstore.remote.spool import Spool
@@ -114,6 +115,7 @@ class RemotePartition:
         self.topic_partition = topic_partition
         self._store = store
         self._shown = folder.shown
+        self._lost = folder.lost
         self._reader: FileReader = store if folder.shown is None else folder.shown.reader
         self._spool = spool
         self._above: dict[str, RemoteFile] = {
@@ -132,13 +134,28 @@ class RemotePartition:
         self._snapshots = sorted(offsets, reverse=True)
         self._has_swaps = any(file.suffix == SWAP_FILE_SUFFIX for file in parsed)
 
+    @property
+    def url(self) -> str:
+        """Of the partition, for people."""
+        return f"{self._store.url}/{directory_name(self.topic_partition)}"
+
+    @property
+    def is_held(self) -> bool:
+        """Whether there is a log, or what one has left."""
+        return bool(self.base_offsets) or self.has_indexes or self._lost is not None
+
     def check_not_lost(self) -> None:
-        """Raise NotALogError when the log has lost all of its ``.log`` files."""
+        """Raise NotALogError when the log has lost all of its ``.log`` files.
+
+        Or what the store says of a log of which it can show nothing.
+        """
+        if self._lost is not None:
+            raise self._lost
         if not self.base_offsets:
             raise NotALogError(
                 "there are indexes, and no segment: the .log files of this partition are lost, or"
                 " not there yet",
-                file=f"{self._store.url}/{directory_name(self.topic_partition)}",
+                file=self.url,
                 found="no .log file",
                 expected="one at least",
             )
@@ -325,6 +342,7 @@ class RemotePartition:
                 blocks = BlockReader(self._shown.reader, self._spool, files)
                 stack.callback(blocks.close)
                 log_environment = log_environment._replace(
+                    origins=self._origins(),
                     environment=FetchedFiles(dict(blocks.files)),
                     lineage=self._shown.lineage,
                     max_timestamps=self._shown.max_timestamps,
@@ -332,12 +350,27 @@ class RemotePartition:
             try:
                 log = open_partition(path, open_options(read_only=True), log_environment)
                 stack.callback(log.close)
+            except SegstoreError as error:
+                self._rename(error, str(path))
+                raise
             finally:
                 if blocks is not None and blocks.gone is not None:  # another listing may help
                     raise blocks.gone from None
+            # Errors of all that reads the log name the URL; the view ends with the log.
+            log._directory.note_renamed(self.url)  # noqa: SLF001 - no local log is renamed so
             if self._shown is not None:
                 log.report.warnings += self._shown.notes
             yield log
+
+    def _origins(self) -> dict[str, FileOrigin]:
+        return {name: file.origin for name, file in self._files.items() if file.origin is not None}
+
+    def _rename(self, error: SegstoreError, path: str) -> None:
+        """Let an error of the open of a view at *path* name what is there for longer."""
+        error.rename(path, self.url)
+        origin = self._origins().get((error.file or "").removeprefix(f"{self.url}/"))
+        if origin is not None:
+            origin.locate(error)
 
     @contextmanager
     def _view(self, names: Iterable[str], above: Iterable[str] = ()) -> Iterator[SpoolView]:

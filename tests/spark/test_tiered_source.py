@@ -14,7 +14,7 @@ pytest.importorskip("Crypto")
 pytest.importorskip("pyarrow")
 
 import segstore
-from segstore.errors import CorruptLogError, EncryptionKeyError, LogNotFoundError
+from segstore.errors import CorruptLogError, EncryptionKeyError, LogNotFoundError, SegstoreError
 from segstore.remote.local_folder import LocalFolder
 from segstore.spark.conditions import ConnectorConditionError, ConnectorOptionError
 from segstore.spark.datasource import SegstoreDataSource
@@ -71,6 +71,31 @@ def rows(options, **more):
     reader, partitions = pickle.loads(pickle.dumps((reader, reader.partitions())))
     found = [row for one in partitions for batch in reader.read(one) for row in batch.to_pylist()]
     return sorted(found, key=lambda row: (row["partition"], row["offset"]))
+
+
+def test_a_partition_that_cannot_be_read_is_an_error(options, bucket):
+    """[SEL-1] [DUR-144] All of its manifests are of another version: its records are missing."""
+    for path in bucket.rglob("0/*.rsm-manifest"):
+        path.write_text(json.dumps({**json.loads(path.read_bytes()), "version": "7"}))
+    with pytest.raises(LogNotFoundError, match=r"epochs-0: no segment .*rsm-manifest.*version '7'"):
+        rows(options)
+    del options["subscribe"]
+    assert {row["partition"] for row in rows(options, assign='{"epochs":[1]}')} == {1}
+
+
+def test_a_damaged_batch_is_named_by_the_bucket(packed_buckets, tmp_path):
+    """[RDB-4] And no file of the spool."""
+    shutil.copytree(packed_buckets / "leftovers", tmp_path / "case")
+    place = tmp_path / "case" / "bucket"
+    path = min(place.rglob("1/*.log"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    options = {"path": str(place), "layout": "tiered", "subscribe": "orders"}
+    with pytest.raises(SegstoreError) as caught:
+        rows(options, spoolDirectory=str(tmp_path / "spool"))
+    assert str(caught.value).startswith(f"{path}, position ")
+    assert "views" not in str(caught.value)
 
 
 def stream(options, checkpoint, trigger="availableNow", **more):

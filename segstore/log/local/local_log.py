@@ -9,6 +9,7 @@ did not get to that point.
 from __future__ import annotations
 
 import logging
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from segstore._core import (
@@ -63,7 +64,7 @@ from segstore.number_limits import MAX_INT, MAX_LONG
 from segstore.types import CURRENT_MAGIC, LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from typing_extensions import Buffer
 
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     )
     from segstore.config.log_config import LogConfig
     from segstore.log.files.background import Scheduler
+    from segstore.log.files.file_origin import FileOrigin
     from segstore.log.local.checksum_sidecars import ChecksumSidecars
     from segstore.log.local.missing_records import MissingRecords
     from segstore.log.local.observed_end import ObservedEnd
@@ -123,6 +125,8 @@ class LocalLog:
         For a handle that only reads: the end of the log as it was looked at.
     lineage : sequence of EpochEntry
         See `WrittenOrder`.
+    origins : mapping of str to FileOrigin
+        See `LogEnvironment`.
 
     Attributes
     ----------
@@ -166,8 +170,10 @@ class LocalLog:
         checksum_sidecars: ChecksumSidecars | None = None,
         observed_end: ObservedEnd | None = None,
         lineage: Sequence[EpochEntry] = (),
+        origins: Mapping[str, FileOrigin] = MappingProxyType({}),
     ) -> None:
         self.directory = directory
+        self._origins = origins
         self.config = config
         self.segments = segments
         self.published = published
@@ -195,6 +201,14 @@ class LocalLog:
         self._is_cutting = False
         self._being_deleted: tuple[Segment, ...] = ()
         self._replacement: SegmentReplacement | None = None
+
+    def name_origin(self, error: SegstoreError) -> None:
+        """Let an *error* about a file of the log name what holds the bytes."""
+        if not self._origins or error.file is None:
+            return
+        origin = self._origins.get(error.file.removeprefix(f"{self.directory.path}/"))
+        if origin is not None:
+            origin.locate(error)
 
     @property
     def log_end(self) -> LogOffsetMetadata:

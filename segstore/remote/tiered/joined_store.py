@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import (
@@ -99,14 +98,6 @@ class JoinedStore(TieredStore):
                     if topic_id in topic_ids:
                         return topic_id
         return super().current_topic_id(topic, topic_ids)
-
-    def path_of(self, topic_partition: TopicPartition, name: str) -> str:
-        """Return how errors call a file: those of the broker lie in its directory."""
-        paths = (
-            f"{one}/{directory_name(topic_partition)}{name}" for one in self._local.directories
-        )
-        shown = super().path_of(topic_partition, name)
-        return next((one for one in paths if name and Path(one).exists()), shown)
 
     def _list_now(self, folder: str) -> Folder:
         """Return what `list_folder` does.

@@ -25,6 +25,7 @@ from segstore.log.files.checkpoints import (
     PARTITION_METADATA,
     read_topic_id,
 )
+from segstore.log.files.file_origin import FileOrigin
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.files.partition_directory import (
     DELETED_FILE_SUFFIX,
@@ -239,6 +240,7 @@ def _listed(path: str, sizes: Mapping[int, int]) -> Iterator[ShownFile]:
             None,
             status.st_mtime_ns,
             BLOCK_BYTES,
+            origin=FileOrigin(place),
         )
         yield ShownFile(
             shown,

@@ -103,6 +103,15 @@ class TieredPartition:
             isinstance(one.reason, LogNotFoundError) for one in self.left_out
         )
 
+    def unreadable(self, where: str) -> LogNotFoundError:
+        """Return the error of who wants the partition *where*, which has no segment to read."""
+        return LogNotFoundError(
+            "no segment of the partition can be read",
+            file=where,
+            found=f"{len(self.left_out)} that are left out; the first: {self.left_out[0].reason}",
+            expected="a complete segment at least",
+        )
+
     @cached_property
     def newest(self) -> TieredSegment:
         """The segment whose leader epoch index counts [SEL-3]."""

@@ -26,6 +26,7 @@ from segstore.log.files.checkpoints import (
     format_offset_checkpoint,
 )
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
+from segstore.log.files.file_origin import FileOrigin
 from segstore.log.files.partition_directory import (
     LOG_FILE_SUFFIX,
     directory_name,
@@ -192,10 +193,6 @@ class TieredStore:
         topic_id = self.current_topic_id(topic, topic_ids)
         return self._layout.partition(topic, topic_id, topic_partition.partition)
 
-    def path_of(self, topic_partition: TopicPartition, name: str) -> str:
-        """Return how errors call a file of a partition that is shown."""
-        return f"{self.url}/{directory_name(topic_partition)}{name}"
-
     def list_folder(self, folder: str) -> Folder:
         """Return what a log directory with these logs holds; ``""`` has the partitions.
 
@@ -214,7 +211,9 @@ class TieredStore:
         topic_partition = parse_directory_name(folder)
         partition = self._partition_now(topic_partition)
         if partition is None or not partition.segments:
-            return Folder({}, [])
+            if partition is None or partition.is_empty:
+                return Folder({}, [])
+            return Folder({}, [], lost=partition.unreadable(f"{self.url}/{folder}"))
         plan = partition.plan(0 if self.reading.below_log_start else None)
         lineage = partition.whole_lineage if self.reading.below_log_start else partition.lineage
         where = f"{self.url}/{folder}"
@@ -287,9 +286,10 @@ class TieredStore:
             tag = None if identity is None else f"{identity} {suffix} {low} {high}"
             path = f"{where}/{file_name(base, suffix)}"
             phase = low % block_bytes if suffix == LOG_FILE_SUFFIX else 0
-            return ShownFile(
-                RemoteFile(path, size, tag, segment.modified_ns, block_bytes, phase), read_range
-            )
+            is_log = suffix == LOG_FILE_SUFFIX
+            origin = FileOrigin(segment.log_name, low) if is_log else None
+            file = RemoteFile(path, size, tag, segment.modified_ns, block_bytes, phase, origin)
+            return ShownFile(file, read_range)
 
         chunk_bytes = segment.manifest.chunk_index.original_chunk_size
         block_bytes = chunk_bytes * max(1, LEAST_BLOCK_BYTES // chunk_bytes)

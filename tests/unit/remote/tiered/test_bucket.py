@@ -211,10 +211,17 @@ def test_damage_in_a_batch_names_the_bucket_and_a_command_that_goes_on(leftovers
     ):
         with pytest.raises(CorruptRecordError) as caught:
             read()
-        text = str(caught.value)
-        assert text.startswith(f"{where}/00000000000000000000.log, position ")
-        assert f"`segstore cat --skip-damaged {where}`" in text
-        assert "views" not in text
+        check_names(caught.value, path, where)
+    with bucket.open("orders", 1) as log, pytest.raises(CorruptRecordError) as caught:
+        log.to_arrow()
+    check_names(caught.value, path, where)
+
+
+def check_names(error, path, where):
+    """Says where the damage is, by names that exist while no log is open."""
+    assert str(error).startswith(f"{path}, position ")
+    assert f"`segstore cat --skip-damaged {where}`" in str(error)
+    assert "views" not in str(error)
 
 
 def test_a_gap_is_an_error_that_names_its_offsets(case, tmp_path):
