@@ -34,6 +34,7 @@ from segstore.remote.tiered.partition_plan import (
     plan_partition,
 )
 from segstore.remote.tiered.segment_run import segment_runs
+from segstore.remote.tiered.tiered_partition import checked_lineage
 from segstore.remote.tiered.tiered_store import (
     LOOKS,
     ListedFiles,
@@ -149,7 +150,7 @@ class JoinedStore(TieredStore):
         lineage, start, base = local.lineage, local.log_start_offset, local.local_log_start_offset
         if self.reading.below_log_start:
             start = 0
-            lineage = extended_lineage(lineage, (one.lineage() for one in found.segments))
+            lineage = extended_lineage(lineage, map(checked_lineage, found.segments))
         plan = _plan(local, found, lineage, start)
         if plan.gaps and not self.reading.allow_gaps:
             first, last = plan.gaps[0]
@@ -159,6 +160,8 @@ class JoinedStore(TieredStore):
                 found=f"a gap from offset {first} to {last}",
                 expected=f"copies of them in {self.url}",
             ).lacks(first, last + 1)
+        if not self.reading.allow_gaps:
+            found.check_ends(plan, start, self.reading.way_on, end_is_known=True)
         runs = (
             segment_runs(plan, f"{self.url}/{where}", self.reading.way_on, allow_gaps=True)
             if plan.ranges
@@ -178,7 +181,8 @@ class JoinedStore(TieredStore):
                     files, start, local.log_end_offset, lineage[-1]
                 )
         shown = [*small_files(where, small), *files]
-        notes = tuple(f"{_GAP}: offsets {first} to {last}" for first, last in plan.gaps)
+        gaps = (f"{_GAP}: offsets {first} to {last}" for first, last in plan.gaps)
+        notes = (*found.notes(), *gaps)
         by_name = {one.file.name: one.file for one in shown}
         times = {run.base_offset: run.segment.manifest.metadata.max_timestamp_ms for run in runs}
         return Folder(by_name, [], ShownLog(ListedFiles(self, shown), lineage, notes, times))

@@ -67,7 +67,8 @@ class PartitionPlan(Generic[_CandidateT]):
     ranges : tuple of PlannedRange
         Ascending, none overlaps another.
     gaps : tuple of (int, int)
-        Offsets ``[from, to]`` between two ranges that no segment holds [SEL-8].
+        Offsets ``[from, to]`` between two ranges that no segment holds [SEL-8], or before the first
+        range where segments hold other records than the lineage's.
     start_offset : int
         The first offset of the plan, which `ranges` hold [SEL-9].
     end_offset : int
@@ -148,6 +149,13 @@ def plan_partition(
             gaps.append((at, following - 1))
         at = following
     first = ranges[0].from_offset if ranges else end + 1
+    low = max(begin, lineage[0].start_offset)
+    # Retention deletes a lost branch no later than what it branched from: so these are missing.
+    other = [
+        max(low, one.leader_epochs[0].start_offset) for one in candidates if one.end_offset >= low
+    ]
+    if (lowest := min(other, default=first)) < first:
+        gaps.insert(0, (lowest, first - 1))
     return PartitionPlan(tuple(ranges), tuple(gaps), first, end + 1)
 
 

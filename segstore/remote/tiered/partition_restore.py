@@ -176,7 +176,8 @@ def plan_restore(
     LogNotFoundError
         The bucket has no complete segment of the partition.
     CorruptLogError
-        Records are missing between two segments [SEL-8], or a segment is damaged.
+        Records are missing between two segments [SEL-8] or perhaps at an end of the log, or a
+        segment is damaged.
     EncryptionKeyError, ImportError, LogTruncatedError, LogPermissionError, ReadIOError, …
         As `TieredSegment.read`.
     """
@@ -194,11 +195,13 @@ def plan_restore(
             expected="at least one",
         )
     plan = partition.plan(0 if below_log_start else None)
+    source_lineage = partition.whole_lineage if below_log_start else partition.lineage
+    begin = 0 if below_log_start else source_lineage[0].start_offset
     runs = tuple(segment_runs(plan, where, _GAP_IS_READ))
+    partition.check_ends(plan, begin, _GAP_IS_READ)
     newest = partition.newest
     own_id = newest.manifest.metadata.topic_id
     topic_id = own_id if topic_id is None else topic_id
-    source_lineage = partition.whole_lineage if below_log_start else partition.lineage
     start = max(plan.start_offset, source_lineage[0].start_offset)
     end = max(plan.end_offset, start)
     stable = partition.stable_end_offset()
@@ -557,7 +560,8 @@ class PartitionRestore:
         epochs = np.array([entry.epoch for entry in lineage], np.int64)
         live = headers[headers["last_offset"] >= starts[0]]
         place = np.searchsorted(starts, np.maximum(live["base_offset"], starts[0]), "right") - 1
-        wrong = np.flatnonzero(live["partition_leader_epoch"] != epochs[place])
+        has_epoch = live["magic"] >= CURRENT_MAGIC
+        wrong = np.flatnonzero(has_epoch & (live["partition_leader_epoch"] != epochs[place]))
         if len(wrong):
             batch = live[wrong[0]]
             raise _of_another_leader(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -13,6 +14,7 @@ from segstore.errors import (
     CorruptCheckpointError,
     CorruptLogError,
     CorruptSnapshotError,
+    IllegalArgumentError,
     LimitExceededError,
     LogNotFoundError,
     SegstoreError,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 
 WINDOW_COPIES: Final = 256
 """Of segments whose manifests are asked for at once; a bucket may hold a million objects."""
+_START_OFFSET: Final = re.compile(r"([0-9]{20})-")
 MOST_LEFT_OUT: Final = 10_000
 """Copies that are told one by one; of more only how many they are."""
 LEFT_OUT = (
@@ -120,12 +123,69 @@ class TieredPartition:
     @cached_property
     def lineage(self) -> tuple[EpochEntry, ...]:
         """The newest leader's epochs; the first start was the log start then [SEL-3, SEL-9]."""
-        return self.newest.lineage()
+        return checked_lineage(self.newest)
 
     @cached_property
     def whole_lineage(self) -> tuple[EpochEntry, ...]:
         """`lineage`, extended below the log start by the indexes of all segments [SEL-9]."""
-        return extended_lineage(self.lineage, (one.lineage() for one in self.segments))
+        return extended_lineage(self.lineage, map(checked_lineage, self.segments))
+
+    @property
+    def damaged(self) -> list[LeftOut]:
+        """Those of `left_out` that hold records of the log, or held them; others were not finished.
+
+        Whatever ``__remote_log_metadata`` says nothing of is not finished either [SEL-13].
+        """
+        unfinished = (LogNotFoundError, IllegalArgumentError)
+        return [one for one in self.left_out if not isinstance(one.reason, unfinished)]
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what an open says of `damaged`."""
+        return tuple(f"a segment is not read: {one.reason}" for one in self.damaged)
+
+    def check_ends(
+        self,
+        plan: PartitionPlan[TieredSegment],
+        start_offset: int,
+        way_on: str,
+        *,
+        end_is_known: bool = False,
+    ) -> None:
+        """Raise CorruptLogError where a damaged segment may have the first or the last records.
+
+        Between two segments such records are a gap [SEL-8]; before and behind all of them nothing
+        else would tell [DUR-142].
+
+        Parameters
+        ----------
+        plan : PartitionPlan
+            Of these segments.
+        start_offset : int
+            Where the log begins if nothing is missing.
+        way_on : str
+            What reads the records that are there.
+        end_is_known : bool
+            Something else says where the plan ends.
+        """
+        for one in self.damaged:
+            start, missing = _start_offset(one.main_key), getattr(one.reason, "missing", None)
+            if start is None:
+                continue
+            # Notes of Kafka's that are older than the bucket name segments that retention deleted.
+            if start_offset < plan.start_offset > start and missing is None:
+                place = f"before offset {plan.start_offset}, where the others begin"
+            elif start > self.newest.start_offset and not end_is_known:
+                place = f"from offset {plan.end_offset} on, where the others end"
+            else:
+                continue
+            raise CorruptLogError(
+                f"a segment that cannot be read may hold the records {place}; {way_on}."
+                f" {one.reason.message}",
+                file=one.reason.file,
+                position=one.reason.position,
+                found=one.reason.found,
+                expected=one.reason.expected,
+            ) from one.reason
 
     def plan(self, start_offset: int | None = None) -> PartitionPlan[TieredSegment]:
         """Return which segment gives which records.
@@ -156,6 +216,43 @@ class TieredPartition:
                 expected="a producer snapshot with its CRC",
             )
         return min([self.newest.end_offset + 1, *transactions.values()])
+
+
+def checked_lineage(segment: TieredSegment) -> tuple[EpochEntry, ...]:
+    """Return the lineage of a segment, which must have the segment's own leader epochs [SEL-3].
+
+    The leader epoch index of a plain bucket has no checksum; the manifest says a part of it again.
+
+    Raises
+    ------
+    CorruptCheckpointError
+        They differ.
+    SegstoreError
+        As `TieredSegment.lineage`.
+    """
+    lineage, start, end = segment.lineage(), segment.start_offset, segment.end_offset
+    # An epoch without records has the start of the next one: the dict keeps that one.
+    own = {one.start_offset: one.epoch for one in segment.leader_epochs}
+    found = {max(one.start_offset, start): one.epoch for one in lineage if one.start_offset <= end}
+    if found and found != own:
+        raise CorruptCheckpointError(
+            "the leader epoch index contradicts the manifest: one of both was changed",
+            file=segment.index_name("leaderEpoch"),
+            position=segment.manifest.indexes["leaderEpoch"].position,
+            found=_epochs_text(found),
+            expected=f"{_epochs_text(own)}, in offsets {start} to {end}",
+        )
+    return lineage
+
+
+def _epochs_text(epochs: dict[int, int]) -> str:
+    return ", ".join(f"epoch {epoch} from offset {start}" for start, epoch in epochs.items())
+
+
+def _start_offset(main_key: str) -> int | None:
+    """Return the start offset in the name of a segment, None of more than one segment."""
+    match = _START_OFFSET.match(main_key.rpartition("/")[2])
+    return None if match is None else int(match[1])
 
 
 def list_partition(  # noqa: PLR0913 - where it lies, and what is known of it

@@ -165,6 +165,10 @@ class TieredSegment:
         """The object that holds the records, for people."""
         return self._name(self._files.log)
 
+    def index_name(self, name: IndexName) -> str:
+        """Return the object that holds an index, for people."""
+        return self._name(self._files.indexes[name])
+
     def read(self, start: int, end: int) -> bytes | memoryview:
         """Return plain bytes ``[start, end)`` of the segment; *end* is cut to its size [RDB-1].
 
@@ -249,7 +253,7 @@ class TieredSegment:
         CorruptLogError, EncryptionKeyError, ImportError, …
             As `read_index`.
         """
-        file = self._name(self._files.indexes["leaderEpoch"])
+        file = self.index_name("leaderEpoch")
         try:
             entries = parse_leader_epoch_checkpoint(self.read_index("leaderEpoch") or b"0\n0\n")
         except CorruptCheckpointError as error:

@@ -199,7 +199,7 @@ class TieredStore:
         Raises
         ------
         CorruptLogError
-            Records are missing between two segments [SEL-8].
+            Records are missing between two segments [SEL-8], or perhaps at an end of the log.
         LogTruncatedError, LogNotFoundError, LogPermissionError, ReadIOError, EncryptionKeyError
             As the segments'.
         """
@@ -218,6 +218,9 @@ class TieredStore:
         lineage = partition.whole_lineage if self.reading.below_log_start else partition.lineage
         where = f"{self.url}/{folder}"
         runs = segment_runs(plan, where, self.reading.way_on, allow_gaps=self.reading.allow_gaps)
+        if not self.reading.allow_gaps:
+            begin = 0 if self.reading.below_log_start else lineage[0].start_offset
+            partition.check_ends(plan, begin, self.reading.way_on)
         files = self._files(topic_partition, partition.newest, plan, runs, lineage)
         return Folder(
             {one.file.name: one.file for one in files},
@@ -225,7 +228,10 @@ class TieredStore:
             ShownLog(
                 ListedFiles(self, files),
                 lineage,
-                tuple(f"{GAP}: offsets {first} to {last}" for first, last in plan.gaps),
+                (
+                    *partition.notes(),
+                    *(f"{GAP}: offsets {first} to {last}" for first, last in plan.gaps),
+                ),
                 {run.base_offset: run.segment.manifest.metadata.max_timestamp_ms for run in runs},
             ),
         )
@@ -259,9 +265,11 @@ class TieredStore:
     ) -> list[ShownFile]:
         where = directory_name(topic_partition)
         files = [one for run in runs for one in self.segment_files(where, run)]
-        end = plan.end_offset
         start = max(plan.start_offset, lineage[0].start_offset)
+        end = max(plan.end_offset, start)
         complete_from = end if self.reading.allow_gaps else start
+        if not runs:  # all was deleted: the log goes on where it ended
+            files = small_files(where, {file_name(end, LOG_FILE_SUFFIX): b""})
         small = {
             RECOVERY_POINT_CHECKPOINT: format_offset_checkpoint({topic_partition: end}),
             PARTITION_METADATA: format_partition_metadata(newest.manifest.metadata.topic_id),

@@ -39,8 +39,9 @@ from segstore.remote.tiered.partition_restore import with_new_epoch
 from segstore.types import EpochEntry
 from tests.kits.cli_process import run_segstore
 from tests.kits.golden_bucket import BucketCase
+from tests.kits.records_kit import build
 from tests.kits.small_disk import small_disk
-from tests.kits.tiered_writer import INDEXES, write_segment
+from tests.kits.tiered_writer import INDEXES, METADATA, write_segment
 
 if TYPE_CHECKING:
     from tests.kits.s3_server import Handler, Store
@@ -207,7 +208,13 @@ def test_a_log_whose_records_were_all_deleted_goes_on_where_it_ended(tmp_path):
         "leaderEpoch": b"0\n1\n10 240\n",
     }
     write_segment(tmp_path / "bucket", bytes(range(100)), 50, indexes=indexes)
-    (report,) = segstore.restore_bucket(tmp_path / "bucket" / "archive", tmp_path / "data")
+    archive = tmp_path / "bucket" / "archive"
+    (report,) = segstore.restore_bucket(archive, tmp_path / "data")
+    bucket = segstore.open_bucket(archive, spool_directory=str(tmp_path / "spool"))
+    (partition,) = bucket.partitions()
+    with bucket.open(*partition) as shown:
+        assert (shown.log_start_offset, shown.log_end_offset) == (240, 240)
+        assert list(shown.scan()) == []
 
     assert (report.log_start_offset, report.log_end_offset) == (240, 240)
     assert report.stable_end_offset == 240
@@ -340,6 +347,25 @@ def test_a_batch_of_another_leader_is_found(plain, tmp_path, options):
 
     with pytest.raises(CorruptLogError, match=f"{re.escape(path.name)}.*another leader epoch"):
         restored(plain, tmp_path / "data", partitions=1, **options)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_of_old_formats_have_no_leader_epoch(tmp_path, magic):
+    """[RDB-4] [SEL-4] They are restored as they are read."""
+    pytest.importorskip("zstandard")
+    times = [(offset, 1735871068137 - 199 + offset, b"k", b"v") for offset in range(100, 200)]
+    indexes = INDEXES | {
+        "producerSnapshot": format_snapshot([]),
+        "leaderEpoch": b"0\n1\n3 0\n",
+        "timestamp": b"",
+    }
+    metadata = METADATA | {"segmentLeaderEpochs": {"3": 100}}
+    written = build(times, magic)
+    write_segment(tmp_path / "bucket", written, 500, indexes=indexes, metadata=metadata)
+    (report,) = segstore.restore_bucket(tmp_path / "bucket" / "archive", tmp_path / "data")
+
+    with segstore.open(report.path, read_only=True) as log:
+        assert [one.offset for one in log.scan()] == [*range(100, 200)]
 
 
 def test_a_gap_is_told_and_hides_no_other_partition(case, tmp_path):

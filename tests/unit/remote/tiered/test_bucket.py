@@ -258,6 +258,9 @@ def test_a_manifest_of_an_unknown_version_is_left_out(case, tmp_path):
 
     (left,) = bucket.left_out("epochs", 0)
     assert isinstance(left.reason, UnsupportedFormatError)
+    with pytest.raises(CorruptLogError, match=path.stem):
+        offsets(bucket, "epochs", 0)
+    bucket = opened(case, tmp_path, allow_gaps=True)
     assert offsets(bucket, "epochs", 0)[-1] == int(path.name[:20]) - 1
 
 

@@ -101,13 +101,14 @@ def epochs(packed_buckets, tmp_path):
     return BucketCase(tmp_path / "epochs")
 
 
-def opened(case, metadata):
+def opened(case, metadata, **how):
     keys = case.directory / "keys"
     return segstore.open_bucket(
         case.directory / "bucket" / case.said["key_prefix"],
         keys=keys if keys.is_dir() else {},
         remote_log_metadata=metadata,
         spool_directory=str(case.directory / "spool"),
+        **how,
     )
 
 
@@ -164,8 +165,15 @@ def test_finished_segments_that_the_bucket_lacks_are_told(case):
     assert lost.main_key.endswith(last.name.removesuffix(".rsm-manifest"))
     assert lost.main_key in str(lost.reason)
     assert lost.reason.missing[0] == end
+    with (
+        pytest.raises(CorruptLogError, match=f"{lost.main_key}.*from offset {end} on"),
+        bucket.open("orders", 1),
+    ):
+        pass
+    bucket = opened(case, case.directory / "remote_log_metadata", allow_gaps=True)
     with bucket.open("orders", 1) as log:
         assert log.log_end_offset <= end
+        assert lost.main_key in log.report.warnings[0]
 
 
 def test_the_key_that_the_plug_in_noted_is_told(tmp_path):

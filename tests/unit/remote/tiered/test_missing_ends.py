@@ -1,0 +1,137 @@
+"""Damage at an end of a log, or in its leader epochs, does not shorten it without a word."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+import segstore
+from segstore.errors import CorruptCheckpointError, CorruptLogError, SegstoreError
+from tests.kits.tiered_writer import write_log
+
+
+def write_bucket(folder, epochs):
+    """Two partitions of two segments: offsets 0 to 135, and 136 to 294."""
+    for number in (0, 1):
+        name = f"orders-{number}"
+        with segstore.open(folder / name) as log:
+            for epoch, first, end in zip(epochs, (0, 136), (136, 295), strict=True):
+                log.assign_epoch_start_offset(epoch, first)
+                log.append([(None, b"%d" % offset) for offset in range(first, end)])
+                log.roll()
+        write_log(folder / name, folder / "bucket", 500)
+    return folder / "bucket"
+
+
+@pytest.fixture
+def plain(tmp_path):
+    """Of one leader."""
+    return write_bucket(tmp_path, (0, 0))
+
+
+def opened(bucket, tmp_path, **how):
+    return segstore.open_bucket(bucket, keys={}, spool_directory=str(tmp_path / "spool"), **how)
+
+
+def objects(bucket, suffix, partition="orders-*/0"):
+    return sorted(bucket.rglob(f"{partition}/*.{suffix}"))
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def no_text(path):
+    data = bytearray(path.read_bytes())
+    data[30] = 0xFF
+    path.write_bytes(data)
+
+
+DAMAGES = {"rsm-manifest": no_text, "log": cut}
+
+
+def offsets(bucket, tmp_path, **how):
+    with opened(bucket, tmp_path, **how).open("orders", 0) as log:
+        found = [record.offset for record in log.scan()]
+        return found[0], found[-1], log.report.warnings
+
+
+@pytest.mark.parametrize("suffix", DAMAGES)
+@pytest.mark.parametrize(("number", "left"), [(-1, (0, 135)), (0, (136, 294))])
+def test_a_damaged_first_or_last_segment_is_an_error(plain, tmp_path, suffix, number, left):
+    """[SEL-1] [DUR-142] On request what is there is read, and the segment is named."""
+    path = objects(plain, suffix)[number]
+    DAMAGES[suffix](path)
+    bucket = opened(plain, tmp_path)
+
+    with pytest.raises(CorruptLogError, match=f"{path.stem}.*allow_gaps"):
+        offsets(plain, tmp_path)
+    with pytest.raises(CorruptLogError, match=path.stem):
+        segstore.restore_bucket(plain, tmp_path / "data", topics="orders", partitions=0, keys={})
+    assert not (tmp_path / "data" / "orders-0").exists()
+    assert not bucket.verify("orders", 0).ok
+    with bucket.open("orders", 1) as log:
+        assert (log.log_start_offset, log.log_end_offset, log.report.warnings) == (0, 295, [])
+    first, last, warnings = offsets(plain, tmp_path, allow_gaps=True)
+    assert (first, last) == left
+    assert [one for one in warnings if path.stem in one]
+
+
+def test_a_damaged_copy_of_records_that_another_segment_has_is_told(packed_buckets, tmp_path):
+    """[SEL-2] [SEL-6] Nothing is missing."""
+    shutil.copytree(packed_buckets / "leftovers", tmp_path / "case")
+    bucket = tmp_path / "case" / "bucket"
+    with opened(bucket, tmp_path).open("orders", 0) as log:
+        bounds, warnings = (log.log_start_offset, log.log_end_offset), log.report.warnings
+    _, second = objects(bucket, "rsm-manifest", "orders-2Met*/0")[-2:]
+    no_text(second)
+
+    with opened(bucket, tmp_path).open("orders", 0) as log:
+        assert (log.log_start_offset, log.log_end_offset) == bounds == (157, 193)
+        assert len(log.report.warnings) == len(warnings) + 1
+        assert second.stem in log.report.warnings[0]
+
+
+def set_lineage(bucket, text):
+    """Put another leader epoch index of the same size into the newest segment."""
+    path = objects(bucket, "indexes")[-1]
+    manifest = json.loads(path.with_suffix(".rsm-manifest").read_bytes())
+    place = manifest["segmentIndexes"]["leaderEpoch"]
+    data = bytearray(path.read_bytes())
+    assert len(text) == place["size"]
+    data[place["position"] : place["position"] + place["size"]] = text
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("text", [b"0\n1\n1 0\n", b"0\n1\n9 0\n"])
+def test_a_lineage_without_the_epochs_of_its_segment_is_an_error(plain, tmp_path, text):
+    """[SEL-3] [IXO-4] No empty log, and none that restores."""
+    path = set_lineage(plain, text)
+
+    with pytest.raises(CorruptCheckpointError, match=f"{path.name}.*contradicts the manifest"):
+        offsets(plain, tmp_path)
+    with pytest.raises(CorruptCheckpointError, match=path.name):
+        segstore.restore_bucket(plain, tmp_path / "data", topics="orders", partitions=0, keys={})
+    assert any("contradicts" in one for one in opened(plain, tmp_path).verify("orders", 0).problems)
+
+
+def test_records_of_an_epoch_that_the_lineage_lacks_are_missing(tmp_path):
+    """[SEL-5] [SEL-8] Before the first record that the lineage has: no retention leaves them."""
+    bucket = write_bucket(tmp_path, (2, 3))
+    assert offsets(bucket, tmp_path) == (0, 294, [])
+    set_lineage(bucket, b"0\n2\n1 0\n3 136\n")
+
+    with pytest.raises(CorruptLogError, match="a gap from offset 0 to 135") as raised:
+        offsets(bucket, tmp_path)
+    assert raised.value.missing == (0, 136)
+    with pytest.raises(SegstoreError, match="a gap from offset 0 to 135"):
+        segstore.restore_bucket(bucket, tmp_path / "data", partitions=0, keys={})
+    assert not opened(bucket, tmp_path).verify("orders", 0).ok
+    first, last, warnings = offsets(bucket, tmp_path, allow_gaps=True)
+    assert (first, last) == (136, 294)
+    assert "offsets 0 to 135" in warnings[0]
