@@ -96,6 +96,8 @@ def _show(report: RestoreReport) -> None:
         f"{report.path}: {what}; offsets {report.log_start_offset} to {report.log_end_offset}, "
         f"{count_of(report.segments, 'segment')}, {human_bytes(report.written_bytes)} written"
     )
+    if report.topic_note is not None:
+        say(f"segstore: {report.path}: {report.topic_note}")
     for main_key, reason in report.left_out:
         text = str(reason) if main_key in str(reason) else f"{main_key}: {reason}"
         say(f"segstore: {report.path}: left out: {text}")

@@ -79,10 +79,10 @@ def open_bucket(  # noqa: PLR0913 - keywords of users
         directories. Then only copies that Kafka had finished and was not deleting are read. They
         are read once, here. None: all complete copies are read.
     allow_gaps : bool
-        Records that no segment holds any more are left out, between others. So are those of a
-        damaged segment before or behind all others. The log's ``report.warnings`` names the offsets
-        and the segments. False: they are an error of the open. A committed read cannot go over a
-        gap where a transaction was open: how that ended is not known.
+        Records that no segment holds any more are left out, between others. A damaged segment
+        at the start or end is left out too. The log's ``report.warnings`` names offsets and
+        segments. False: they are an error of the open. A committed read cannot go over a gap where
+        a transaction was open: how that ended is not known.
     below_log_start : bool
         Logs begin with the lowest offset that a segment still holds: records that were deleted show
         again. False: where they began when the newest segment was copied.

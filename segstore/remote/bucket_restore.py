@@ -57,6 +57,8 @@ class RestoreReport(NamedTuple):
         Segments of the bucket that were not read, with the reasons, as `Bucket.left_out`.
     error : SegstoreError or None
         Why the partition was not restored; all numbers are 0 then.
+    topic_note : str or None
+        The topic was deleted and created again: which topic id was read.
     """
 
     path: str
@@ -67,6 +69,7 @@ class RestoreReport(NamedTuple):
     segments: int = 0
     left_out: tuple[LeftOut, ...] = ()
     error: SegstoreError | None = None
+    topic_note: str | None = None
 
     def _repr_html_(self) -> str:
         return text_as_html(self)
@@ -197,6 +200,7 @@ def restore_partitions(  # noqa: PLR0913 - keywords of users
                 found.stable_end_offset,
                 max(len(found.runs), 1),
                 found.left_out,
+                topic_note=found.topic_note,
             )
 
         good = []

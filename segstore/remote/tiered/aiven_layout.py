@@ -12,7 +12,12 @@ from segstore.remote.tiered.local_tiered_layout import STORAGE_FOLDER, is_of_loc
 from segstore.remote.tiered.manifest_cache import ManifestCache
 from segstore.remote.tiered.object_key import parse_topic_folder
 from segstore.remote.tiered.other_layouts import no_topics_error
-from segstore.remote.tiered.tiered_partition import TieredPartition, list_partition
+from segstore.remote.tiered.tiered_partition import (
+    TieredPartition,
+    list_partition,
+    newest_copy,
+)
+from segstore.remote.tiered.topic_choice import latest_of
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from segstore.remote.remote_file import BucketStore
     from segstore.remote.tiered.key_ring import KeyRing
     from segstore.remote.tiered.segment_states import SegmentStates
+    from segstore.remote.tiered.topic_choice import LatestCopy
 
 _PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
@@ -95,6 +101,17 @@ class AivenLayout:
         folder = f"{self._folder(topic, topic_id)}/{number}"
         return list_partition(
             self._bucket, folder, self._keys, topic, self._states, self._manifests
+        )
+
+    def latest_copy(self, topic: str, topic_id: UUID) -> LatestCopy | None:
+        """Return when the latest copy of a topic id was made, None where it has no complete one.
+
+        Errors are those of `partitions_of` and `newest_copy`.
+        """
+        folder = self._folder(topic, topic_id)
+        return latest_of(
+            newest_copy(self._bucket, f"{folder}/{number}", self._states, self._manifests)
+            for number in self.partitions_of(topic, topic_id)
         )
 
     def _folder(self, topic: str, topic_id: UUID) -> str:

@@ -43,6 +43,7 @@ from segstore.remote.tiered.tiered_store import (
     small_files,
     start_files,
 )
+from segstore.remote.tiered.topic_choice import TopicChoice
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -90,15 +91,15 @@ class JoinedStore(TieredStore):
         local = (one.partition for one in self._local.partitions() if one.topic == topic)
         return sorted({*super().partitions_of(topic, topic_id), *local})
 
-    def current_topic_id(self, topic: str, topic_ids: list[UUID]) -> UUID:
+    def topic_choice(self, topic: str, topic_ids: list[UUID]) -> TopicChoice:
         """Return the id that the topic has on the broker, if the bucket has it."""
         for one in self._local.partitions():
             if one.topic == topic:
                 with suppress(SegstoreError):  # the open of that partition says it
                     topic_id = self._local.topic_id(one)
                     if topic_id in topic_ids:
-                        return topic_id
-        return super().current_topic_id(topic, topic_ids)
+                        return TopicChoice(topic_id)
+        return super().topic_choice(topic, topic_ids)
 
     def _list_now(self, folder: str) -> Folder:
         """Return what `list_folder` does.

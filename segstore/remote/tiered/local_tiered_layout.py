@@ -36,6 +36,7 @@ from segstore.remote.tiered.segment_manifest import (
 from segstore.remote.tiered.segment_run import batch_places, index_entries
 from segstore.remote.tiered.tiered_partition import LEFT_OUT, LeftOut, TieredPartition
 from segstore.remote.tiered.tiered_segment import SegmentFiles, TieredSegment
+from segstore.remote.tiered.topic_choice import LatestCopy, latest_of
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
@@ -161,6 +162,21 @@ class LocalTieredLayout:
         segments = [one for one in found if isinstance(one, TieredSegment)]
         segments.sort(key=lambda one: one.start_offset)
         return TieredPartition(tuple(segments), tuple(left_out))
+
+    def latest_copy(self, topic: str, topic_id: UUID) -> LatestCopy | None:
+        """Return when the latest copy of a topic id was made, None where it has no complete one.
+
+        By the snapshots, which are copied last. Errors are those of `partition`.
+        """
+        times = [
+            LatestCopy(time := (file.modified_ns or 0) // 1_000_000, time)
+            for number in self.partitions_of(topic, topic_id)
+            for file in self._bucket.list_folder(
+                f"{topic}-{number}-{topic_id_text(topic_id)}"
+            ).files.values()
+            if is_of_local_tiered_storage(file.name) and file.name.endswith(".snapshot")
+        ]
+        return latest_of(times)
 
     def _folders(self) -> Iterator[_Folder]:
         for name in self._bucket.list_folder("").folders:

@@ -130,6 +130,8 @@ class PlannedPartition(NamedTuple):
         The last one is where committed reads end: a transaction is open there [SEL-11].
     left_out : tuple of LeftOut
         Segments of the bucket that are not read.
+    topic_note : str or None
+        Which of several topic ids is read.
     """
 
     topic_partition: TopicPartition
@@ -141,6 +143,7 @@ class PlannedPartition(NamedTuple):
     log_end_offset: int
     stable_end_offset: int
     left_out: tuple[LeftOut, ...]
+    topic_note: str | None
 
     @property
     def size_bytes(self) -> int:
@@ -227,6 +230,7 @@ def plan_restore(
         end,
         stable if stable < plan.end_offset else end,
         partition.left_out,
+        partition.topic_note,
     )
 
 

@@ -74,7 +74,7 @@ class BucketVerifyReport:
         What is wrong, a sentence each, with the object.
     notes : list of str
         What is not wrong, and worth knowing: segments left out because a copy or a deletion was
-        not finished.
+        not finished, and which of several topic ids is read.
     """
 
     path: str
@@ -139,6 +139,8 @@ def verify_partition(
         Called with *path*, plain bytes checked so far and bytes in all.
     """
     report = BucketVerifyReport(path=path)
+    if partition.topic_note is not None:
+        report.notes.append(partition.topic_note)
     for main_key, reason in partition.left_out:
         is_unfinished = isinstance(reason, LogNotFoundError)
         texts = report.notes if is_unfinished else report.problems

@@ -40,6 +40,7 @@ from segstore.remote.tiered.partition_plan import (
 )
 from segstore.remote.tiered.segment_manifest import check_key
 from segstore.remote.tiered.tiered_segment import SegmentFiles, TieredSegment, read_manifest
+from segstore.remote.tiered.topic_choice import LatestCopy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
@@ -94,10 +95,13 @@ class TieredPartition:
         Complete ones, by their start offsets [SEL-1].
     left_out : tuple of LeftOut
         All others.
+    topic_note : str or None
+        What an open says of the choice among several topic ids [SEL-12].
     """
 
     segments: tuple[TieredSegment, ...]
     left_out: tuple[LeftOut, ...]
+    topic_note: str | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -140,8 +144,9 @@ class TieredPartition:
         return [one for one in self.left_out if not isinstance(one.reason, unfinished)]
 
     def notes(self) -> tuple[str, ...]:
-        """Return what an open says of `damaged`."""
-        return tuple(f"a segment is not read: {one.reason}" for one in self.damaged)
+        """Return what an open says: of the topic id, and of `damaged`."""
+        damaged = (f"a segment is not read: {one.reason}" for one in self.damaged)
+        return (*([] if self.topic_note is None else [self.topic_note]), *damaged)
 
     def check_ends(
         self,
@@ -315,6 +320,46 @@ def list_partition(  # noqa: PLR0913 - where it lies, and what is known of it
     if states is not None:
         left_out += _not_listed(states, f"{store.url}/", folder, found.segment_ids)
     return TieredPartition(tuple(found.segments), tuple(left_out))
+
+
+def newest_copy(
+    store: BucketStore,
+    folder: str,
+    states: SegmentStates | None,
+    manifests: ManifestCache,
+) -> LatestCopy | None:
+    """Return when the complete copy with the greatest start offset was made; None: there is none.
+
+    Only its manifest is read. Parameters are those of `list_partition`.
+
+    Raises
+    ------
+    LogPermissionError, ReadIOError
+        The store cannot be listed.
+    """
+
+    def is_read(one: _Copy) -> bool:
+        key, files = one
+        is_whole = all(suffix in files for suffix in SUFFIXES)
+        return is_whole and (states is None or states.why_not_read(key, key.main_key) is None)
+
+    def order(one: _Copy) -> tuple[int, int]:
+        key, files = one
+        return key.start_offset, files[MANIFEST].modified_ns or 0
+
+    try:
+        newest = max(filter(is_read, _copies_in_order(store, folder)), key=order, default=None)
+    except _NotInOrderError:
+        newest = max(filter(is_read, _copies(store, folder)), key=order, default=None)
+    if newest is None:
+        return None
+    file = newest[1][MANIFEST]
+    modified_ms = None if file.modified_ns is None else file.modified_ns // 1_000_000
+    try:
+        manifest = manifests.read((file,), partial(read_manifest, store, file))
+    except SegstoreError as error:
+        return LatestCopy(None, modified_ms, error)
+    return LatestCopy(manifest.metadata.event_timestamp_ms, modified_ms)
 
 
 class _NotInOrderError(Exception):

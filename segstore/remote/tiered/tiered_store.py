@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
@@ -36,6 +37,7 @@ from segstore.log.files.partition_directory import (
 from segstore.log.files.partition_metadata_file import format_partition_metadata
 from segstore.remote.remote_file import Folder, RemoteFile, ShownLog, changed_error
 from segstore.remote.tiered.segment_run import GAP, cut_index, segment_runs
+from segstore.remote.tiered.topic_choice import TopicChoice, choose_topic_id
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
@@ -177,9 +179,14 @@ class TieredStore:
 
     def current_topic_id(self, topic: str, topic_ids: list[UUID]) -> UUID:
         """Return which of *topic_ids* the topic has: that of the latest copy [SEL-12]."""
+        return self.topic_choice(topic, topic_ids).topic_id
+
+    def topic_choice(self, topic: str, topic_ids: list[UUID]) -> TopicChoice:
+        """Return which of *topic_ids* is read, and what is told of that [SEL-12]."""
         if len(topic_ids) == 1:
-            return topic_ids[0]
-        return max(topic_ids, key=partial(self._latest_copy, topic))
+            return TopicChoice(topic_ids[0])
+        latest = {one: self._layout.latest_copy(topic, one) for one in topic_ids}
+        return choose_topic_id(topic, latest)
 
     def partition(self, topic_partition: TopicPartition) -> TieredPartition | None:
         """Return the segments of a partition as they are now, None without its topic."""
@@ -190,8 +197,9 @@ class TieredStore:
         topic_ids = self.topic_ids().get(topic)
         if topic_ids is None:
             return None
-        topic_id = self.current_topic_id(topic, topic_ids)
-        return self._layout.partition(topic, topic_id, topic_partition.partition)
+        chosen = self.topic_choice(topic, topic_ids)
+        found = self._layout.partition(topic, chosen.topic_id, topic_partition.partition)
+        return replace(found, topic_note=chosen.note)
 
     def list_folder(self, folder: str) -> Folder:
         """Return what a log directory with these logs holds; ``""`` has the partitions.
@@ -244,16 +252,6 @@ class TieredStore:
     def read_range(self, file: RemoteFile, start: int, end: int) -> bytes | memoryview:
         """Raise LogTruncatedError, as `read`."""
         raise changed_error(self.url, file, f"another listing, for bytes {start} to {end}")
-
-    def _latest_copy(self, topic: str, topic_id: UUID) -> int:
-        return max(
-            (
-                segment.manifest.metadata.event_timestamp_ms
-                for number in self.partitions_of(topic, topic_id)
-                for segment in self._layout.partition(topic, topic_id, number).segments
-            ),
-            default=-1,
-        )
 
     def _files(
         self,
