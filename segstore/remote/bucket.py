@@ -27,7 +27,7 @@ from segstore.remote.urls import is_url
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import TracebackType
     from typing import Unpack
     from uuid import UUID
@@ -145,12 +145,20 @@ def open_tiered_store(  # noqa: PLR0913 - see open_bucket
     return JoinedStore(store, layout, key_prefix, LocalLogs(local), reading)
 
 
+class _OpenedLog:
+    """A log that topics are read from, and how many reads there are that may still ask it."""
+
+    def __init__(self, files: dict[str, RemoteFile], log: Log, stack: ExitStack) -> None:
+        self.files, self.log, self.stack = files, log, stack
+        self.users = 0
+
+
 class Bucket:
     """Topics and partitions of a tiered bucket; from `open_bucket`.
 
     The methods that read whole topics are those of a `LogManager`. They open the logs as the bucket
-    is at the call; these stay open, with their files in the spool, until `close`. It is a context
-    manager.
+    is at the call. The latest log of each partition, and those that scans were made of, stay open,
+    with their files in the spool, until `close`. It is a context manager.
 
     Attributes
     ----------
@@ -164,8 +172,9 @@ class Bucket:
         self._settings = settings
         self._logs = RemoteLogs(store.url, settings, store)
         self._mutex = threading.Lock()
-        self._opened: dict[TopicPartition, tuple[dict[str, RemoteFile], Log]] = {}
-        self._stack = ExitStack()
+        self._opened: dict[TopicPartition, _OpenedLog] = {}
+        self._older: set[_OpenedLog] = set()
+        """Of an earlier listing, and still used."""
 
     def __enter__(self) -> Self:
         return self
@@ -180,9 +189,11 @@ class Bucket:
 
     def close(self) -> None:
         """Close the logs that topics were read from; scans of them can be read no more."""
-        with self._mutex:
+        with self._mutex, ExitStack() as stack:
+            for one in (*self._opened.values(), *self._older):
+                stack.push(one.stack)
             self._opened.clear()
-            self._stack.close()
+            self._older.clear()
 
     def __repr__(self) -> str:
         return f"Bucket({self.url!r})"
@@ -315,7 +326,7 @@ class Bucket:
         """
         from segstore.tables.topic_scan import scan_logs
 
-        logs = self._logs_of(topic, query.pop("partitions", None))
+        logs = self._logs_of(topic, query.pop("partitions", None), [])
         return scan_logs(topic, logs, **query)  # type: ignore[misc] # it has no partitions any more
 
     def dataset(self, topic: str, **query: Unpack[UnorderedQuery]) -> RecordDataset:
@@ -333,18 +344,18 @@ class Bucket:
 
     def to_arrow(self, topic: str, **query: Unpack[TopicQuery]) -> Any:
         """Return the records of a topic as a ``pyarrow.Table``, with the parameters of `scan`."""
-        from segstore.tables.topic_scan import TopicScan, read_whole
+        from segstore.tables.topic_scan import TopicScan
 
-        return read_whole(self.scan(topic, **query), TopicScan.to_arrow)
+        return self._read_whole(topic, query, TopicScan.to_arrow)
 
     def to_pandas(self, topic: str, **query: Unpack[TopicQuery]) -> Any:
         """Return the records of a topic as a ``pandas.DataFrame``, with the parameters of `scan`.
 
         Needs pyarrow and pandas.
         """
-        from segstore.tables.topic_scan import TopicScan, read_whole
+        from segstore.tables.topic_scan import TopicScan
 
-        return read_whole(self.scan(topic, **query), TopicScan.to_pandas)
+        return self._read_whole(topic, query, TopicScan.to_pandas)
 
     def count(self, topic: str, *, by_headers: bool = False, **query: Unpack[TopicQuery]) -> int:
         """Return the number of records of a topic, with the parameters of `scan`.
@@ -354,11 +365,7 @@ class Bucket:
         by_headers : bool
             True: trust the batch headers, as in `LogScan.count`.
         """
-        from segstore.tables.topic_scan import read_whole
-
-        counted: int = read_whole(
-            self.scan(topic, **query), methodcaller("count", by_headers=by_headers)
-        )
+        counted: int = self._read_whole(topic, query, methodcaller("count", by_headers=by_headers))
         return counted
 
     def export_parquet(
@@ -378,7 +385,29 @@ class Bucket:
         """
         from segstore.tables.parquet_transfer import export_logs
 
-        return export_logs(topic, self._logs_of(topic, partitions), folder, **options)
+        with self._lent(topic, partitions) as logs:
+            return export_logs(topic, logs, folder, **options)
+
+    def _read_whole(self, topic: str, query: TopicQuery, read: Callable[[TopicScan], Any]) -> Any:
+        from segstore.tables.topic_scan import read_whole, scan_logs
+
+        with self._lent(topic, query.pop("partitions", None)) as logs:
+            scan = scan_logs(topic, logs, **query)  # type: ignore[misc] # as in scan
+            return read_whole(scan, read)
+
+    @contextmanager
+    def _lent(self, topic: str, partitions: Iterable[int] | None) -> Iterator[dict[int, Log]]:
+        """Lend the logs of a topic for a read that ends with the block."""
+        used: list[_OpenedLog] = []
+        try:
+            yield self._logs_of(topic, partitions, used)
+        finally:
+            with self._mutex:
+                for one in used:
+                    one.users -= 1
+                    if not one.users and one in self._older:
+                        self._older.remove(one)
+                        one.stack.close()
 
     def _numbers_of(self, topic: str) -> list[int]:
         topic_ids = self._store.topic_ids()
@@ -392,33 +421,53 @@ class Bucket:
         current = self._store.current_topic_id(topic, topic_ids[topic])
         return self._store.partitions_of(topic, current)
 
-    def _logs_of(self, topic: str, partitions: Iterable[int] | None) -> dict[int, Log]:
-        """Return the logs of a topic by partition, ascending, as they are now."""
+    def _logs_of(
+        self, topic: str, partitions: Iterable[int] | None, used: list[_OpenedLog]
+    ) -> dict[int, Log]:
+        """Return the logs of a topic by partition, ascending, as they are now; note them in *used*.
+
+        They stay open as long as they are used.
+        """
         numbers = self._numbers_of(topic)
         if partitions is not None:
             named = [TopicPartition(topic, number) for number in partition_numbers(partitions)]
-            return {one.partition: self._log(one) for one in named}
+            return {one.partition: self._log(one, used) for one in named}
         logs = {}
         for number in numbers:
             topic_partition = TopicPartition(topic, number)
             try:
-                logs[number] = self._log(topic_partition)
+                logs[number] = self._log(topic_partition, used)
             except LogNotFoundError:
                 found = self._store.partition(topic_partition)
                 if found is None or not found.is_empty:
                     raise
         return logs
 
-    def _log(self, topic_partition: TopicPartition) -> Log:
+    def _log(self, topic_partition: TopicPartition, used: list[_OpenedLog]) -> Log:
         """Return the log of a partition, opened when the bucket was as it is now."""
         listed = self._store.list_folder(directory_name(topic_partition))
         with self._mutex:
             known = self._opened.get(topic_partition)
-            if known is not None and known[0] == listed.files:
-                return known[1]
-            log = self._stack.enter_context(self.open(*topic_partition))
-            self._opened[topic_partition] = listed.files, log
-            return log
+            if known is None or known.files != listed.files:
+                known = self._open_in_place_of(known, topic_partition, listed.files)
+            known.users += 1
+            used.append(known)
+            return known.log
+
+    def _open_in_place_of(
+        self,
+        older: _OpenedLog | None,
+        topic_partition: TopicPartition,
+        files: dict[str, RemoteFile],
+    ) -> _OpenedLog:
+        stack = ExitStack()
+        log = stack.enter_context(self.open(*topic_partition))
+        self._opened[topic_partition] = opened = _OpenedLog(files, log, stack)
+        if older is not None and older.users:
+            self._older.add(older)
+        elif older is not None:
+            older.stack.close()
+        return opened
 
     def _with_reason(
         self, topic_partition: TopicPartition, error: LogNotFoundError

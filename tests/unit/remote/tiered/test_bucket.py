@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -413,6 +414,34 @@ def test_a_topic_is_read_as_the_bucket_is_now(case, tmp_path):
         assert after.end_offsets == {0: 517}
         assert before.end_offsets == {0: int(last[0].name[:20])}
         assert len(list(after)) - len(list(before)) == 517 - before.end_offsets[0]
+
+
+def descriptors():
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_logs_that_nothing_reads_are_closed_when_the_bucket_changed(case, tmp_path):
+    """Whole reads end; what a scan was made of stays open. One log a partition is kept."""
+    pytest.importorskip("pyarrow")
+    last = objects_of(case, 0, "rsm-manifest")[-1]
+
+    def change(number):
+        os.utime(last, ns=(10**18 + number, 10**18 + number))
+
+    with opened(case, tmp_path) as bucket:
+        bucket.to_arrow("epochs")
+        before = descriptors()
+        for number in range(6):
+            change(number)
+            assert bucket.count("epochs") == bucket.to_arrow("epochs").num_rows == 782
+            assert descriptors() == before
+        scan = bucket.scan("epochs")
+        for number in range(6, 9):
+            change(number)
+            bucket.export_parquet("epochs", tmp_path / f"parquet {number}")
+        assert descriptors() < 2 * before
+        assert len(list(scan)) == 782
+    assert descriptors() < before
 
 
 def test_a_partition_whose_first_copy_is_not_finished_has_no_records_yet(case, tmp_path):
