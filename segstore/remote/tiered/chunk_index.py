@@ -7,10 +7,11 @@ so a plain range needs the stored bytes of its own chunks and no others [RDB-1].
 from __future__ import annotations
 
 import struct
+from array import array
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore.errors import CorruptCheckpointError
+from segstore.errors import CorruptCheckpointError, CorruptLogError
 from segstore.number_limits import MAX_INT
 from segstore.remote.tiered.zstd_chunk import undo_zstd
 
@@ -21,6 +22,8 @@ MAX_CHUNK_SIZE: Final = 2**30 - 1
 MAX_BLOCK_BYTES: Final = 10 * 1024 * 1024
 """Of the sizes of the chunks, decompressed [MAN-4]."""
 MAX_SIZE_WIDTH: Final = 4
+LEAST_FRAME_BYTES: Final = 9
+"""Of one zstd frame: magic, descriptor, size or window, and the header of a block."""
 
 _FIELD: Final = "chunkIndex"
 
@@ -129,7 +132,12 @@ def fixed_chunk_index(
 
 
 def variable_chunk_index(
-    original_chunk_size: int, original_file_size: int, transformed_chunks: bytes
+    original_chunk_size: int,
+    original_file_size: int,
+    transformed_chunks: bytes,
+    *,
+    overhead_bytes: int = 0,
+    log_bytes: int | None = None,
 ) -> ChunkIndex:
     """Return the index of compressed chunks [MAN-4].
 
@@ -139,21 +147,36 @@ def variable_chunk_index(
         Plain bytes.
     transformed_chunks : bytes
         One zstd frame with the stored size of each chunk.
+    overhead_bytes : int
+        By how much a stored chunk is larger than its frame [ENC-3].
+    log_bytes : int or None
+        Size of the ``.log`` object in the listing, if it is known. No memory is taken for more
+        chunks than it can hold.
 
     Raises
     ------
     CorruptCheckpointError
         The sizes contradict each other, or their block is damaged.
+    CorruptLogError
+        The ``.log`` object is too small for so many chunks.
     CodecError, LimitExceededError, UnsupportedFormatError
         The frame is damaged, or larger than such a block can be.
     """
     count = _chunk_count(original_chunk_size, original_file_size)
+    least_bytes = count * (LEAST_FRAME_BYTES + overhead_bytes)
+    if log_bytes is not None and log_bytes < least_bytes:
+        raise CorruptLogError(
+            "the .log object has another size than its manifest says: it was cut or changed",
+            found=f"{log_bytes} bytes",
+            expected=f"{count} chunks, {least_bytes} bytes at least",
+        )
     sizes = _stored_sizes(undo_zstd(transformed_chunks, MAX_BLOCK_BYTES), count)
-    ends = list(accumulate(sizes, initial=0))
-    return ChunkIndex(original_chunk_size, original_file_size, ends[:-1], ends[-1])
+    positions = array("q", accumulate(sizes, initial=0))
+    end = positions.pop()
+    return ChunkIndex(original_chunk_size, original_file_size, positions, end)
 
 
-def _stored_sizes(block: bytes, expected_count: int) -> list[int]:
+def _stored_sizes(block: bytes, expected_count: int) -> array[int]:
     count = int.from_bytes(block[:4]) if len(block) >= 4 else -1  # noqa: PLR2004 - int32
     if count != expected_count:
         raise _contradiction("transformedChunks", f"{count} chunks", f"{expected_count} chunks")
@@ -170,8 +193,8 @@ def _stored_sizes(block: bytes, expected_count: int) -> list[int]:
         raise _contradiction("transformedChunks", f"{len(block)} bytes", f"{expected} bytes")
     end = position + max(count - 1, 0) * width
     starts = range(position, end, width or 1)
-    head = [base + int.from_bytes(block[at : at + width]) for at in starts]
-    sizes = [*head, *struct.unpack_from(">i", block, end)] if count else []
+    sizes = array("q", (base + int.from_bytes(block[at : at + width]) for at in starts))
+    sizes.extend(struct.unpack_from(">i", block, end) if count else ())
     for number, size in enumerate(sizes):
         if not 0 < size <= MAX_INT:
             at = end if number + 1 == count else position + number * width

@@ -114,8 +114,17 @@ class SegmentManifest(NamedTuple):
         return sum(one.size for one in self.indexes.values())
 
 
-def parse_manifest(data: bytes, file: str) -> SegmentManifest:
-    """Parse the manifest in *data*; *file* names the object, for the error.
+def parse_manifest(data: bytes, file: str, log_bytes: int | None = None) -> SegmentManifest:
+    """Parse the manifest in *data*.
+
+    Parameters
+    ----------
+    data : bytes
+        The object.
+    file : str
+        Its name, for the error.
+    log_bytes : int or None
+        Size of the segment's ``.log`` object, if it is known: no memory is taken for more chunks.
 
     Raises
     ------
@@ -125,9 +134,11 @@ def parse_manifest(data: bytes, file: str) -> SegmentManifest:
         It has another version, or is of a build that is too old [VER-3].
     LimitExceededError, CodecError
         Its chunk index is too large, or damaged.
+    CorruptLogError
+        The ``.log`` object is too small for its chunks.
     """
     try:
-        return _parse(_json(data))
+        return _parse(_json(data), log_bytes)
     except SegstoreError as error:
         raise error.locate(file) from error.__cause__
 
@@ -242,7 +253,7 @@ class _Fields:
         )
 
 
-def _parse(fields: _Fields) -> SegmentManifest:
+def _parse(fields: _Fields, log_bytes: int | None) -> SegmentManifest:
     version = fields.take("version", str)
     if version != VERSION:
         raise UnsupportedFormatError(
@@ -255,7 +266,9 @@ def _parse(fields: _Fields) -> SegmentManifest:
     encryption = _encryption(fields.nested("encryption")) if "encryption" in fields else None
     overhead = 0 if encryption is None else OVERHEAD_BYTES
     is_compressed = fields.take("compression", bool)
-    chunk_index = _chunk_index(fields.nested("chunkIndex"), overhead, is_compressed=is_compressed)
+    chunk_index = _chunk_index(
+        fields.nested("chunkIndex"), overhead, log_bytes, is_compressed=is_compressed
+    )
     indexes = _indexes(fields.nested("segmentIndexes"), overhead)
     metadata = _metadata(fields.nested("remoteLogSegmentMetadata"))
     return SegmentManifest(chunk_index, indexes, is_compressed, encryption, metadata)
@@ -287,7 +300,9 @@ def _encryption(fields: _Fields) -> Encryption:
     return Encryption(key_id, fields.base64("dataKey", wrapped), aad)
 
 
-def _chunk_index(fields: _Fields, overhead: int, *, is_compressed: bool) -> ChunkIndex:
+def _chunk_index(
+    fields: _Fields, overhead: int, log_bytes: int | None, *, is_compressed: bool
+) -> ChunkIndex:
     kind = fields.take("type", str)
     size = fields.integer("originalChunkSize", 1, MAX_INT)
     file_size = fields.integer("originalFileSize", 0, MAX_INT)
@@ -295,7 +310,13 @@ def _chunk_index(fields: _Fields, overhead: int, *, is_compressed: bool) -> Chun
     if kind != expected:
         raise fields.wrong("type", kind, repr(expected))
     if is_compressed:
-        return variable_chunk_index(size, file_size, fields.base64("transformedChunks"))
+        return variable_chunk_index(
+            size,
+            file_size,
+            fields.base64("transformedChunks"),
+            overhead_bytes=overhead,
+            log_bytes=log_bytes,
+        )
     return fixed_chunk_index(
         size,
         file_size,

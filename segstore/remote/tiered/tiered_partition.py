@@ -303,8 +303,8 @@ def list_partition(  # noqa: PLR0913 - where it lies, and what is known of it
             return LeftOut(key.main_key, refused)
         three = SegmentFiles.of_three(*(files[suffix] for suffix in SUFFIXES))
         try:
-            file = three.manifest
-            manifest = cache.read((file,), partial(read_manifest, store, file))
+            read = partial(read_manifest, store, three.manifest, three.log.size_bytes)
+            manifest = cache.read((three.manifest,), read)
             check_key(manifest, key, f"{where}.{MANIFEST}", topic)
             return TieredSegment(store, three, manifest, keys)
         except LEFT_OUT as error:

@@ -72,8 +72,17 @@ class SegmentFiles(NamedTuple):
         return list(dict.fromkeys((self.log, *self.indexes.values(), self.manifest)))
 
 
-def read_manifest(store: RemoteStore, file: RemoteFile) -> SegmentManifest:
+def read_manifest(
+    store: RemoteStore, file: RemoteFile, log_bytes: int | None = None
+) -> SegmentManifest:
     """Fetch and parse a manifest.
+
+    Parameters
+    ----------
+    store, file : RemoteStore, RemoteFile
+        The object, and where it is.
+    log_bytes : int or None
+        Size of the segment's ``.log`` object, if it is known.
 
     Raises
     ------
@@ -92,7 +101,8 @@ def read_manifest(store: RemoteStore, file: RemoteFile) -> SegmentManifest:
             found=f"{file.size_bytes} bytes",
             expected=f"at most {MAX_MANIFEST_BYTES} bytes",
         )
-    return parse_manifest(bytes(store.read_range(file, 0, file.size_bytes)), where)
+    data = bytes(store.read_range(file, 0, file.size_bytes))
+    return parse_manifest(data, where, log_bytes)
 
 
 class TieredSegment:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 
 import pytest
 import zstandard
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from segstore.errors import (
     CodecError,
     CorruptCheckpointError,
+    CorruptLogError,
     LimitExceededError,
     SegstoreError,
 )
@@ -126,6 +128,31 @@ def test_a_block_that_is_too_large_is_refused_by_its_header():
     assert len(bomb) < 2000
     with pytest.raises(LimitExceededError, match="at most 10485760 bytes"):
         variable_chunk_index(10, 25, bomb)
+
+
+def test_more_chunks_than_the_object_can_hold_take_no_memory():
+    """[MAN-5] [ENC-3] A small manifest may claim millions; the listing has the size of ``.log``."""
+    count = 400_000
+    block = struct.pack(">iiB", count, 40, 1) + bytes(count - 1) + struct.pack(">i", 40)
+    frame = zstandard.compress(block)
+    assert len(frame) < 1000
+
+    tracemalloc.start()
+    with pytest.raises(CorruptLogError, match="found 1000 bytes, expected 400000 chunks"):
+        variable_chunk_index(10, 10 * count, frame, log_bytes=1000)
+    refused = tracemalloc.get_traced_memory()[1]
+    with pytest.raises(CorruptLogError, match="400000 chunks"):
+        variable_chunk_index(10, 10 * count, frame, overhead_bytes=28, log_bytes=36 * count)
+    tracemalloc.reset_peak()
+    index = variable_chunk_index(10, 10 * count, frame, log_bytes=40 * count)
+    size, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert index.stored_file_size == 40 * count
+    assert index.chunk(count - 1).stored_position == 40 * (count - 1)
+    assert refused < 100_000
+    assert size < 9 * count
+    assert peak < 40 * count
 
 
 @pytest.mark.parametrize("frames", [b"", b"no frame", zstandard.compress(GOOD) * 2])
