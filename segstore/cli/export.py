@@ -13,6 +13,7 @@ from segstore.cli.partition_paths import (
     add_partition_arguments,
     readable_logs,
 )
+from segstore.errors import SegstoreError
 
 if TYPE_CHECKING:
     import argparse
@@ -82,6 +83,13 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         kept = "the same command writes what is missing" if is_of_topic else "no file was written"
         say(f"segstore: interrupted: {kept}")
+        raise
+    except SegstoreError:
+        if is_of_topic and arguments.partition is None:
+            say(
+                "segstore: the export is not complete: with -p, the same command exports one"
+                " partition, of those that can be read"
+            )
         raise
     for one in reports:
         write_line(

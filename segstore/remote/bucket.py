@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from segstore.arguments import flag, partition_numbers
-from segstore.errors import LogNotFoundError, SegstoreError, UnknownTopicOrPartitionError
+from segstore.errors import (
+    ClosedError,
+    LogNotFoundError,
+    SegstoreError,
+    UnknownTopicOrPartitionError,
+)
 from segstore.log.files.partition_directory import directory_name
 from segstore.remote.local_folder import LocalFolder
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
     from segstore.remote.remote_file import RemoteFile
     from segstore.remote.tiered.partition_verify import BucketVerifyReport, Progress
     from segstore.remote.tiered.segment_states import Directories
-    from segstore.remote.tiered.tiered_partition import LeftOut
+    from segstore.remote.tiered.tiered_partition import LeftOut, TieredPartition
     from segstore.tables.parquet_transfer import ExportOptions
     from segstore.tables.partition_export import ExportReport
     from segstore.tables.topic_scan import TopicQuery, TopicScan, UnorderedQuery
@@ -168,7 +173,8 @@ class Bucket:
 
     def __init__(self, store: TieredStore, settings: RemoteSettings) -> None:
         self.url = store.url
-        self._store = store
+        self._shown = store
+        self._is_closed = False
         self._settings = settings
         self._logs = RemoteLogs(store.url, settings, store)
         self._mutex = threading.Lock()
@@ -188,15 +194,27 @@ class Bucket:
         self.close()
 
     def close(self) -> None:
-        """Close the logs that topics were read from; scans of them can be read no more."""
+        """Close the logs that topics were read from; nothing can be read any more."""
         with self._mutex, ExitStack() as stack:
+            self._is_closed = True
             for one in (*self._opened.values(), *self._older):
                 stack.push(one.stack)
             self._opened.clear()
             self._older.clear()
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._is_closed
+
     def __repr__(self) -> str:
         return f"Bucket({self.url!r})"
+
+    @property
+    def _store(self) -> TieredStore:
+        if self._is_closed:
+            raise ClosedError("the bucket is closed", file=self.url)
+        return self._shown
 
     def topics(self) -> list[str]:
         """Return the topics of which the bucket holds something, sorted."""
@@ -217,9 +235,20 @@ class Bucket:
         return self._store.partitions()
 
     def left_out(self, topic: str, partition: int) -> list[LeftOut]:
-        """Return the segments of a partition that are not read, each with the reason."""
-        found = self._store.partition(TopicPartition(topic, partition))
-        return [] if found is None else list(found.left_out)
+        """Return the segments of a partition that are not read, each with the reason.
+
+        Raises
+        ------
+        LogNotFoundError
+            The bucket holds nothing of the partition.
+        """
+        topic_partition = TopicPartition(topic, partition)
+        found = self._store.partition(topic_partition)
+        if found is not None and (found.segments or found.left_out):
+            return list(found.left_out)
+        if topic_partition in self.partitions():  # of the broker alone
+            return []
+        raise self._unknown(topic_partition)
 
     def verify(
         self, topic: str, partition: int, progress: Progress | None = None
@@ -251,17 +280,24 @@ class Bucket:
         from segstore.remote.tiered.partition_verify import verify_partition
 
         topic_partition = TopicPartition(topic, partition)
-        found = self._store.partition(topic_partition)
+        found = self._found(topic_partition)
         path = self._logs.url_of(topic_partition)
-        if found is None or not (found.segments or found.left_out):
-            raise LogNotFoundError(
-                "the bucket holds nothing of this partition",
-                file=path,
-                found="no object of a segment",
-                expected=f"some of {', '.join(map(str, self.partitions()[:MOST_SHOWN]))}",
-            )
         spool = Spool(self._settings.spool_directory, self._settings.spool_max_bytes)
         return verify_partition(path, topic_partition, found, spool, progress)
+
+    def _found(self, topic_partition: TopicPartition) -> TieredPartition:
+        found = self._store.partition(topic_partition)
+        if found is None or not (found.segments or found.left_out):
+            raise self._unknown(topic_partition)
+        return found
+
+    def _unknown(self, topic_partition: TopicPartition) -> LogNotFoundError:
+        return LogNotFoundError(
+            "the bucket holds nothing of this partition",
+            file=self._logs.url_of(topic_partition),
+            found="no object of a segment",
+            expected=f"one of {', '.join(map(str, self.partitions()[:MOST_SHOWN]))}",
+        )
 
     @contextmanager
     def open(self, topic: str, partition: int) -> Iterator[Log]:
@@ -291,6 +327,7 @@ class Bucket:
             log raises ReadIOError when a segment was deleted meanwhile.
         """
         topic_partition = TopicPartition(topic, partition)
+        _ = self._store  # or say that the bucket is closed
         with ExitStack() as stack:
             try:
                 log = stack.enter_context(self._logs.open_whole(topic_partition))
@@ -473,8 +510,8 @@ class Bucket:
         self, topic_partition: TopicPartition, error: LogNotFoundError
     ) -> LogNotFoundError:
         """Return *error*, or one that says why none of the segments that are there is read."""
-        found = self._store.partition(topic_partition)
-        if found is None or found.segments or not found.left_out:
+        found = self._found(topic_partition)
+        if found.segments:
             return error
         return found.unreadable(self._logs.url_of(topic_partition))
 

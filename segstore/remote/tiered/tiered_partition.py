@@ -458,11 +458,13 @@ def _incomplete(where: str, missing: list[str], there: list[str]) -> SegstoreErr
             found=", ".join(f".{suffix}" for suffix in there),
             expected=", ".join(f".{suffix}" for suffix in SUFFIXES),
         )
+    lacks = " and no ".join(f".{suffix}" for suffix in missing)
     what = "an unfinished copy" if MANIFEST in missing else "a deletion that was not finished"
     if MANIFEST not in missing and LOG not in missing:
         what = "a copy or a deletion that was not finished"
     return LogNotFoundError(
-        f"the segment is {what}: its records are not read",
+        f"the records of the segment are not read, because it has no {lacks}: {what},"
+        " or another process has deleted it",
         file=where,
         found=", ".join(f".{suffix}" for suffix in there),
         expected=", ".join(f".{suffix}" for suffix in SUFFIXES),

@@ -357,3 +357,15 @@ def test_no_message_has_a_path_of_the_spool(bucket, capfdbinary):
     )
     assert "segstore-spool" not in out
     assert "PRIVATE KEY" not in out
+
+
+def test_an_export_that_lacks_a_partition_says_so(bucket, capfdbinary, tmp_path):
+    """[DUR-144] And how the others are exported."""
+    for path in bucket.rglob("0/*.rsm-manifest"):
+        flip(path, 0)
+    command = ("export", bucket, tmp_path / "out", "-t", "epochs", *with_keys(bucket))
+    code, out, err = run(capfdbinary, *command)
+    assert code != 0
+    assert out == ""
+    assert "the export is not complete: with -p" in err
+    assert run(capfdbinary, *command, "-p", "1")[0] == 0

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from segstore.errors import (
+    ClosedError,
     CorruptLogError,
     CorruptRecordError,
     EncryptionKeyError,
@@ -248,7 +249,6 @@ def test_what_is_left_out_is_told_with_its_reason(leftovers, tmp_path):
     assert len(said[0]) == 1
     assert "a deletion that was not finished" in str(said[0][0].reason)
     assert any("an unfinished copy" in str(one.reason) for one in said[1])
-    assert bucket.left_out("absent", 0) == []
 
 
 def test_a_manifest_of_an_unknown_version_is_left_out(case, tmp_path):
@@ -513,3 +513,42 @@ def test_an_error_of_a_fetch_is_the_error_of_a_later_read(packed_buckets, tmp_pa
         for call in (lambda: log[first], lambda: log.read(first, 100)):
             with pytest.raises(ReadIOError, match="not there any more"):
                 call()
+
+
+def test_a_closed_bucket_reads_nothing(case, tmp_path):
+    """As a closed manager: what was opened then would never be closed."""
+    bucket = opened(case, tmp_path)
+    with bucket:
+        assert bucket.count("epochs") == 782
+    assert bucket.closed
+    for call in (
+        bucket.topics,
+        lambda: bucket.count("epochs"),
+        lambda: bucket.open("epochs", 0).__enter__(),
+        lambda: bucket.verify("epochs", 0),
+    ):
+        with pytest.raises(ClosedError, match="the bucket is closed"):
+            call()
+    bucket.close()
+
+
+@pytest.mark.parametrize("unknown", [("nope", 0), ("epochs", 7)])
+def test_what_the_bucket_does_not_have_is_told_with_what_it_has(case, tmp_path, unknown):
+    """A folder has no URL, and a number of files helps nobody."""
+    bucket = opened(case, tmp_path)
+    for call in (
+        lambda: bucket.open(*unknown).__enter__(),
+        lambda: bucket.left_out(*unknown),
+        lambda: bucket.verify(*unknown),
+    ):
+        with pytest.raises(LogNotFoundError, match=r"nothing of this .*epochs-0, epochs-1"):
+            call()
+
+
+def test_a_segment_that_lacks_objects_says_which(leftovers, tmp_path):
+    """[SEL-1] Whether Kafka or a person deleted them, nobody can tell."""
+    path = objects_of(leftovers, 1, "log")[0]
+    path.unlink()
+    reasons = [str(one.reason) for one in opened(leftovers, tmp_path).left_out("orders", 1)]
+    (said,) = [one for one in reasons if path.stem in one]
+    assert "it has no .log: a deletion that was not finished, or another process has" in said
