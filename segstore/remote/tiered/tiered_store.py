@@ -61,6 +61,8 @@ LOOKS: Final = 4
 READ_BYTES: Final = 16 * 1024 * 1024
 LEAST_BLOCK_BYTES: Final = 64 * 1024
 """Plain bytes that are fetched and kept together: smaller chunks are not fetched one by one."""
+MOST_PLAIN_BLOCK_BYTES: Final = 1024 * 1024
+"""The same, where the chunks have the bytes of the broker's file, and any part can be fetched."""
 
 _AskedT = TypeVar("_AskedT")
 _SeenT = TypeVar("_SeenT")
@@ -299,6 +301,8 @@ class TieredStore:
 
         chunk_bytes = segment.manifest.chunk_index.original_chunk_size
         block_bytes = chunk_bytes * max(1, LEAST_BLOCK_BYTES // chunk_bytes)
+        if not segment.manifest.is_transformed:
+            block_bytes = min(block_bytes, MOST_PLAIN_BLOCK_BYTES)
         log = shown(LOG_FILE_SUFFIX, high - low, block_bytes, partial(_part_from, segment, low))
         yield log._replace(read_into=partial(_read_into, segment, low))
         for suffix, name in _INDEX_SUFFIXES:

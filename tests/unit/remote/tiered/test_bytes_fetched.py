@@ -15,6 +15,7 @@ from segstore.remote import block_reader
 from segstore.remote.bucket import open_tiered_store
 from segstore.remote.local_folder import LocalFolder
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
+from segstore.remote.tiered import tiered_store
 from segstore.remote.urls import is_url
 from segstore.types import Isolation, TopicPartition
 from tests.kits.remote_directories import remote_rows
@@ -171,6 +172,22 @@ def test_one_percent_costs_spark_at_most_three(bucket_folder, tmp_path, counted,
     assert error is None
     assert [row["offset"] for row in rows] == list(range(at, at + PERCENT))
     assert counted.take() <= 0.03 * total_of(bucket_folder)
+
+
+def test_a_plain_segment_is_read_by_blocks_whatever_its_chunks_are(
+    bucket_folder, tmp_path, counted, monkeypatch
+):
+    """[CHK-2] [RDB-1] Its bytes are those of the broker's file: no chunk has to be undone."""
+    monkeypatch.setattr(tiered_store, "MOST_PLAIN_BLOCK_BYTES", 2**17)
+    write_log(bucket_folder / "orders-0", tmp_path / "bucket", 2**30 - 1)
+    bucket = segstore.open_bucket(tmp_path / "bucket", spool_directory=str(tmp_path / "spool"))
+    at = RECORDS // 2
+    with bucket.open("orders", 0) as log:
+        assert [one.offset for one in log.scan(at, at + 10)] == list(range(at, at + 10))
+    sizes = [size for name, size in counted.fetched if name.endswith(".log")]
+
+    assert max(sizes) <= 2**17
+    assert sum(sizes) <= 3 * 2**17
 
 
 @pytest.mark.parametrize("key_id", [None, "k1"])

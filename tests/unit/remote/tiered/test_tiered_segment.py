@@ -109,7 +109,9 @@ def test_a_range_fetches_its_chunks_by_one_request(tmp_path, keys, compression, 
     assert segment.read(60, 120) == PLAIN[60:120]
     first, last = segment.manifest.chunk_index.chunk(1), segment.manifest.chunk_index.chunk(2)
     end = last.stored_position + last.stored_bytes
-    assert store.asked == [("log", first.stored_position, end)]
+    is_plain = not compression and key_id is None
+    asked = (60, 120) if is_plain else (first.stored_position, end)
+    assert store.asked == [("log", *asked)]
     assert segment.manifest.chunk_index.stored_range(60, 120) == (first.stored_position, end)
     assert segment.manifest.chunk_index.stored_range(9, 9) == (0, 0)
 
@@ -117,14 +119,26 @@ def test_a_range_fetches_its_chunks_by_one_request(tmp_path, keys, compression, 
 @pytest.mark.parametrize("limit", ["FETCH_BYTES", "FETCH_CHUNKS"])
 def test_a_long_range_comes_in_requests_of_bounded_size(tmp_path, keys, monkeypatch, limit):
     """[CHK-2] A segment of a GiB is never in memory as a whole; nor are chunks of one byte."""
-    monkeypatch.setattr(tiered_segment, limit, {"FETCH_BYTES": 70, "FETCH_CHUNKS": 2}[limit])
-    write_segment(tmp_path, PLAIN, 30)
+    monkeypatch.setattr(tiered_segment, limit, {"FETCH_BYTES": 120, "FETCH_CHUNKS": 2}[limit])
+    write_segment(tmp_path, PLAIN, 30, key_id="k1")
     store = Counting(tmp_path)
     segment = opened(tmp_path, keys, store)
     store.asked.clear()
 
-    assert [len(piece) for piece in segment.pieces(0, 300)] == [60] * 5
-    assert store.asked == [("log", at, at + 60) for at in range(0, 300, 60)]
+    assert [len(piece) for piece in segment.pieces(0, 300)] == [30] * 10
+    assert store.asked == [("log", at, at + 116) for at in range(0, 580, 116)]
+
+
+def test_a_plain_range_is_cut_at_the_size_of_a_request(tmp_path, keys, monkeypatch):
+    """[CHK-2] [RDB-1] Chunks of what was not transformed are of no concern."""
+    monkeypatch.setattr(tiered_segment, "FETCH_BYTES", 120)
+    write_segment(tmp_path, PLAIN, 290)
+    store = Counting(tmp_path)
+    segment = opened(tmp_path, keys, store)
+    store.asked.clear()
+
+    assert b"".join(segment.pieces(10, 999)) == PLAIN[10:300]
+    assert store.asked == [("log", 10, 130), ("log", 130, 250), ("log", 250, 300)]
 
 
 def test_indexes_are_the_brokers_files(tmp_path, keys):
