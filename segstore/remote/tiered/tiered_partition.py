@@ -17,6 +17,7 @@ from segstore.errors import (
     IllegalArgumentError,
     LimitExceededError,
     LogNotFoundError,
+    LogTruncatedError,
     SegstoreError,
     UnsupportedFormatError,
 )
@@ -336,6 +337,8 @@ def newest_copy(
     ------
     LogPermissionError, ReadIOError
         The store cannot be listed.
+    LogNotFoundError, LogTruncatedError
+        The manifest vanished, or was changed, since it was listed.
     """
 
     def is_read(one: _Copy) -> bool:
@@ -357,6 +360,8 @@ def newest_copy(
     modified_ms = None if file.modified_ns is None else file.modified_ns // 1_000_000
     try:
         manifest = manifests.read((file,), partial(read_manifest, store, file))
+    except (LogNotFoundError, LogTruncatedError):
+        raise  # the next listing tells [SEL-14]
     except SegstoreError as error:
         return LatestCopy(None, modified_ms, error)
     return LatestCopy(manifest.metadata.event_timestamp_ms, modified_ms)

@@ -181,7 +181,7 @@ class TieredStore:
 
     def current_topic_id(self, topic: str, topic_ids: list[UUID]) -> UUID:
         """Return which of *topic_ids* the topic has: that of the latest copy [SEL-12]."""
-        return self.topic_choice(topic, topic_ids).topic_id
+        return _looked_again(partial(self.topic_choice, topic), topic_ids).topic_id
 
     def topic_choice(self, topic: str, topic_ids: list[UUID]) -> TopicChoice:
         """Return which of *topic_ids* is read, and what is told of that [SEL-12]."""
