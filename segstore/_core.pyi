@@ -6,7 +6,17 @@ from datetime import datetime
 from enum import IntEnum
 from os import PathLike
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, final
+from typing import (
+    Any,
+    Generic,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    final,
+    type_check_only,
+)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -446,6 +456,7 @@ class DataFile:
 
 # ---- _cython/fetched_files.pxi -------------------------------------------------------------------
 
+@type_check_only
 class FetchedFile(Protocol):
     """A file whose bytes are elsewhere."""
 
