@@ -565,6 +565,7 @@ class Log:
 
         A handle has its `report`: who reads by it knows that it lacks records. A query of many
         logs, or of one that it opens itself, asks with *to_known_end*: then the scan raises that.
+        Who has read beyond the end that the open found has seen that no damage ends the log there.
         """
         self._access.require_open()
         if query.skips_damage:
@@ -577,6 +578,7 @@ class Log:
                 start_timestamp=query.start_timestamp,
                 end_timestamp=query.end_timestamp,
             )
+        is_as_opened = self.log_end_offset == self.report.log_end_offset
         return self._reader.scan(
             query.start_offset,
             query.end_offset,
@@ -585,7 +587,7 @@ class Log:
             start_timestamp=query.start_timestamp,
             end_timestamp=query.end_timestamp,
             check_crcs=query.check_crcs,
-            damage=self.report.damage_in(self.path) if to_known_end else None,
+            damage=self.report.early_end_in(self.path) if to_known_end and is_as_opened else None,
         )
 
     def dataset(self, **query: Unpack[LogQueryOptions]) -> RecordDataset:

@@ -687,6 +687,34 @@ def test_a_cut_during_an_open(
         assert log.refresh() == 31
 
 
+@pytest.mark.parametrize("cut", [11, 15, 19])
+def test_what_grows_behind_a_cut_is_no_damage(
+    new_log: Callable[..., UnifiedLog], monkeypatch: pytest.MonkeyPatch, cut: int
+):
+    """[DUR-16, DUR-71] A segment ended in part of a batch, and others were listed behind it.
+
+    That end was not below the recovery point: one look decided that it was damage.
+    """
+    writer = new_log()
+    for _ in range(3):
+        fill_between(writer, writer.log_end_offset, writer.log_end_offset + 10)
+        writer.roll()
+    writer.flush()
+
+    def change() -> None:
+        writer.truncate_to(cut)
+        for _ in range(12):  # larger batches: within the size that was listed are more offsets
+            writer.append([(TIME, None, VALUE)] * 4)
+        writer.flush()
+
+    (Path(writer.path) / "recovery-point-offset-checkpoint").write_text("0\n1\ntopic 0 0\n")
+    happened = behind(monkeypatch, "scan_tables", 0, change)
+    with new_log(read_only=True) as log:
+        assert happened
+        assert (log.report.damage, log.report.early_end) == (None, None)
+        assert log.log_end_offset == cut + 48
+
+
 def test_a_cut_during_the_look_behind_a_cut(
     refilling_writer: UnifiedLog, refilled_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -57,6 +57,8 @@ class RecoveryReport:
         Of an open to read. It says which records are missing, before the first segment or between
         two. Or it says why the log ends at ``log_end_offset``, although records follow in its files
         or had been synced. A write that was not finished is no damage.
+    early_end : str or None
+        The part of `damage` that says why the log ends at ``log_end_offset``.
     maybe_missing : str or None
         Which records were lost together with the leader epochs or ``.segstore``, or deleted by a
         broker. No file shows which of the two, and the next open does not report it again.
@@ -93,6 +95,7 @@ class RecoveryReport:
     rewritten: bool = False
     quarantined: list[str] = field(default_factory=list)
     damage: str | None = None
+    early_end: str | None = None
     maybe_missing: str | None = None
     maybe_missing_ranges: list[tuple[int, int]] = field(default_factory=list)
     lost_state: str | None = None
@@ -120,6 +123,10 @@ class RecoveryReport:
     def damage_in(self, path: str) -> str | None:
         """Return `damage`, its files named as they are in the directory *path*."""
         return None if self.damage is None else self.damage.replace(f"{path}/", "")
+
+    def early_end_in(self, path: str) -> str | None:
+        """Return `early_end`, its files named as they are in the directory *path*."""
+        return None if self.early_end is None else self.early_end.replace(f"{path}/", "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""

@@ -325,7 +325,7 @@ class LogView:
             missing = max(end, found.log_start_offset, state.contiguous_from if state else 0)
             if index > first and state is not None and segment.base_offset > missing:
                 self._report.reason = missing_records(missing, segment.base_offset)
-                self._note_damage(f"{self._report.reason}; what follows is not read")
+                self._note_early_end(f"{self._report.reason}; what follows is not read")
                 del segments[index:]
                 break
             start, expected = 0, max(end, segment.base_offset)
@@ -344,14 +344,14 @@ class LogView:
             if jumped is None and survey.goes_on_after(segment, scan):
                 continue
             if scan.stop != "complete" or jumped is not None:
-                if end < safe_below:
-                    self._require_read_twice(found, end)
                 is_damage = (
                     end < safe_below
                     or jumped is not None
                     or any(later.size_bytes for later in segments[index + 1 :])
                     or self._hides_records(segment, scan, end, contiguous=contiguous)
                 )
+                if is_damage:
+                    self._require_read_twice(found, end)
                 torn = f"{segment.name}: an incomplete batch at position {position}"
                 self._note_bad_end(end, str(jumped or scan.why or torn), is_damage=is_damage)
                 del segments[index + 1 :]
@@ -359,7 +359,7 @@ class LogView:
         else:
             if found.lacks_records_from(end):
                 self._require_read_twice(found, end)
-                self._note_damage(
+                self._note_early_end(
                     f"the log ends at offset {end}: records from there to {safe_below - 1} had been"
                     " synced, and are missing"
                 )
@@ -410,9 +410,10 @@ class LogView:
                 known_end = safe_below if following == MAX_LONG else following
                 behind = known_end if known_end > expected else None
             self._report.reason = str(lost._replace(next_offset=behind))
-            self._note_damage(self._report.reason)
             if behind is None:
+                self._note_early_end(self._report.reason)
                 return
+            self._note_damage(self._report.reason)
             start, expected = lost_end, behind
         yield from segment.scan_tables(start_position=start, expected_offset=expected, **how)
 
@@ -421,7 +422,8 @@ class LogView:
 
         A truncation lowers the recovery point before it cuts [DUR-16]: who has read the old one,
         and then the log behind the cut, sees what a loss looks like. The writer may have raised it
-        to the same offset again since: to read it once more would not tell.
+        to the same offset again since: to read it once more would not tell. Where it appends
+        again behind the cut, what was listed may end within a batch, or seem to jump.
         """
         loss = (found.recovery_point, found.own_marker, end)
         if loss != self._seen_loss:
@@ -430,7 +432,7 @@ class LogView:
                 "the log's writer truncates it while it is opened",
                 file=self._directory.path,
                 found=f"end offset {end}",
-                expected=f"{found.safe_below} at least",
+                expected="what the look before found",
             )
 
     def _note_gaps(
@@ -484,12 +486,19 @@ class LogView:
     def _note_bad_end(self, end: int, why: str, *, is_damage: bool) -> None:
         self._report.reason = why
         if is_damage:
-            self._note_damage(f"damaged at offset {end}: {why}; what follows is not read")
+            self._note_early_end(f"damaged at offset {end}: {why}; what follows is not read")
+
+    def _note_early_end(self, text: str) -> None:
+        self._report.early_end = _with(self._report.early_end, text)
+        self._note_damage(text)
 
     def _note_damage(self, text: str) -> None:
-        told = self._report.damage
-        self._report.damage = text if told is None else f"{told}; {text}"
+        self._report.damage = _with(self._report.damage, text)
         self._report.warnings.append(text)
+
+
+def _with(told: str | None, text: str) -> str:
+    return text if told is None else f"{told}; {text}"
 
 
 def _batch_of(segment: Segment, offset: int) -> tuple[int, int]:

@@ -461,3 +461,60 @@ def test_a_reversed_range_of_times_is_shown_as_it_was_given(short):
     text = r"the timestamp range from 2025-03-09 00:00:00\+00:00 to 2025-03-01 00:00:00\+00:00 is"
     with pytest.raises(IllegalArgumentError, match=text):
         short.scan("orders", start_timestamp=start, end_timestamp=end)
+
+
+@pytest.fixture
+def gapped(tmp_path: Path) -> Iterator[LogManager]:
+    """Offsets 0 to 59 in segments of 20 records; the second was lost in a crash."""
+    with segstore.open_dir(tmp_path / "data") as manager:
+        manager.create_topic("orders", partitions=1)
+        for first in range(0, 60, 20):
+            for n in range(first, first + 20):
+                manager.append("orders", [(NOW + n, b"k", b"v")], partition=0)
+            if first < 40:
+                manager.log("orders", 0).roll()
+        manager.log("orders", 0).flush()
+        shutil.copytree(tmp_path / "data", tmp_path / "gapped")  # as a crash leaves it
+    (tmp_path / "gapped" / "orders-0" / f"{20:020d}.log").unlink()
+    with segstore.open_dir(tmp_path / "gapped", read_only=True) as reader:
+        yield reader
+
+
+@pytest.mark.parametrize("query", QUERIES_OF_ALL.values(), ids=QUERIES_OF_ALL)
+def test_a_query_behind_a_gap_is_answered(gapped, query):
+    """It was refused: the log was said to end early, at its end."""
+    assert "records 20 to 39 are missing" in gapped.log("orders", 0).report.damage
+    assert query(gapped, start_offset=45) == 15
+    assert query(gapped, start_offset=40, end_offset=100_000) == 20
+    assert query(gapped, start_timestamp=NOW + 40) == 20
+
+
+def test_a_dataset_of_a_log_behind_a_gap_is_answered(gapped):
+    log = gapped.log("orders", 0)
+    assert log.report.early_end is None
+    assert log.dataset(start_offset=45).count_rows() == 15
+    assert gapped.scan("orders", start_offset=45).count(by_headers=True) == 15
+
+
+@pytest.mark.parametrize("query", QUERIES_OF_ALL.values(), ids=QUERIES_OF_ALL)
+def test_a_query_across_a_gap_names_it(gapped, query):
+    with pytest.raises((CorruptLogError, pl.exceptions.ComputeError)) as caught:
+        query(gapped)
+    assert "20" in str(caught.value)
+    assert "an end at offset" not in str(caught.value)
+
+
+def test_a_handle_that_reads_beyond_an_early_end_is_not_cut_off(tmp_path):
+    """What looked like damage was a truncation of its writer: the log goes on there."""
+    with segstore.open_dir(tmp_path / "data") as writer:
+        writer.create_topic("orders", partitions=1)
+        writer.append("orders", [(NOW + n, b"k", b"v") for n in range(10)], partition=0)
+        with segstore.open_dir(tmp_path / "data", read_only=True) as reader:
+            log = reader.log("orders", 0)
+            log.report.early_end = log.report.damage = "damaged at offset 10: as it seemed"
+            with pytest.raises(CorruptLogError, match="as it seemed"):
+                reader.to_arrow("orders")
+            writer.append("orders", [(NOW + 10, b"k", b"v")], partition=0)
+            log.refresh()
+            assert reader.to_arrow("orders").num_rows == 11
+            assert log.dataset().count_rows() == 11
