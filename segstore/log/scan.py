@@ -128,6 +128,7 @@ class LogScan(ArrowRows):
         "_check_crcs",
         "_chunks",
         "_codecs",
+        "_owner",
         "_timestamps",
         "_topic_partition",
         "columns",
@@ -161,6 +162,7 @@ class LogScan(ArrowRows):
         )
         self._chunks = chunks
         self._check_crcs = check_crcs
+        self._owner: object = None  # kept as long as the scan or a part of it
         # A column that does not exist is an error here, not in the middle.
         self._decoder(columns if isinstance(columns, str) else None)
 
@@ -285,7 +287,7 @@ class LogScan(ArrowRows):
         start = min(max(start_offset, self.start_offset), max(self.start_offset, self.end_offset))
         end = max(start, min(end_offset, self.end_offset))
         low, high = max(self._timestamps[0], timestamps[0]), min(self._timestamps[1], timestamps[1])
-        return LogScan(
+        part = LogScan(
             self._chunks.part(start, end, chunk_bytes, low),
             self._codecs,
             self._topic_partition,
@@ -297,6 +299,8 @@ class LogScan(ArrowRows):
             end_timestamp=high,
             check_crcs=self._check_crcs,
         )
+        part._owner = self._owner
+        return part
 
     def tuples(self) -> list[tuple[int, int, bytes | None, bytes | None]]:
         """Return (offset, timestamp, key, value) of all records, without headers."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
+from collections import deque
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from operator import methodcaller
@@ -158,12 +160,17 @@ class _OpenedLog:
         self.users = 0
 
 
+class _Lease:
+    """Held by scans and their parts: when it is gone, none of them reads its logs any more."""
+
+
 class Bucket:
     """Topics and partitions of a tiered bucket; from `open_bucket`.
 
     The methods that read whole topics are those of a `LogManager`. They open the logs as the bucket
-    is at the call. The latest log of each partition, and those that scans were made of, stay open,
-    with their files in the spool, until `close`. It is a context manager.
+    is at the call. The latest log of each partition stays open, with its files in the spool, until
+    `close`. An earlier one stays open as long as there is a scan of it; the next read of its topic
+    closes it. It is a context manager.
 
     Attributes
     ----------
@@ -181,6 +188,8 @@ class Bucket:
         self._opened: dict[TopicPartition, _OpenedLog] = {}
         self._older: set[_OpenedLog] = set()
         """Of an earlier listing, and still used."""
+        self._ended: deque[list[_OpenedLog]] = deque()
+        """What scans that are gone had used; no lock, as any line may be the end of a scan."""
 
     def __enter__(self) -> Self:
         return self
@@ -363,8 +372,13 @@ class Bucket:
         """
         from segstore.tables.topic_scan import scan_logs
 
-        logs = self._logs_of(topic, query.pop("partitions", None), [])
-        return scan_logs(topic, logs, **query)  # type: ignore[misc] # it has no partitions any more
+        lease = _Lease()
+        used: list[_OpenedLog] = []
+        weakref.finalize(lease, self._ended.append, used).atexit = False
+        logs = self._logs_of(topic, query.pop("partitions", None), used)
+        scan = scan_logs(topic, logs, **query)  # type: ignore[misc] # it has no partitions any more
+        scan.hold(lease)
+        return scan
 
     def dataset(self, topic: str, **query: Unpack[UnorderedQuery]) -> RecordDataset:
         """Return a topic as a dataset of pyarrow, as `LogManager.dataset` does.
@@ -440,11 +454,15 @@ class Bucket:
             yield self._logs_of(topic, partitions, used)
         finally:
             with self._mutex:
-                for one in used:
-                    one.users -= 1
-                    if not one.users and one in self._older:
-                        self._older.remove(one)
-                        one.stack.close()
+                self._give_back(used)
+
+    def _give_back(self, used: list[_OpenedLog]) -> None:
+        """Close those of *used* that are older ones without another user; under the lock."""
+        for one in used:
+            one.users -= 1
+            if not one.users and one in self._older:
+                self._older.remove(one)
+                one.stack.close()
 
     def _numbers_of(self, topic: str) -> list[int]:
         topic_ids = self._store.topic_ids()
@@ -484,6 +502,8 @@ class Bucket:
         """Return the log of a partition, opened when the bucket was as it is now."""
         listed = self._store.list_folder(directory_name(topic_partition))
         with self._mutex:
+            while self._ended:
+                self._give_back(self._ended.popleft())
             known = self._opened.get(topic_partition)
             if known is None or known.files != listed.files:
                 known = self._open_in_place_of(known, topic_partition, listed.files)

@@ -444,6 +444,30 @@ def test_logs_that_nothing_reads_are_closed_when_the_bucket_changed(case, tmp_pa
     assert descriptors() < before
 
 
+def test_logs_are_closed_when_no_scan_or_dataset_reads_them_any_more(case, tmp_path):
+    """A part of a scan counts as the scan: it can be read when the scan is gone."""
+    pytest.importorskip("pyarrow")
+    last = objects_of(case, 0, "rsm-manifest")[-1]
+    with opened(case, tmp_path) as bucket:
+        dataset = bucket.dataset("epochs")
+        assert dataset.count_rows() == 782
+        before = descriptors()
+        for number in range(6):
+            os.utime(last, ns=(10**18 + number, 10**18 + number))
+            assert dataset.count_rows() == dataset.to_table().num_rows == 782
+            assert len(list(bucket.scan("epochs"))) == 782
+            assert descriptors() <= before
+        rows = iter(bucket.scan("epochs"))
+        batches = dataset.scanner(batch_size=100).to_batches()
+        first = next(batches).num_rows
+        assert next(rows).topic == "epochs"
+        for number in range(6, 9):
+            os.utime(last, ns=(10**18 + number, 10**18 + number))
+            bucket.count("epochs")
+        assert first + sum(one.num_rows for one in batches) == 782
+        assert len(list(rows)) == 781
+
+
 def test_a_partition_whose_first_copy_is_not_finished_has_no_records_yet(case, tmp_path):
     """[SEL-1] It is left out of a topic; who names it gets an error."""
     for path in objects_of(case, 1, "rsm-manifest"):
