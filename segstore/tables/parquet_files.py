@@ -44,6 +44,8 @@ MOST_SHOWN: Final = 100
 MOST_NAMED: Final = 5
 """So many missing parts are named in a message."""
 
+_MAGIC: Final = b"PAR1"
+"""A Parquet file begins with it."""
 _OFFSETS: Final = ("startOffset", "fromOffset", "untilOffset")
 _NUMBERS: Final = frozenset({*_OFFSETS, "partition", "records"})
 _TEXTS: Final = frozenset({"isolation", "topicId"})
@@ -81,17 +83,20 @@ def exported_files(folder: str) -> list[ExportedFile]:
     """Return the files of an export, by partition and offset; other files are passed over.
 
     A topic's name may begin with ``_`` or ``.``, so files with such names are data here. Spark and
-    others pass over them in a folder.
+    others pass over them in a folder. What macOS keeps as ``._NAME`` beside a file ``NAME`` is
+    passed over.
 
     Raises
     ------
     CorruptLogError
         Two files hold the same offsets.
+    ReadIOError
+        A file cannot be read.
     """
     found = []
     for path in Path(folder).glob(f"*{SUFFIX}"):
         match = _NAME.fullmatch(path.name.removesuffix(SUFFIX))
-        if match is not None:
+        if match is not None and not _is_of_macos(path):
             numbers = int(match["partition"]), int(match["from"]), int(match["until"])
             found.append(ExportedFile(str(path), OffsetRange(match["topic"], *numbers)))
     found.sort(key=lambda one: (one.partition, one.offsets.from_offset, one.offsets.until_offset))
@@ -105,6 +110,17 @@ def exported_files(folder: str) -> list[ExportedFile]:
                 expected=f"one from {before.offsets.until_offset} on",
             )
     return found
+
+
+def _is_of_macos(path: Path) -> bool:
+    """Whether it has the attributes of the file beside it (AppleDouble), and no rows."""
+    if not path.name.startswith("._") or not path.with_name(path.name[2:]).exists():
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) != _MAGIC
+    except OSError as error:
+        raise unreadable_file(str(path), error) from error
 
 
 def check_no_gaps(files: Iterable[ExportedFile]) -> None:

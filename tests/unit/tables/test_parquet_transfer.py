@@ -34,7 +34,7 @@ from segstore.log import chunk_reader
 from segstore.log.files.checkpoints import IMPORT_MARKER
 from segstore.records.compression import codec_table
 from segstore.tables import parquet_writer, partition_export, partition_import
-from segstore.tables.parquet_files import COLUMNS, METADATA_KEY, origin_of
+from segstore.tables.parquet_files import COLUMNS, METADATA_KEY, exported_files, origin_of
 from segstore.tables.parquet_reader import ParquetReader
 from segstore.tables.unfinished_imports import open_log_to_fill
 from segstore.types import Codec, TimestampType
@@ -479,6 +479,26 @@ def test_an_empty_topic(tmp_path: Path):
         assert logs.export_parquet("orders", tmp_path / "out") == []
     done = segstore.import_parquet(tmp_path / "out", tmp_path / "back")
     assert [one.log_end_offset for one in done] == [0, 0]
+
+
+def test_files_that_macos_puts_beside_an_export_are_passed_over(tmp_path: Path):
+    """A topic may be named ``._orders`` all the same."""
+    with segstore.open_dir(tmp_path / "data") as logs:
+        for topic in ("orders", "._orders"):
+            logs.create_topic(topic)
+            logs.append(topic, [(b"k", b"v")])
+            logs.export_parquet(topic, tmp_path / topic)
+    (file,) = (tmp_path / "orders").iterdir()
+    (of_topic,) = (tmp_path / "._orders").iterdir()
+    beside = file.with_name(f"._{file.name}")
+    beside.write_bytes(b"\0\5\x16\7\0\2\0\0Mac OS X")
+    assert [one.path for one in exported_files(str(tmp_path / "orders"))] == [str(file)]
+    done = segstore.import_parquet(tmp_path / "orders", tmp_path / "back", verify=True)
+    assert [one.records for one in done] == [1]
+
+    beside.write_bytes(of_topic.read_bytes())
+    done = segstore.import_parquet(tmp_path / "orders", tmp_path / "both", verify=True)
+    assert [one.records for one in done] == [1, 1]
 
 
 # ---- bad input -----------------------------------------------------------------------------------
