@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections import Counter, OrderedDict
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -338,8 +338,10 @@ class BlockReader:
         is_own = False
         try:
             with self._lock:
-                is_begun = run.coming.running() or run.coming.done()
-                is_own = not is_begun and run.coming.set_running_or_notify_cancel()
+                # noted before it begins: a Ctrl-C in between must not leave it without an end
+                is_own = not (run.coming.running() or run.coming.done())
+                if is_own:
+                    run.coming.set_running_or_notify_cancel()
             if is_own:
                 blocks = self._blocks_of(run)
         finally:
@@ -347,7 +349,10 @@ class BlockReader:
                 try:
                     self._end(run, blocks)
                 finally:
-                    run.coming.set_result(blocks)
+                    try:  # noqa: SIM105 - a Ctrl-C may come at each call
+                        run.coming.set_result(blocks)
+                    except InvalidStateError:  # cancelled, or ended by another, before it began
+                        pass
         return blocks
 
     def _end(self, run: _Run, blocks: dict[int, Block] | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from concurrent.futures import Future
 from contextlib import closing, suppress
 
 import numpy as np
@@ -306,6 +307,25 @@ def test_a_control_c_between_noting_a_block_and_fetching_it_keeps_nobody_waiting
                 read(file, 10_000 * number, 3000)
         at = 10_000 * number + 1000
         assert within_time(lambda at=at: read(file, at, 3000)) == whole[at : at + 3000]
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_control_c_while_a_fetch_begins_keeps_nobody_waiting(opened, monkeypatch, is_begun):
+    """Just before or after it is noted as begun."""
+    reader = opened(file_of())
+    file = reader.files["a.log"]
+    begin = Future.set_running_or_notify_cancel
+
+    def stop(coming):
+        if is_begun:
+            begin(coming)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Future, "set_running_or_notify_cancel", stop)
+        with pytest.raises(KeyboardInterrupt):
+            read(file, 0, 3000)
+    assert within_time(lambda: read(file, 1000, 3000)) == content(file.file)[1000:4000]
 
 
 def test_who_needs_a_block_does_not_wait_for_a_thread_that_has_not_begun(opened, store):
