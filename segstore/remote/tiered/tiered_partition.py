@@ -356,10 +356,10 @@ def newest_copy(
         newest = max(filter(is_read, _copies(store, folder)), key=order, default=None)
     if newest is None:
         return None
-    file = newest[1][MANIFEST]
+    file, log = (newest[1][suffix] for suffix in (MANIFEST, LOG))
     modified_ms = None if file.modified_ns is None else file.modified_ns // 1_000_000
     try:
-        manifest = manifests.read((file,), partial(read_manifest, store, file))
+        manifest = manifests.read((file,), partial(read_manifest, store, file, log.size_bytes))
     except (LogNotFoundError, LogTruncatedError):
         raise  # the next listing tells [SEL-14]
     except SegstoreError as error:
