@@ -69,7 +69,7 @@ class BucketVerifyReport:
     redundant : int
         Those of them that no read needs: copies of other leaders, or of a lost branch.
     batches, records, size_bytes : int
-        Of all complete segments, plain; control records are counted.
+        Of all complete segments, plain; control records are not counted.
     problems : list of str
         What is wrong, a sentence each, with the object.
     notes : list of str
