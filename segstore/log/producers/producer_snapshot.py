@@ -108,6 +108,14 @@ def parse_snapshot(
     return [_parse_entry(*row) for row in rows]
 
 
+def is_cut(data: bytes) -> bool:
+    """Whether a snapshot ends before its last entry, as one that is being written does."""
+    if len(data) < _HEADER.size:
+        return True
+    _, _, count = _HEADER.unpack_from(data)
+    return bool(_HEADER.size + count * _ENTRY.size > len(data))
+
+
 def open_transactions(data: bytes) -> dict[int, int] | None:
     """Return {producer id: first offset} of the open transactions; None for a damaged snapshot."""
     try:

@@ -23,7 +23,7 @@ from segstore.errors import (
 )
 from segstore.log.files.partition_directory import check_topic
 from segstore.log.files.partition_metadata_file import topic_id_text
-from segstore.log.producers.producer_snapshot import open_transactions
+from segstore.log.producers.producer_snapshot import is_cut, open_transactions
 from segstore.number_limits import MAX_INT, MAX_LONG
 from segstore.remote.tiered.chunk_index import fixed_chunk_index
 from segstore.remote.tiered.manifest_cache import ManifestCache
@@ -75,6 +75,10 @@ def is_of_local_tiered_storage(name: str) -> bool:
     """Whether a file has a name as `LocalTieredLayout` knows it."""
     match = _FILE.fullmatch(name)
     return match is not None and match["suffix"] in {_LOG, *_INDEXES.values()}
+
+
+class _UnfinishedCopyError(LogNotFoundError):
+    """Not of a file that vanished since it was listed: another listing finds the same."""
 
 
 class _Folder(NamedTuple):
@@ -201,9 +205,12 @@ class LocalTieredLayout:
             return LeftOut(key.main_key, refused)
         indexes = {name: files[one] for name, one in _INDEXES.items() if one in files}
         three = SegmentFiles(files[_LOG], indexes, files[_LOG])
-        manifest = self._manifests.read(
-            tuple(three.distinct), partial(self._manifest_of, key, three)
-        )
+        try:
+            manifest = self._manifests.read(
+                tuple(three.distinct), partial(self._manifest_of, key, three)
+            )
+        except _UnfinishedCopyError as error:
+            return LeftOut(key.main_key, error)
         return TieredSegment(self._bucket, three, manifest, self._keys)
 
     def _manifest_of(self, key: ObjectKey, three: SegmentFiles) -> SegmentManifest:
@@ -231,12 +238,21 @@ class LocalTieredLayout:
     ) -> RemoteLogSegmentMetadata:
         """Return what the broker said of the segment, as far as its files say it."""
         snapshot = self._read(indexes["producerSnapshot"])
+        name, found = self._name(indexes["producerSnapshot"]), f"{len(snapshot)} bytes"
+        if is_cut(snapshot):
+            raise _UnfinishedCopyError(
+                "the producer snapshot is cut: it is copied last, so the copy was not finished, and"
+                " its records are not read",
+                file=name,
+                position=len(snapshot),
+                found=found,
+                expected="all of its entries",
+            )
         if open_transactions(snapshot) is None:
             raise CorruptSnapshotError(
-                "the producer snapshot is cut or damaged: it is copied last, so the copy may not"
-                " be whole, and its records are not read",
-                file=self._name(indexes["producerSnapshot"]),
-                found=f"{len(snapshot)} bytes",
+                "the producer snapshot is damaged: the records of the segment are not read",
+                file=name,
+                found=found,
                 expected="a producer snapshot with its CRC",
             )
         times = self._read(indexes["timestamp"])

@@ -18,6 +18,7 @@ from segstore.log.check.segment_check import scan_all
 from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     format_leader_epoch_checkpoint,
@@ -229,7 +230,11 @@ def _small_files(
     for suffix, name in _INDEXES:
         yield file_name(segment.start_offset, suffix), segment.read_index(name) or b""
     yield file_name(end, "snapshot"), segment.read_index("producerSnapshot") or b""
-    yield LEADER_EPOCH_CHECKPOINT, format_leader_epoch_checkpoint(segment.lineage())
+    lineage = segment.lineage()
+    yield LEADER_EPOCH_CHECKPOINT, format_leader_epoch_checkpoint(lineage)
+    # The log start may have risen into the segment before that index was copied.
+    start = min(max(segment.start_offset, lineage[0].start_offset), end)
+    yield f"../{LOG_START_OFFSET_CHECKPOINT}", format_offset_checkpoint({topic_partition: start})
     topic_id = segment.manifest.metadata.topic_id
     yield PARTITION_METADATA, format_partition_metadata(topic_id)
     yield f"../{RECOVERY_POINT_CHECKPOINT}", format_offset_checkpoint({topic_partition: end})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -44,12 +44,13 @@ from segstore.remote.tiered.tiered_segment import SegmentFiles, TieredSegment, r
 from segstore.remote.tiered.topic_choice import LatestCopy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Callable, Container, Iterator, Mapping
     from typing import TypeAlias
     from uuid import UUID
 
     from segstore.remote.remote_file import BucketStore, RemoteFile
     from segstore.remote.tiered.key_ring import KeyRing
+    from segstore.remote.tiered.segment_manifest import RemoteLogSegmentMetadata
     from segstore.remote.tiered.segment_states import SegmentStates
     from segstore.types import EpochEntry
 
@@ -98,11 +99,14 @@ class TieredPartition:
         All others.
     topic_note : str or None
         What an open says of the choice among several topic ids [SEL-12].
+    sound_manifests : mapping of str to RemoteLogSegmentMetadata
+        By main keys: what manifests say of segments in `left_out` that have another damage.
     """
 
     segments: tuple[TieredSegment, ...]
     left_out: tuple[LeftOut, ...]
     topic_note: str | None = None
+    sound_manifests: Mapping[str, RemoteLogSegmentMetadata] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -180,7 +184,7 @@ class TieredPartition:
             # Notes of Kafka's that are older than the bucket name segments that retention deleted.
             if start_offset < plan.start_offset > start and missing is None:
                 place = f"before offset {plan.start_offset}, where the others begin"
-            elif start > self.newest.start_offset and not end_is_known:
+            elif not end_is_known and self._may_follow(one, start, plan.end_offset):
                 place = f"from offset {plan.end_offset} on, where the others end"
             else:
                 continue
@@ -192,6 +196,16 @@ class TieredPartition:
                 found=one.reason.found,
                 expected=one.reason.expected,
             ) from one.reason
+
+    def _may_follow(self, damaged: LeftOut, start: int, end: int) -> bool:
+        """Whether the log may go on with the damaged copy, which begins at *start*."""
+        if start <= self.newest.start_offset:
+            return False
+        metadata = self.sound_manifests.get(damaged.main_key)
+        if metadata is None or metadata.end_offset >= end:
+            return True
+        # A later leader may have begun another history within the records that are here.
+        return metadata.leader_epochs[-1].epoch > self.newest.leader_epochs[-1].epoch
 
     def plan(self, start_offset: int | None = None) -> PartitionPlan[TieredSegment]:
         """Return which segment gives which records.
@@ -228,6 +242,7 @@ def checked_lineage(segment: TieredSegment) -> tuple[EpochEntry, ...]:
     """Return the lineage of a segment, which must have the segment's own leader epochs [SEL-3].
 
     The leader epoch index of a plain bucket has no checksum; the manifest says a part of it again.
+    A broker reads that part first: the log start may have risen into the segment since.
 
     Raises
     ------
@@ -236,9 +251,10 @@ def checked_lineage(segment: TieredSegment) -> tuple[EpochEntry, ...]:
     SegstoreError
         As `TieredSegment.lineage`.
     """
-    lineage, start, end = segment.lineage(), segment.start_offset, segment.end_offset
+    lineage, end = segment.lineage(), segment.end_offset
+    start = max(segment.start_offset, lineage[0].start_offset)
     # An epoch without records has the start of the next one: the dict keeps that one.
-    own = {one.start_offset: one.epoch for one in segment.leader_epochs}
+    own = {max(one.start_offset, start): one.epoch for one in segment.leader_epochs}
     found = {max(one.start_offset, start): one.epoch for one in lineage if one.start_offset <= end}
     if found and found != own:
         raise CorruptCheckpointError(
@@ -292,6 +308,7 @@ def list_partition(  # noqa: PLR0913 - where it lies, and what is known of it
         The store cannot be listed or read, or a manifest vanished meanwhile.
     """
     cache = ManifestCache() if manifests is None else manifests
+    sound: dict[str, RemoteLogSegmentMetadata] = {}
 
     def opened(one: _Copy) -> TieredSegment | LeftOut:
         key, files = one
@@ -307,8 +324,13 @@ def list_partition(  # noqa: PLR0913 - where it lies, and what is known of it
             read = partial(read_manifest, store, three.manifest, three.log.size_bytes)
             manifest = cache.read((three.manifest,), read)
             check_key(manifest, key, f"{where}.{MANIFEST}", topic)
+        except LEFT_OUT as error:
+            return LeftOut(key.main_key, error)
+        try:
             return TieredSegment(store, three, manifest, keys)
         except LEFT_OUT as error:
+            if len(sound) < MOST_LEFT_OUT:
+                sound[key.main_key] = manifest.metadata
             return LeftOut(key.main_key, error)
 
     try:
@@ -320,7 +342,7 @@ def list_partition(  # noqa: PLR0913 - where it lies, and what is known of it
         left_out.append(LeftOut(folder, _too_many(f"{store.url}/{folder}", found.more_count)))
     if states is not None:
         left_out += _not_listed(states, f"{store.url}/", folder, found.segment_ids)
-    return TieredPartition(tuple(found.segments), tuple(left_out))
+    return TieredPartition(tuple(found.segments), tuple(left_out), sound_manifests=sound)
 
 
 def newest_copy(

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
-from segstore.errors import LogNotFoundError, LogTruncatedError
+from segstore.errors import CorruptLogError, LogNotFoundError, LogTruncatedError
 from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LEADER_EPOCH_CHECKPOINT,
@@ -365,9 +365,12 @@ def clean_marker(
 
 
 def _looked_again(look: Callable[[_AskedT], _SeenT], asked: _AskedT) -> _SeenT:
-    """Return what *look* sees; it lists again when what it listed was gone or changed [SEL-14]."""
+    """Return what *look* sees; it lists again when what it listed was gone or changed [SEL-14].
+
+    Or damaged: in a folder an object is seen while it is written.
+    """
     for _ in range(LOOKS - 1):
-        with suppress(LogNotFoundError, LogTruncatedError):
+        with suppress(LogNotFoundError, LogTruncatedError, CorruptLogError):
             return look(asked)
     return look(asked)
 

@@ -139,8 +139,32 @@ def test_a_copy_whose_snapshot_is_cut_is_left_out(storage, size):
     path = files_of(storage, "snapshot")[-1]
     path.write_bytes(path.read_bytes()[:size])
 
-    assert isinstance(left_out(storage).reason, CorruptSnapshotError)
+    assert isinstance(left_out(storage).reason, LogNotFoundError)
     assert str(path) in str(left_out(storage).reason)
+    assert offsets(storage)[-1] == 340
+
+
+def test_a_first_copy_whose_snapshot_is_cut_is_no_partition_yet(storage):
+    """Its topic reads as one that has nothing."""
+    for path in storage.rglob("*"):
+        if path.is_file() and not path.name.startswith("0" * 20):
+            path.unlink()
+    files_of(storage, "snapshot")[0].write_bytes(b"")
+
+    assert bucket_of(storage).count(TOPIC) == 0
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_damaged_snapshot_at_an_end_is_an_error(storage, number):
+    """[DUR-142] All of it is there, so the copy was finished."""
+    path = files_of(storage, "snapshot")[number]
+    data = bytearray(path.read_bytes())
+    data[3] ^= 1
+    path.write_bytes(data)
+
+    assert isinstance(left_out(storage).reason, CorruptSnapshotError)
+    with pytest.raises(CorruptLogError, match=path.name):
+        offsets(storage)
 
 
 @pytest.mark.parametrize("cut", [1, 40])

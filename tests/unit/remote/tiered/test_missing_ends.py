@@ -11,6 +11,7 @@ pytest.importorskip("pyarrow")
 
 import segstore
 from segstore.errors import CorruptCheckpointError, CorruptLogError, SegstoreError
+from segstore.remote.tiered.tiered_partition import TieredPartition
 from tests.kits.tiered_writer import write_log
 
 
@@ -135,3 +136,86 @@ def test_records_of_an_epoch_that_the_lineage_lacks_are_missing(tmp_path):
     first, last, warnings = offsets(bucket, tmp_path, allow_gaps=True)
     assert (first, last) == (136, 294)
     assert "offsets 0 to 135" in warnings[0]
+
+
+@pytest.mark.parametrize("how", [{}, {"allow_gaps": True}, {"below_log_start": True}])
+@pytest.mark.parametrize("text", [b"0\n1\n0 150\n", b"0\n1\n0 290\n"])
+def test_a_log_start_that_rose_while_the_segment_was_copied(tmp_path, how, text):
+    """[SEL-3] A broker reads the manifest's epochs first, and the index later."""
+    bucket = write_bucket(tmp_path, (0, 0))
+    data, start = set_longer_lineage(bucket, text), int(text[6:])
+
+    first, last, warnings = offsets(bucket, tmp_path, **how)
+    assert (first, last, warnings) == (0 if "below_log_start" in how else start, 294, []), data
+    segstore.restore_bucket(bucket, tmp_path / "data", topics="orders", partitions=0, keys={})
+    with segstore.open(tmp_path / "data" / "orders-0", read_only=True) as log:
+        assert (log.log_start_offset, log.log_end_offset) == (start, 295)
+    assert opened(bucket, tmp_path).verify("orders", 0).ok
+
+
+def set_longer_lineage(bucket, text):
+    """Append another leader epoch index to the indexes of the newest segment."""
+    path = objects(bucket, "indexes")[-1]
+    manifest = json.loads(path.with_suffix(".rsm-manifest").read_bytes())
+    data = path.read_bytes()
+    place = manifest["segmentIndexes"]["leaderEpoch"]
+    at, end = place["position"], place["position"] + place["size"]
+    grown = len(text) - place["size"]
+    path.write_bytes(data[:at] + text + data[end:])
+    for one in manifest["segmentIndexes"].values():
+        if one is not None and one["position"] > at:
+            one["position"] += grown
+    place["size"] = len(text)
+    path.with_suffix(".rsm-manifest").write_text(json.dumps(manifest))
+    return data
+
+
+def add_copy(bucket, start, end, epoch=0):
+    """Put a copy of the newest segment under other offsets, whose .log is cut."""
+    newest = objects(bucket, "rsm-manifest")[-1]
+    fields = json.loads(newest.read_bytes())
+    metadata = fields["remoteLogSegmentMetadata"]
+    segment_id = metadata["remoteLogSegmentId"]["id"][:-2] + "cA"
+    metadata["remoteLogSegmentId"]["id"] = segment_id
+    metadata |= {"startOffset": start, "endOffset": end, "segmentLeaderEpochs": {epoch: start}}
+    copy = newest.with_name(f"{start:020}-{segment_id}.rsm-manifest")
+    copy.write_text(json.dumps(fields))
+    for suffix in (".indexes", ".log"):
+        shutil.copy(newest.with_suffix(suffix), copy.with_suffix(suffix))
+    cut(copy.with_suffix(".log"))
+    return copy
+
+
+def test_a_damaged_copy_whose_records_others_hold_is_told(plain, tmp_path):
+    """[SEL-6] [DUR-142] Its manifest says where it ends."""
+    copy = add_copy(plain, 200, 294)
+
+    first, last, warnings = offsets(plain, tmp_path)
+    assert (first, last) == (0, 294)
+    assert [one for one in warnings if copy.stem in one]
+
+
+@pytest.mark.parametrize(("end", "epoch"), [(295, 0), (250, 1)])
+def test_a_damaged_copy_of_later_records_is_an_error(plain, tmp_path, end, epoch):
+    """[DUR-142] By its end, or by its leader, which may have begun another history there."""
+    copy = add_copy(plain, 200, end, epoch)
+
+    with pytest.raises(CorruptLogError, match=copy.stem):
+        offsets(plain, tmp_path)
+
+
+def test_a_manifest_that_is_being_written_is_looked_at_again(plain, tmp_path, monkeypatch):
+    """[SEL-14] A copy in a folder is seen before it is whole."""
+    path = objects(plain, "rsm-manifest")[-1]
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    check_ends = TieredPartition.check_ends
+
+    def finished(*given, **options):
+        try:
+            check_ends(*given, **options)
+        finally:
+            path.write_bytes(whole)
+
+    monkeypatch.setattr(TieredPartition, "check_ends", finished)
+    assert offsets(plain, tmp_path) == (0, 294, [])
