@@ -61,6 +61,14 @@ def with_values(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatc
         first = behind
 
 
+def _numbers_but_for_nulls(column: pa.Array) -> Any:
+    """Return whole numbers, and anything where there is none; pyarrow's scalars ask for pandas."""
+    import pyarrow as pa
+
+    buffers = [None, column.buffers()[1]]
+    return numbers_of(pa.Array.from_buffers(column.type, len(column), buffers, 0, column.offset))
+
+
 def _value_bytes(column: pa.Array) -> Any:
     """Return the bytes that each row has in a dictionary, shape (rows,); 0 = there is none."""
     import pyarrow as pa
@@ -69,7 +77,7 @@ def _value_bytes(column: pa.Array) -> Any:
     if pa.types.is_dictionary(column.type):
         lengths = numbers_of(pc.binary_length(column.dictionary)).astype(np.int64)
         is_valid = _is_valid(column.indices)
-        indices = numbers_of(pc.fill_null(column.indices, 0))
+        indices = _numbers_but_for_nulls(column.indices)
         is_there = (indices >= 0) & (indices < len(lengths))
         if not is_there[is_valid].all():
             raise pa.ArrowInvalid("a value is not in its dictionary")
@@ -124,7 +132,8 @@ def _lengths(column: pa.Array) -> NDArray[Any]:
     """Return how many elements each list has; -1 of a null."""
     import pyarrow.compute as pc
 
-    return numbers_of(pc.fill_null(pc.list_value_length(column), -1)).astype(np.int64)
+    lengths = pc.list_value_length(column)
+    return np.where(_is_valid(lengths), _numbers_but_for_nulls(lengths).astype(np.int64), -1)
 
 
 def _is_valid(column: pa.Array) -> NDArray[np.bool_]:

@@ -79,9 +79,10 @@ def test_paths_are_benchmarks_with_parameters_of_theirs(monkeypatch: pytest.Monk
     with_spark = {"spark_count", "spark_read", "spark_sink", "spark_stream", "spark_ready_made"}
     with_spark |= {"spark_compact"}
     no_benchmarks = {"common", "datasets", "kafka_peer", "process_cpu", "spark_process"}
+    no_benchmarks |= {"range_server", "tiered_bucket"}
     modules = {file.stem for file in (BENCHMARKS / "benchmarks").glob("[!_]*.py")}
     others = {"spark_rounds", "memory", "many_partitions", "clean", "latest_values"}
-    others |= {"shared_directory", "topic_scan", "parquet", "lazy_frames", "start"}
+    others |= {"shared_directory", "topic_scan", "parquet", "lazy_frames", "start", "tiered"}
     assert modules - asked == with_spark | no_benchmarks | others
 
 
