@@ -377,7 +377,7 @@ class Bucket:
         weakref.finalize(lease, self._ended.append, used).atexit = False
         logs = self._logs_of(topic, query.pop("partitions", None), used)
         scan = scan_logs(topic, logs, **query)  # type: ignore[misc] # it has no partitions any more
-        scan.hold(lease)
+        scan._hold(lease)  # noqa: SLF001 - its reader is of this bucket
         return scan
 
     def dataset(self, topic: str, **query: Unpack[UnorderedQuery]) -> RecordDataset:

@@ -122,7 +122,7 @@ class TopicScan(ArrowRows):
         ColumnDecoder(codec_table(), columns)  # a column that does not exist is an error here
         self.columns: tuple[str, ...] = tuple(KAFKA_COLUMNS if columns is None else columns)
 
-    def hold(self, owner: object) -> None:
+    def _hold(self, owner: object) -> None:
         """Keep *owner* as long as there is a scan of this one's logs, or of a part of them."""
         for scan in self._scans.values():
             scan._owner = owner  # noqa: SLF001 - a part of this one
