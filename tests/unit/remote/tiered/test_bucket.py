@@ -434,7 +434,7 @@ def test_logs_that_nothing_reads_are_closed_when_the_bucket_changed(case, tmp_pa
         for number in range(6):
             change(number)
             assert bucket.count("epochs") == bucket.to_arrow("epochs").num_rows == 782
-            assert descriptors() == before
+            assert descriptors() <= before
         scan = bucket.scan("epochs")
         for number in range(6, 9):
             change(number)
