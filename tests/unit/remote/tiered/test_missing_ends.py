@@ -82,6 +82,25 @@ def test_a_damaged_first_or_last_segment_is_an_error(plain, tmp_path, suffix, nu
     assert [one for one in warnings if path.stem in one]
 
 
+def test_a_damaged_segment_below_the_log_start_is_an_error_of_who_reads_there(plain, tmp_path):
+    """[SEL-9] [DUR-142] Its records were deleted: others miss nothing, and are told."""
+    with segstore.open(tmp_path / "orders-0") as log:
+        log.delete_records(136)
+    write_log(tmp_path / "orders-0", tmp_path / "later", 500)
+    for suffix in ("log", "indexes", "rsm-manifest"):
+        objects(plain, suffix)[-1].unlink()
+        shutil.copy(objects(tmp_path / "later", suffix)[-1], objects(plain, suffix)[0].parent)
+    assert offsets(plain, tmp_path) == (136, 294, [])
+    assert offsets(plain, tmp_path, below_log_start=True) == (0, 294, [])
+    damaged = objects(plain, "rsm-manifest")[0]
+    no_text(damaged)
+
+    with pytest.raises(CorruptLogError, match=f"{damaged.stem}.*before offset 136"):
+        offsets(plain, tmp_path, below_log_start=True)
+    first, last, warnings = offsets(plain, tmp_path)
+    assert (first, last, len(warnings)) == (136, 294, 1)
+
+
 def test_a_damaged_copy_of_records_that_another_segment_has_is_told(packed_buckets, tmp_path):
     """[SEL-2] [SEL-6] Nothing is missing."""
     shutil.copytree(packed_buckets / "leftovers", tmp_path / "case")
