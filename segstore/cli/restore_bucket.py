@@ -58,20 +58,24 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Restore one partition after the other; 1 when any could not be restored."""
+    from segstore.remote.bucket import open_tiered_store
     from segstore.remote.bucket_restore import restore_partitions
 
     failed = 0
     try:
         with Progress(quiet=arguments.quiet) as progress:
             for report in restore_partitions(
-                arguments.source,
+                open_tiered_store(
+                    arguments.source,
+                    arguments.keys,
+                    arguments.key_prefix,
+                    arguments.remote_log_metadata,
+                    {},
+                ),
                 arguments.target,
                 topics=arguments.topic,
                 partitions=arguments.partition,
-                keys=arguments.keys,
-                key_prefix=arguments.key_prefix,
                 below_log_start=arguments.below_log_start,
-                remote_log_metadata=arguments.remote_log_metadata,
                 topic_ids=dict(map(_topic_and_id, arguments.topic_id)),
                 progress=progress,
             ):
@@ -98,9 +102,8 @@ def _show(report: RestoreReport) -> None:
     )
     if report.topic_note is not None:
         say(f"segstore: {report.path}: {report.topic_note}")
-    for main_key, reason in report.left_out:
-        text = str(reason) if main_key in str(reason) else f"{main_key}: {reason}"
-        say(f"segstore: {report.path}: left out: {text}")
+    for one in report.left_out:
+        say(f"segstore: {report.path}: left out: {one.text}")
     if report.stable_end_offset < report.log_end_offset:
         say(
             f"segstore: {report.path}: a transaction is open from offset "

@@ -31,6 +31,7 @@ from segstore.errors import (
 )
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX
 from segstore.remote.urls import is_url
+from segstore.tables.read_ahead import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,11 +53,9 @@ MEMORY_BYTES: Final = 64 * 1024 * 1024
 NEAR_MEMORY_BYTES: Final = 16 * 1024 * 1024
 """The same, of a folder of this machine."""
 MOST_THREADS: Final = 4
-_LONGEST_WAIT_SECONDS: Final = 0.1
-"""Of one wait: a handler of Control-C that was installed with SA_RESTART ends no longer one."""
 _OTHERS: Final = "no segment follows"
 _STREAMS: Final = 8
-"""Places from which somebody reads on, those of the last reads."""
+"""So many places are known, those of the last reads."""
 
 
 class BlockFile:
@@ -113,7 +112,7 @@ class BlockFile:
 
 
 class _Stream:
-    """A place from which somebody reads on."""
+    """A place up to which a reader has come, and from which it may go on."""
 
     __slots__ = ("ahead", "ahead_bytes", "at", "read_bytes")
 
@@ -129,8 +128,8 @@ class _Stream:
 class _Run(NamedTuple):
     """Blocks *first* to *last* of one file, and what is told when they are there.
 
-    Who asks for one of them before a thread has begun with the run fetches it himself. So a run
-    that no thread will ever begin keeps nobody waiting: after a Ctrl-C, or as the process ends.
+    A reader that asks for one of them before a thread has begun with the run fetches the run
+    itself. After a Ctrl-C, or as the process ends, no thread may ever begin it.
     """
 
     file: BlockFile
@@ -438,12 +437,3 @@ class BlockReader:
 def _answer_of(block: Block) -> Buffer:
     """Return what a block keeps in memory: all of the answer that it is a part of."""
     return block.obj if isinstance(block, memoryview) else block
-
-
-def wait_for(coming: Future[dict[int, Block] | None]) -> dict[int, Block] | None:
-    """Return what a thread does; Ctrl-C ends the wait."""
-    while True:
-        try:
-            return coming.result(_LONGEST_WAIT_SECONDS)
-        except TimeoutError:
-            continue

@@ -134,19 +134,16 @@ def restore_bucket(  # noqa: PLR0913 - keywords of users
         That of the first partition that could not be restored; all others were restored first. Its
         notes name the others that could not be.
     """
+    flag("below_log_start", below_log_start)
     reports = list(
         restore_partitions(
-            url,
+            open_tiered_store(url, keys, key_prefix, remote_log_metadata, settings),
             directory,
             topics=topics,
             partitions=partitions,
-            keys=keys,
-            key_prefix=key_prefix,
-            remote_log_metadata=remote_log_metadata,
             topic_ids=topic_ids,
             below_log_start=below_log_start,
             progress=progress,
-            **settings,
         )
     )
     failed = [one.error for one in reports if one.error is not None]
@@ -158,26 +155,20 @@ def restore_bucket(  # noqa: PLR0913 - keywords of users
     return reports
 
 
-def restore_partitions(  # noqa: PLR0913 - keywords of users
-    url: str | os.PathLike[str],
+def restore_partitions(  # noqa: PLR0913 - those of restore_bucket
+    store: TieredStore,
     directory: str | os.PathLike[str],
     *,
     topics: Sequence[str] | str | None = None,
     partitions: Sequence[int] | int | None = None,
-    keys: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-    key_prefix: str = "",
-    remote_log_metadata: Directories | None = None,
     topic_ids: Mapping[str, UUID | str] | None = None,
     below_log_start: bool = False,
     progress: Progress | None = None,
-    **settings: str,
 ) -> Iterator[RestoreReport]:
     """Yield what became of each partition, as soon as it is known; `restore_bucket` describes it.
 
     A partition that could not be restored is a report with an error.
     """
-    flag("below_log_start", below_log_start)
-    store = open_tiered_store(url, keys, key_prefix, remote_log_metadata, settings)
     ids = {topic: _topic_id(topic, text) for topic, text in (topic_ids or {}).items()}
     chosen = _chosen(store, topics, partitions)
     _check_topics_of_ids(chosen, ids)

@@ -107,18 +107,7 @@ class LogScript:
             failures=self.failures,
         )
         self.log = open_partition(self.path, options, log_environment)
-        self.run_tasks_of_a_roll_first()
-
-    def run_tasks_of_a_roll_first(self) -> None:
-        """Kafka's mock scheduler flushes inside the append that rolled, before it looks again."""
-        flusher = self.opened._flusher
-        sync_if_due = flusher.sync_if_due
-
-        def run_due_first(offset: int, generation: int) -> None:
-            self.time.run_due()
-            sync_if_due(offset, generation)
-
-        flusher.sync_if_due = run_due_first  # type: ignore[method-assign]
+        run_tasks_of_a_roll_first(self.opened, self.time)
 
     def do_close(self, _: Case) -> None:
         log, self.log = self.opened, None
@@ -354,3 +343,15 @@ def describe_segment(segment: Segment) -> Case:
         "max_timestamp": largest[0],
         "offset_of_max_timestamp": largest[1],
     }
+
+
+def run_tasks_of_a_roll_first(log: UnifiedLog, time: MockTime) -> None:
+    """Flush inside the append that rolled, before it looks again, as Kafka's scheduler does."""
+    flusher = log._flusher
+    sync_if_due = flusher.sync_if_due
+
+    def run_due_first(offset: int, generation: int) -> None:
+        time.run_due()
+        sync_if_due(offset, generation)
+
+    flusher.sync_if_due = run_due_first  # type: ignore[method-assign]

@@ -21,7 +21,12 @@ from segstore.records.kraft_record import (
 )
 from segstore.types import Isolation
 from tests.kits.mock_time import MockTime
-from tests.vectors.log_script import _uuid, describe_fetch, describe_place
+from tests.vectors.log_script import (
+    _uuid,
+    describe_fetch,
+    describe_place,
+    run_tasks_of_a_roll_first,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,18 +88,7 @@ class RaftScript:
                 environment=self.time.environment, background=self.time.scheduler
             ),
         )
-        self.run_tasks_of_a_roll_first()
-
-    def run_tasks_of_a_roll_first(self) -> None:
-        """Kafka's mock scheduler flushes inside the append that rolled, before it looks again."""
-        flusher = self.opened.log._flusher
-        sync_if_due = flusher.sync_if_due
-
-        def run_due_first(offset: int, generation: int) -> None:
-            self.time.run_due()
-            sync_if_due(offset, generation)
-
-        flusher.sync_if_due = run_due_first  # type: ignore[method-assign]
+        run_tasks_of_a_roll_first(self.opened.log, self.time)
 
     def do_close(self, _: Case) -> None:
         log, self.log = self.opened, None

@@ -26,7 +26,6 @@ from segstore.log.files.checkpoints import (
 )
 from segstore.log.files.partition_directory import directory_name, parse_directory_name
 from segstore.log.files.partition_metadata_file import format_partition_metadata, topic_id_text
-from segstore.remote.remote_file import Folder, ShownLog
 from segstore.remote.tiered.partition_plan import (
     PartitionPlan,
     extended_lineage,
@@ -37,7 +36,6 @@ from segstore.remote.tiered.segment_run import segment_runs
 from segstore.remote.tiered.tiered_partition import checked_lineage
 from segstore.remote.tiered.tiered_store import (
     LOOKS,
-    ListedFiles,
     TieredStore,
     clean_marker,
     small_files,
@@ -48,7 +46,7 @@ from segstore.remote.tiered.topic_choice import TopicChoice
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from segstore.remote.remote_file import RemoteStore
+    from segstore.remote.remote_file import Folder, RemoteStore
     from segstore.remote.tiered.aiven_layout import AivenLayout
     from segstore.remote.tiered.local_logs import LocalLog, LocalLogs
     from segstore.remote.tiered.local_tiered_layout import LocalTieredLayout
@@ -163,11 +161,7 @@ class JoinedStore(TieredStore):
             ).lacks(first, last + 1)
         if not self.reading.allow_gaps:
             found.check_ends(plan, start, self.reading.way_on, end_is_known=True)
-        runs = (
-            segment_runs(plan, f"{self.url}/{where}", self.reading.way_on, allow_gaps=True)
-            if plan.ranges
-            else []
-        )
+        runs = segment_runs(plan, f"{self.url}/{where}", self.reading.way_on, allow_gaps=True)
         files = [one for run in runs for one in self.segment_files(where, run)] + [*local.files]
         start = max(start, plan.start_offset if runs else min(base, local.log_start_offset))
         synced = {topic_partition: local.recovery_point}
@@ -183,10 +177,7 @@ class JoinedStore(TieredStore):
                 )
         shown = [*small_files(where, small), *files]
         gaps = (f"{_GAP}: offsets {first} to {last}" for first, last in plan.gaps)
-        notes = (*found.notes(), *gaps)
-        by_name = {one.file.name: one.file for one in shown}
-        times = {run.base_offset: run.segment.manifest.metadata.max_timestamp_ms for run in runs}
-        return Folder(by_name, [], ShownLog(ListedFiles(self, shown), lineage, notes, times))
+        return self._shown(shown, lineage, runs, (*found.notes(), *gaps))
 
 
 def _newer_copy(local: LocalLog, found: TieredPartition) -> IllegalStateError | None:

@@ -34,7 +34,12 @@ from segstore.remote.tiered.segment_manifest import (
     StoredIndex,
 )
 from segstore.remote.tiered.segment_run import batch_places, index_entries
-from segstore.remote.tiered.tiered_partition import LEFT_OUT, LeftOut, TieredPartition
+from segstore.remote.tiered.tiered_partition import (
+    LEFT_OUT,
+    LeftOut,
+    TieredPartition,
+    not_listed,
+)
 from segstore.remote.tiered.tiered_segment import SegmentFiles, TieredSegment
 from segstore.remote.tiered.topic_choice import LatestCopy, latest_of
 from segstore.types import EpochEntry, TopicPartition
@@ -159,10 +164,7 @@ class LocalTieredLayout:
         left_out = [one for one in found if isinstance(one, LeftOut)]
         if self._states is not None:
             listed = {key.segment_id for key in copies}
-            for copy, error in self._states.not_listed(topic_id, number, listed):
-                start = 0 if copy.copied is None else copy.copied.start_offset
-                main_key = f"{name}/{start:020}-{topic_id_text(copy.segment_id)}"
-                left_out.append(LeftOut(main_key, error.locate(f"{self._bucket.url}/{main_key}")))
+            left_out += not_listed(self._states, self._bucket.url, name, topic_id, number, listed)
         segments = [one for one in found if isinstance(one, TieredSegment)]
         segments.sort(key=lambda one: one.start_offset)
         return TieredPartition(tuple(segments), tuple(left_out))

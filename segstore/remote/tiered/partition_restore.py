@@ -53,7 +53,7 @@ from segstore.log.local.transaction_index import TransactionIndex
 from segstore.log.producers.producer_state_manager import ProducerStateManager
 from segstore.numpy_on_demand import np
 from segstore.records.compression import codec_table
-from segstore.remote.tiered.segment_run import segment_runs
+from segstore.remote.tiered.segment_run import tiered_log
 from segstore.types import CURRENT_MAGIC, EpochEntry
 
 if TYPE_CHECKING:
@@ -197,16 +197,12 @@ def plan_restore(
             f" {partition.left_out[0].reason}",
             expected="at least one",
         )
-    plan = partition.plan(0 if below_log_start else None)
-    source_lineage = partition.whole_lineage if below_log_start else partition.lineage
-    begin = 0 if below_log_start else source_lineage[0].start_offset
-    runs = tuple(segment_runs(plan, where, _GAP_IS_READ))
-    partition.check_ends(plan, begin, _GAP_IS_READ)
+    log = tiered_log(partition, where, _GAP_IS_READ, below_log_start=below_log_start)
+    runs, source_lineage = log.runs, log.lineage
     newest = partition.newest
     own_id = newest.manifest.metadata.topic_id
     topic_id = own_id if topic_id is None else topic_id
-    start = max(plan.start_offset, source_lineage[0].start_offset)
-    end = max(plan.end_offset, start)
+    start, end = log.start_offset, log.end_offset
     stable = partition.stable_end_offset()
     lineage = source_lineage if topic_id == own_id else (EpochEntry(NEW_EPOCH, start),)
     small = {
@@ -228,7 +224,7 @@ def plan_restore(
         lineage,
         start,
         end,
-        stable if stable < plan.end_offset else end,
+        stable if stable < log.plan.end_offset else end,
         partition.left_out,
         partition.topic_note,
     )
@@ -669,7 +665,3 @@ def _write_snapshot(directory: Directory, producers: ProducerStateManager) -> No
     if written is not None:
         data = Path(written.path).read_bytes()
         directory.write_file_atomically(name, data, FileBarrier.SNAPSHOT)
-
-
-def _is_log(name: str) -> bool:
-    return name.endswith(f".{LOG_FILE_SUFFIX}")

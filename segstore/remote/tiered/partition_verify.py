@@ -142,10 +142,9 @@ def verify_partition(
     report = BucketVerifyReport(path=path)
     if partition.topic_note is not None:
         report.notes.append(partition.topic_note)
-    for main_key, reason in partition.left_out:
-        is_unfinished = isinstance(reason, LogNotFoundError)
-        texts = report.notes if is_unfinished else report.problems
-        texts.append(str(reason) if main_key in str(reason) else f"{main_key}: {reason}")
+    for one in partition.left_out:
+        is_unfinished = isinstance(one.reason, LogNotFoundError)
+        (report.notes if is_unfinished else report.problems).append(one.text)
     if not partition.segments:
         report.problems.append("no segment is complete: there is nothing to read")
         return report

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from segstore.remote.tiered.partition_plan import PartitionPlan
+    from segstore.remote.tiered.tiered_partition import TieredPartition
     from segstore.remote.tiered.tiered_segment import TieredSegment
+    from segstore.types import EpochEntry
 
 GAP: Final = (
     "no segment of the bucket holds these records: they were deleted, their objects cannot be read,"
@@ -56,6 +58,66 @@ class SegmentRun(NamedTuple):
     def is_whole(self) -> bool:
         """Whether its indexes fit: their positions are those of the whole segment."""
         return (self.low, self.high) == (0, self.segment.size_bytes)
+
+
+class TieredLog(NamedTuple):
+    """The log that a bucket has of a partition.
+
+    Attributes
+    ----------
+    plan : PartitionPlan
+        Which segment gives which offsets.
+    lineage : tuple of EpochEntry
+        The leader epochs that its batches have.
+    runs : tuple of SegmentRun
+        Its segments, ascending; none where all records were deleted.
+    """
+
+    plan: PartitionPlan[TieredSegment]
+    lineage: tuple[EpochEntry, ...]
+    runs: tuple[SegmentRun, ...]
+
+    @property
+    def start_offset(self) -> int:
+        """Where it begins."""
+        return max(self.plan.start_offset, self.lineage[0].start_offset)
+
+    @property
+    def end_offset(self) -> int:
+        """Where it ends, exclusive: at its start if all records were deleted."""
+        return max(self.plan.end_offset, self.start_offset)
+
+
+def tiered_log(
+    partition: TieredPartition,
+    where: str,
+    way_on: str,
+    *,
+    below_log_start: bool = False,
+    allow_gaps: bool = False,
+) -> TieredLog:
+    """Return the log that *partition*, which has a segment, gives.
+
+    Parameters
+    ----------
+    where, way_on, allow_gaps
+        As for `segment_runs`; *allow_gaps* counts for both ends of the log, too.
+    below_log_start : bool
+        It begins with the lowest offset that a segment still holds [SEL-9].
+
+    Raises
+    ------
+    CorruptLogError
+        Records are missing between two segments [SEL-8], or perhaps at an end of the log.
+    SegstoreError, ImportError
+        As `segment_runs` and `checked_lineage`.
+    """
+    plan = partition.plan(0 if below_log_start else None)
+    lineage = partition.whole_lineage if below_log_start else partition.lineage
+    runs = segment_runs(plan, where, way_on, allow_gaps=allow_gaps)
+    if not allow_gaps:
+        partition.check_ends(plan, 0 if below_log_start else lineage[0].start_offset, way_on)
+    return TieredLog(plan, lineage, tuple(runs))
 
 
 def cut_index(run: SegmentRun, name: Literal["offset", "timestamp"]) -> bytes:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from segstore.errors import (
     CodecError,
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 
     _Copy: TypeAlias = tuple[ObjectKey, dict[str, RemoteFile]]
 
+_ReadT = TypeVar("_ReadT")
+
 WINDOW_COPIES: Final = 256
 """Of segments whose manifests are asked for at once; a bucket may hold a million objects."""
 _START_OFFSET: Final = re.compile(r"([0-9]{20})-")
@@ -85,6 +87,12 @@ class LeftOut(NamedTuple):
 
     main_key: str
     reason: SegstoreError
+
+    @property
+    def text(self) -> str:
+        """The reason as a sentence that names the segment."""
+        said = str(self.reason)
+        return said if self.main_key in said else f"{self.main_key}: {said}"
 
 
 @dataclass(frozen=True)
@@ -333,15 +341,16 @@ def list_partition(  # noqa: PLR0913 - where it lies, and what is known of it
                 sound[key.main_key] = manifest.metadata
             return LeftOut(key.main_key, error)
 
-    try:
-        found = _Found(store.requests_at_once, opened, _copies_in_order(store, folder))
-    except _NotInOrderError:
-        found = _Found(store.requests_at_once, opened, _copies(store, folder))
+    found = _over_copies(store, folder, partial(_Found, store.requests_at_once, opened))
     left_out = found.left_out
     if found.more_count:
         left_out.append(LeftOut(folder, _too_many(f"{store.url}/{folder}", found.more_count)))
     if states is not None:
-        left_out += _not_listed(states, f"{store.url}/", folder, found.segment_ids)
+        head, _, partition = folder.rpartition("/")
+        topic_folder = parse_topic_folder(head)
+        if topic_folder is not None:
+            partition_id = topic_folder.topic_id, int(partition)
+            left_out += not_listed(states, store.url, folder, *partition_id, found.segment_ids)
     return TieredPartition(tuple(found.segments), tuple(left_out), sound_manifests=sound)
 
 
@@ -372,10 +381,10 @@ def newest_copy(
         key, files = one
         return key.start_offset, files[MANIFEST].modified_ns or 0
 
-    try:
-        newest = max(filter(is_read, _copies_in_order(store, folder)), key=order, default=None)
-    except _NotInOrderError:
-        newest = max(filter(is_read, _copies(store, folder)), key=order, default=None)
+    def newest_of(copies: Iterator[_Copy]) -> _Copy | None:
+        return max(filter(is_read, copies), key=order, default=None)
+
+    newest = _over_copies(store, folder, newest_of)
     if newest is None:
         return None
     file, log = (newest[1][suffix] for suffix in (MANIFEST, LOG))
@@ -417,6 +426,16 @@ class _Found:
                     else:
                         self.more_count += 1
         self.segments.sort(key=lambda one: one.manifest.metadata.start_offset)
+
+
+def _over_copies(
+    store: BucketStore, folder: str, read: Callable[[Iterator[_Copy]], _ReadT]
+) -> _ReadT:
+    """Return what *read* makes of the copies in a folder; called again if the listing is mixed."""
+    try:
+        return read(_copies_in_order(store, folder))
+    except _NotInOrderError:
+        return read(_copies(store, folder))
 
 
 def _copies_in_order(store: BucketStore, folder: str) -> Iterator[_Copy]:
@@ -463,17 +482,29 @@ def _too_many(where: str, count: int) -> LimitExceededError:
     )
 
 
-def _not_listed(
-    states: SegmentStates, url: str, folder: str, listed: Container[UUID]
+def not_listed(  # noqa: PLR0913 - which partition, and where it lies
+    states: SegmentStates,
+    url: str,
+    folder: str,
+    topic_id: UUID,
+    partition: int,
+    listed: Container[UUID],
 ) -> Iterator[LeftOut]:
-    head, _, partition = folder.rpartition("/")
-    topic_folder = parse_topic_folder(head)
-    if topic_folder is None:
-        return
-    for copy, error in states.not_listed(topic_folder.topic_id, int(partition), listed):
+    """Yield the copies that Kafka had finished, by *states*, and of which nothing is *listed*.
+
+    Parameters
+    ----------
+    url, folder : str
+        Of the bucket, and of the partition below it.
+    topic_id, partition : UUID, int
+        Which partition that is.
+    listed : container of UUID
+        Ids of the segments of which the folder has objects.
+    """
+    for copy, error in states.not_listed(topic_id, partition, listed):
         start = 0 if copy.copied is None else copy.copied.start_offset
         main_key = f"{folder}/{start:020}-{topic_id_text(copy.segment_id)}"
-        yield LeftOut(main_key, error.locate(url + main_key))
+        yield LeftOut(main_key, error.locate(f"{url}/{main_key}"))
 
 
 def _incomplete(where: str, missing: list[str], there: list[str]) -> SegstoreError:

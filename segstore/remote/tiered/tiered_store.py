@@ -36,7 +36,7 @@ from segstore.log.files.partition_directory import (
 )
 from segstore.log.files.partition_metadata_file import format_partition_metadata
 from segstore.remote.remote_file import Folder, RemoteFile, ShownLog, changed_error
-from segstore.remote.tiered.segment_run import GAP, cut_index, segment_runs
+from segstore.remote.tiered.segment_run import GAP, cut_index, tiered_log
 from segstore.remote.tiered.topic_choice import TopicChoice, choose_topic_id
 from segstore.types import EpochEntry, TopicPartition
 
@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from segstore.remote.remote_file import RemoteStore
     from segstore.remote.tiered.aiven_layout import AivenLayout
     from segstore.remote.tiered.local_tiered_layout import LocalTieredLayout
-    from segstore.remote.tiered.partition_plan import PartitionPlan
-    from segstore.remote.tiered.segment_run import SegmentRun
+    from segstore.remote.tiered.segment_run import SegmentRun, TieredLog
     from segstore.remote.tiered.tiered_partition import TieredPartition
     from segstore.remote.tiered.tiered_segment import IndexName, TieredSegment
 
@@ -224,27 +223,28 @@ class TieredStore:
             if partition is None or partition.is_empty:
                 return Folder({}, [])
             return Folder({}, [], lost=partition.unreadable(f"{self.url}/{folder}"))
-        plan = partition.plan(0 if self.reading.below_log_start else None)
-        lineage = partition.whole_lineage if self.reading.below_log_start else partition.lineage
-        where = f"{self.url}/{folder}"
-        runs = segment_runs(plan, where, self.reading.way_on, allow_gaps=self.reading.allow_gaps)
-        if not self.reading.allow_gaps:
-            begin = 0 if self.reading.below_log_start else lineage[0].start_offset
-            partition.check_ends(plan, begin, self.reading.way_on)
-        files = self._files(topic_partition, partition.newest, plan, runs, lineage)
-        return Folder(
-            {one.file.name: one.file for one in files},
-            [],
-            ShownLog(
-                ListedFiles(self, files),
-                lineage,
-                (
-                    *partition.notes(),
-                    *(f"{GAP}: offsets {first} to {last}" for first, last in plan.gaps),
-                ),
-                {run.base_offset: run.segment.manifest.metadata.max_timestamp_ms for run in runs},
-            ),
+        log = tiered_log(
+            partition,
+            f"{self.url}/{folder}",
+            self.reading.way_on,
+            below_log_start=self.reading.below_log_start,
+            allow_gaps=self.reading.allow_gaps,
         )
+        files = self._files(topic_partition, partition.newest, log)
+        gaps = (f"{GAP}: offsets {first} to {last}" for first, last in log.plan.gaps)
+        return self._shown(files, log.lineage, log.runs, (*partition.notes(), *gaps))
+
+    def _shown(
+        self,
+        files: Sequence[ShownFile],
+        lineage: tuple[EpochEntry, ...],
+        runs: Iterable[SegmentRun],
+        notes: tuple[str, ...],
+    ) -> Folder:
+        """Return the listing of a partition: its files, and what is known of the log in them."""
+        times = {run.base_offset: run.segment.manifest.metadata.max_timestamp_ms for run in runs}
+        by_name = {one.file.name: one.file for one in files}
+        return Folder(by_name, [], ShownLog(ListedFiles(self, files), lineage, notes, times))
 
     def read(self, file: RemoteFile, write: Callable[[bytes | memoryview], object]) -> None:
         """Raise LogTruncatedError: the reader of a listing reads what it has listed."""
@@ -259,16 +259,13 @@ class TieredStore:
         self,
         topic_partition: TopicPartition,
         newest: TieredSegment,
-        plan: PartitionPlan[TieredSegment],
-        runs: Sequence[SegmentRun],
-        lineage: tuple[EpochEntry, ...],
+        log: TieredLog,
     ) -> list[ShownFile]:
         where = directory_name(topic_partition)
-        files = [one for run in runs for one in self.segment_files(where, run)]
-        start = max(plan.start_offset, lineage[0].start_offset)
-        end = max(plan.end_offset, start)
+        files = [one for run in log.runs for one in self.segment_files(where, run)]
+        start, end, lineage = log.start_offset, log.end_offset, log.lineage
         complete_from = end if self.reading.allow_gaps else start
-        if not runs:  # all was deleted: the log goes on where it ended
+        if not log.runs:  # all was deleted: the log goes on where it ended
             files = small_files(where, {file_name(end, LOG_FILE_SUFFIX): b""})
         small = {
             RECOVERY_POINT_CHECKPOINT: format_offset_checkpoint({topic_partition: end}),

@@ -34,6 +34,7 @@ from segstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from segstore.log.producers.producer_snapshot import format_snapshot
+from segstore.remote.bucket import open_tiered_store
 from segstore.remote.bucket_restore import restore_partitions
 from segstore.remote.tiered.partition_restore import with_new_epoch
 from segstore.types import EpochEntry
@@ -388,7 +389,8 @@ def test_an_index_that_does_not_fit_is_found(plain, tmp_path):
 
 def _reports(case: BucketCase, target: Path) -> list[segstore.RestoreReport]:
     folder = case.directory / "bucket" / case.said["key_prefix"].rpartition("/")[0]
-    return list(restore_partitions(folder, target, keys=case.directory / "keys"))
+    store = open_tiered_store(folder, case.directory / "keys", "", None, {})
+    return list(restore_partitions(store, target))
 
 
 # ---- interruptions -------------------------------------------------------------------------------
