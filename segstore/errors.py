@@ -31,7 +31,8 @@ __all__ = [
     "LogSegmentOffsetOverflowError", "LogTruncatedError", "NotALogError", "OffsetOutOfRangeError",
     "OffsetsOutOfOrderError", "OutOfOrderSequenceError", "ReadIOError", "ReceiveError",
     "RecordBatchTooLargeError", "RecordLimitExceededError", "RecordTooLargeError",
-    "RecordTypeError", "ResourceError",
+    "RecordTypeError", "RemoteResourceNotFoundError", "RemoteStorageError", "ResourceError",
+    "RetriableRemoteStorageError",
     "SegstoreError", "SendError", "TransactionCoordinatorFencedError", "TransferTimeoutError",
     "UnexpectedAppendOffsetError", "UnknownServerError", "UnknownTopicOrPartitionError",
     "UnsupportedFormatError", "WriteError",
@@ -432,6 +433,18 @@ class ResourceError(SegstoreError, OSError):
 
 class ReadIOError(SegstoreError, OSError):
     """A read failed; it is never treated as damage or as the end of the log [DUR-33]."""
+
+
+class RemoteStorageError(SegstoreError, OSError):
+    """Remote storage, or who keeps its metadata, failed (Kafka ``RemoteStorageException``)."""
+
+
+class RetriableRemoteStorageError(RemoteStorageError):
+    """The same call may succeed later [TIER-16]."""
+
+
+class RemoteResourceNotFoundError(RemoteStorageError):
+    """Remote storage does not have what it was asked for [TIER-12]."""
 
 
 class WriteError(SegstoreError, OSError):

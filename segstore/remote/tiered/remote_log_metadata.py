@@ -6,7 +6,6 @@ alone does not say whether Kafka has noted a copy, or has begun to delete it [SE
 
 from __future__ import annotations
 
-from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -20,29 +19,16 @@ from segstore.records.messages.framed_messages import (
 )
 from segstore.records.messages.message_reader import MessageError
 from segstore.records.messages.remote_log_messages import REMOTE_LOG_MESSAGES
+from segstore.remote.metadata.segment_metadata import (
+    RemoteLogSegmentState,
+    RemotePartitionDeleteState,
+)
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-_StateT = TypeVar("_StateT", bound=IntEnum)
-
-
-class RemoteLogSegmentState(IntEnum):
-    """Where a copy is in its life; only finished ones are readable [RLM-4, TIER-23]."""
-
-    COPY_SEGMENT_STARTED = 0
-    COPY_SEGMENT_FINISHED = 1
-    DELETE_SEGMENT_STARTED = 2
-    DELETE_SEGMENT_FINISHED = 3
-
-
-class RemotePartitionDeleteState(IntEnum):
-    """How far the deletion of a partition is [TIER-24]."""
-
-    DELETE_PARTITION_MARKED = 0
-    DELETE_PARTITION_STARTED = 1
-    DELETE_PARTITION_FINISHED = 2
+_StateT = TypeVar("_StateT", RemoteLogSegmentState, RemotePartitionDeleteState)
 
 
 class CopiedSegment(NamedTuple):

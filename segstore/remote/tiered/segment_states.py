@@ -16,9 +16,9 @@ from segstore.errors import (
 )
 from segstore.log.files.topic_names import REMOTE_LOG_METADATA_TOPIC
 from segstore.log.open_log import open as open_log
+from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState
 from segstore.remote.tiered.remote_log_metadata import (
     PartitionDeletion,
-    RemoteLogSegmentState,
     SegmentEvent,
     parse_custom_metadata,
     parse_event,
@@ -36,15 +36,8 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(rf"{REMOTE_LOG_METADATA_TOPIC}-(?:0|[1-9][0-9]*)", re.ASCII)
 
-_COPY_STARTED, _COPY_FINISHED, _DELETE_STARTED, _DELETE_FINISHED = RemoteLogSegmentState
-_ALLOWED: Final = {
-    *((state, state) for state in RemoteLogSegmentState),
-    (_COPY_STARTED, _COPY_FINISHED),
-    (_COPY_STARTED, _DELETE_STARTED),
-    (_COPY_FINISHED, _DELETE_STARTED),
-    (_DELETE_STARTED, _DELETE_FINISHED),
-}
-"""Which state may follow which [TIER-23]."""
+_COPY_STARTED: Final = RemoteLogSegmentState.COPY_SEGMENT_STARTED
+_COPY_FINISHED: Final = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
 
 
 class SegmentStates:
@@ -70,7 +63,9 @@ class SegmentStates:
             if event.state == _COPY_STARTED:
                 self._copies[event.segment_id] = event
                 self._of_partition.setdefault(key, set()).add(event.segment_id)
-        elif before is not None and (before.state, event.state) in _ALLOWED:
+        elif before is not None and RemoteLogSegmentState.is_valid_transition(
+            before.state, event.state
+        ):
             self._copies[event.segment_id] = event._replace(copied=before.copied)
 
     def copies(self, topic_id: UUID, partition: int) -> list[SegmentEvent]:

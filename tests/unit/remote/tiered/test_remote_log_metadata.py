@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from segstore._core import write_varlong
 from segstore.errors import CorruptLogError, SegstoreError, UnsupportedFormatError
+from segstore.remote.metadata.segment_metadata import (
+    RemoteLogSegmentState,
+    RemotePartitionDeleteState,
+)
 from segstore.remote.tiered.remote_log_metadata import (
     CopiedSegment,
     CustomMetadata,
     PartitionDeletion,
-    RemoteLogSegmentState,
-    RemotePartitionDeleteState,
     SegmentEvent,
     parse_custom_metadata,
     parse_event,

@@ -16,12 +16,14 @@ from segstore.errors import (
     LogNotFoundError,
     UnsupportedFormatError,
 )
+from segstore.remote.metadata.segment_metadata import (
+    RemoteLogSegmentState,
+    RemotePartitionDeleteState,
+)
 from segstore.remote.tiered.object_key import parse_kafka_id
 from segstore.remote.tiered.remote_log_metadata import (
     CopiedSegment,
     PartitionDeletion,
-    RemoteLogSegmentState,
-    RemotePartitionDeleteState,
     SegmentEvent,
 )
 from segstore.remote.tiered.segment_states import SegmentStates, read_segment_states
