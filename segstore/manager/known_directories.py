@@ -21,12 +21,12 @@ from segstore.errors import (
 )
 from segstore.log.files.meta_properties import read_meta_properties
 from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.log.files.topic_directories import new_topic_id
 from segstore.log.files.topics_file import NOTHING_SAID, read_topics_file
 from segstore.manager.partition_directories import (
     has_unopened_logs,
     list_partition_directories,
 )
-from segstore.manager.topic_directories import new_topic_id
 
 if TYPE_CHECKING:
     import uuid

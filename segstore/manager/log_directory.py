@@ -30,6 +30,7 @@ from segstore.log.files.partition_directory import FUTURE_DIRECTORY_SUFFIX, dire
 from segstore.log.files.partition_lock import hint_at_read_only
 from segstore.log.files.partition_path import refuse_partition_directory
 from segstore.log.files.profile import Profile
+from segstore.log.files.topic_directories import make_log_directory
 from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC
 from segstore.log.files.topics_file import read_topics_file
 from segstore.log.log_dir_failure_channel import IO_ERRORS
@@ -41,7 +42,6 @@ from segstore.manager.partition_directories import refuse_other_directory
 from segstore.manager.partition_listing import NOTHING_LISTED, PartitionListing
 from segstore.manager.pending_closes import PendingCloses
 from segstore.manager.shared_log_directory import SharedLogDirectory
-from segstore.manager.topic_directories import make_log_directory
 from segstore.manager.topic_registry import TopicRegistry
 from segstore.manager.topic_settings import TopicSettings
 from segstore.types import TopicPartition

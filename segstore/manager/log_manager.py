@@ -46,6 +46,7 @@ from segstore.log.files.lock_waiting import waiting_for_lock
 from segstore.log.files.partition_directory import directory_name
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.files.profile import Profile
+from segstore.log.files.topic_directories import make_log_directory
 from segstore.log.files.topics_file import UNREADABLE_TOPICS, read_topics_file
 from segstore.log.latest_values import LatestValues
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
@@ -78,7 +79,6 @@ from segstore.manager.shared_topics import SharedTopics
 from segstore.manager.throttler import Throttler
 from segstore.manager.topic_appends import TopicAppends
 from segstore.manager.topic_changes import TopicChanges
-from segstore.manager.topic_directories import make_log_directory
 from segstore.notebook import MOST_LINES, as_html
 from segstore.types import Isolation, TopicPartition
 

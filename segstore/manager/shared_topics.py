@@ -31,8 +31,8 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.log.files.topic_directories import new_topic_id
 from segstore.log.files.topics_file import UNREADABLE_TOPICS, TopicEntry, TopicState
-from segstore.manager.topic_directories import new_topic_id
 
 if TYPE_CHECKING:
     import uuid

@@ -19,7 +19,7 @@ from segstore.log.files.checkpoints import LOCK
 from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
 from segstore.log.files.partition_directory import directory_name
 from segstore.log.files.partition_path import absolute_path, refuse_partition_directory
-from segstore.manager.topic_directories import make_log_directory
+from segstore.log.files.topic_directories import make_log_directory
 from segstore.notebook import text_as_html
 from segstore.remote.bucket import open_tiered_store
 from segstore.remote.tiered.object_key import parse_kafka_id

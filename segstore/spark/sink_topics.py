@@ -8,8 +8,8 @@ from segstore._core import Directory
 from segstore.errors import IllegalStateError, LogNotFoundError
 from segstore.log.files.partition_directory import check_topic
 from segstore.log.files.partition_path import refuse_partition_directory
+from segstore.log.files.topic_directories import make_log_directory
 from segstore.manager.partition_directories import check_no_gap, list_topic_partitions
-from segstore.manager.topic_directories import make_log_directory
 from segstore.spark.conditions import (
     ConnectorOptionError,
     unknown_partition_error,

@@ -31,6 +31,7 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.check.partition_check import check_partition
+from segstore.log.files import topic_directories
 from segstore.log.files.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -42,7 +43,6 @@ from segstore.log.files.partition_path import make_directory
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.manager import topic_directories
 from segstore.types import SpecialTimestamp
 from tests.crash.barrier_scene import open_log
 from tests.crash.crash_check import Crash, look

@@ -28,12 +28,12 @@ from segstore.log.files.checkpoints import (
     LOG_STATE,
     LogState,
 )
+from segstore.log.files.topic_directories import make_log_directory
 from segstore.log.local import local_log
 from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.manager.log_manager import LogManager
-from segstore.manager.topic_directories import make_log_directory
 from segstore.records.compression import codec_table
 from segstore.types import EpochEntry
 from tests.crash.barrier_scene import new_disk, open_log
@@ -833,7 +833,9 @@ def test_somebody_else_made_the_directories_of_a_manager(made):
 def test_a_log_directory_is_synced_up_to_the_root_whatever_is_in_it(tmp_path, monkeypatch):
     """[DUR-11] Once for all logs in it."""
     asked = []
-    monkeypatch.setattr("segstore.manager.topic_directories.sync_parent_directories", asked.append)
+    monkeypatch.setattr(
+        "segstore.log.files.topic_directories.sync_parent_directories", asked.append
+    )
     path = str(tmp_path / "logs")
     make_log_directory(path).close()
     (tmp_path / "logs" / "topic-0").mkdir()
