@@ -18,6 +18,7 @@ from segstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from segstore.log import closed_log_end
+from segstore.log.files import topic_directories
 from segstore.log.files.parent_directory_sync import sync_parent_directories
 from segstore.log.files.partition_path import make_directory
 from segstore.log.log_opener import open_partition
@@ -25,7 +26,6 @@ from segstore.manager import (
     current_logs,
     log_directory,
     partition_directories,
-    topic_directories,
 )
 from segstore.manager.log_manager import LogManager
 from tests.crash.barrier_scene import new_disk
