@@ -30,6 +30,7 @@ OURS: dict[str, tuple[type[Exception], ...]] = {
     "Halted": (errors.LogReadOnlyError,),  # [MGR-5] the process goes on
     "LogCleaningAbortedException": (errors.LogCleaningAbortedError,),
     "LogDirNotFoundException": (errors.IllegalArgumentError,),
+    "MetadataParseException": (errors.CorruptLogError, errors.UnsupportedFormatError),
     "NumberFormatException": (errors.CorruptCheckpointError, errors.IllegalArgumentError),
     "InconsistentTopicIdException": (errors.InconsistentTopicIdError,),
     "CorruptSnapshotException": (errors.CorruptSnapshotError,),
@@ -42,6 +43,7 @@ OURS: dict[str, tuple[type[Exception], ...]] = {
     "UnexpectedAppendOffsetException": (errors.UnexpectedAppendOffsetError,),
     "RecordTooLargeException": (errors.RecordTooLargeError,),
     "OffsetOutOfRangeException": (errors.OffsetOutOfRangeError,),
+    "RemoteResourceNotFoundException": (errors.RemoteResourceNotFoundError,),
     "RecordValidationException": (errors.InvalidRecordError, errors.InvalidTimestampError),
     "KafkaException": (
         errors.AlreadyExistsError,

@@ -32,6 +32,7 @@ MOST_LINES = {
     "log_ops": 30,
     "manager": 40,
     "raft_log": 24,
+    "remote_metadata": 60,
 }
 """Of files whose lines are long, and each of a sort of its own."""
 MAX_LINE_BYTES = 128 * 1024

@@ -29,7 +29,14 @@ class RemoteLogSegmentState(IntEnum):
     def is_valid_transition(
         before: RemoteLogSegmentState | None, after: RemoteLogSegmentState
     ) -> bool:
-        """Whether *after* may follow *before*; None = there was none [TIER-23]."""
+        """Whether *after* may follow *before*; None = there was none [TIER-23].
+
+        Raises
+        ------
+        IllegalArgumentError
+            *after* is no state.
+        """
+        _check_state(after, RemoteLogSegmentState)
         return before is after or after in _FOLLOWING[before]
 
 
@@ -44,8 +51,24 @@ class RemotePartitionDeleteState(IntEnum):
     def is_valid_transition(
         before: RemotePartitionDeleteState | None, after: RemotePartitionDeleteState
     ) -> bool:
-        """Whether *after* may follow *before*; None = there was none [TIER-24]."""
+        """Whether *after* may follow *before*; None = there was none [TIER-24].
+
+        Raises
+        ------
+        IllegalArgumentError
+            *after* is no state.
+        """
+        _check_state(after, RemotePartitionDeleteState)
         return before is after or after == (0 if before is None else before + 1)
+
+
+def _check_state(state: object, states: type[IntEnum]) -> None:
+    if not isinstance(state, states):
+        raise IllegalArgumentError(
+            "nothing goes on to a state that is none",
+            found=repr(state),
+            expected=f"a {states.__name__}",
+        )
 
 
 _FOLLOWING: dict[RemoteLogSegmentState | None, tuple[RemoteLogSegmentState, ...]] = {
@@ -178,6 +201,27 @@ class RemoteLogSegmentMetadataUpdate:
     custom_metadata: bytes | None
     state: RemoteLogSegmentState
     broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteLogSegmentMetadataSnapshot:
+    """A segment in a file of one partition's segments (Kafka's class of the same name).
+
+    Kafka 4.3.1 never writes it to ``__remote_log_metadata``. The attributes are those of
+    `RemoteLogSegmentMetadata`; ``segment_id`` is the UUID alone, for the file is of one partition.
+    """
+
+    segment_id: UUID
+    start_offset: int
+    end_offset: int
+    max_timestamp_ms: int
+    broker_id: int
+    event_timestamp_ms: int
+    segment_size_bytes: int
+    state: RemoteLogSegmentState
+    segment_leader_epochs: tuple[EpochEntry, ...]
+    custom_metadata: bytes | None = None
+    is_transaction_index_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
