@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         SalvageReport,
         UncertainTransaction,
     )
-    from segstore.log.remote_tier import RemoteOffsetReader
+    from segstore.log.remote_tier import RemoteLogReader, RemoteRead
     from segstore.log.scan import LogScan
     from segstore.log.unified_log import Log, UnifiedLog
     from segstore.manager.cleaner_config import CleanerConfig
@@ -114,7 +114,8 @@ _HOMES = {
     "Record": "segstore._core",
     "RecordBatch": "segstore.records.record_batch",
     "RecoveryReport": "segstore.log.recovery.recovery_report",
-    "RemoteOffsetReader": "segstore.log.remote_tier",
+    "RemoteLogReader": "segstore.log.remote_tier",
+    "RemoteRead": "segstore.log.remote_tier",
     "RestoreReport": "segstore.remote.bucket_restore",
     "SalvageReport": "segstore.log.recovery.salvage_report",
     "Segment": "segstore.log.local.segment",
@@ -174,7 +175,8 @@ __all__ = [
     "Record",
     "RecordBatch",
     "RecoveryReport",
-    "RemoteOffsetReader",
+    "RemoteLogReader",
+    "RemoteRead",
     "RestoreReport",
     "SalvageReport",
     "Segment",

@@ -128,7 +128,7 @@ def _open_partition(
         is_tiered = is_remote_log_enabled(
             config,
             topic_partition.topic,
-            system_enabled=options.remote_offset_reader is not None,
+            system_enabled=options.remote_log_reader is not None,
         )
         new_producers = partial(
             ProducerStateManager,

@@ -94,7 +94,7 @@ def log_parts(  # noqa: PLR0913 - what an open has found and taken
         profile=profile,
     )
     remote = RemotePart(
-        checkpoint_store, options.remote_offset_reader, is_kept=loaded.keeps_remote_part
+        checkpoint_store, options.remote_log_reader, is_kept=loaded.keeps_remote_part
     )
     return LogParts(
         checkpoint_store,

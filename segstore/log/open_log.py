@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from segstore.config.log_config import LogConfig, LogSettings
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
-    from segstore.log.remote_tier import RemoteOffsetReader
+    from segstore.log.remote_tier import RemoteLogReader
     from segstore.log.unified_log import UnifiedLog
 
 SALVAGE: Final = "salvage"
@@ -38,7 +38,7 @@ def open(  # noqa: PLR0913 - the front door
     state_dir: str | os.PathLike[str] | None = None,
     topic_id: uuid.UUID | None = None,
     producer_config: ProducerStateManagerConfig | None = None,
-    remote_offset_reader: RemoteOffsetReader | None = None,
+    remote_log_reader: RemoteLogReader | None = None,
     checksum_sidecar: bool = False,
     index_mode: Literal["heap", "mmap"] | None = None,
     target: str | os.PathLike[str] | None = None,
@@ -84,9 +84,9 @@ def open(  # noqa: PLR0913 - the front door
     producer_config : ProducerStateManagerConfig or None
         When producers expire, and whether a transaction's first batch needs a
         `VerificationGuard`. Many logs may share one; it may change while they are open [PSM-36].
-    remote_offset_reader : RemoteOffsetReader or None
-        Finds records by time in remote storage, to which the caller copies segments. With it, a
-        log with ``remote_storage_enable=True`` has a remote part [UNI-6].
+    remote_log_reader : RemoteLogReader or None
+        Reads in remote storage, to which the caller copies segments. With it, a log with
+        ``remote_storage_enable=True`` has a remote part [UNI-6].
     checksum_sidecar : bool
         After each roll, write a sidecar with checksums of all bytes of the sealed ``.log``, which
         `scrub` and `verify` compare. It also covers what a batch's CRC does not, such as the leader
@@ -153,7 +153,7 @@ def open(  # noqa: PLR0913 - the front door
         state_dir=state_dir,
         topic_id=topic_id,
         producer_config=producer_config,
-        remote_offset_reader=remote_offset_reader,
+        remote_log_reader=remote_log_reader,
         checksum_sidecar=checksum_sidecar,
         index_mode=index_mode,
         as_=as_,

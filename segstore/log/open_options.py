@@ -14,7 +14,7 @@ from segstore.log.files.partition_metadata_file import check_topic_id
 from segstore.log.files.partition_path import absolute_path
 from segstore.log.files.profile import Profile
 from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
-from segstore.log.remote_tier import RemoteOffsetReader
+from segstore.log.remote_tier import RemoteLogReader
 
 if TYPE_CHECKING:
     import os
@@ -42,7 +42,7 @@ class OpenOptions(NamedTuple):
     state_dir: str | None = None
     topic_id: uuid.UUID | None = None
     producer_config: ProducerStateManagerConfig | None = None
-    remote_offset_reader: RemoteOffsetReader | None = None
+    remote_log_reader: RemoteLogReader | None = None
     checksum_sidecar: bool = False
     index_mode: Literal["heap", "mmap"] = "heap"
     as_: TopicPartition | None = None
@@ -63,7 +63,7 @@ class OpenKeywords(LogSettings, total=False):
     state_dir: str | os.PathLike[str] | None
     topic_id: uuid.UUID | None
     producer_config: ProducerStateManagerConfig | None
-    remote_offset_reader: RemoteOffsetReader | None
+    remote_log_reader: RemoteLogReader | None
     checksum_sidecar: bool
     index_mode: Literal["heap", "mmap"] | None
     lock_timeout: float | None
@@ -84,7 +84,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
     state_dir: str | os.PathLike[str] | None = None,
     topic_id: uuid.UUID | None = None,
     producer_config: ProducerStateManagerConfig | None = None,
-    remote_offset_reader: RemoteOffsetReader | None = None,
+    remote_log_reader: RemoteLogReader | None = None,
     checksum_sidecar: bool = False,
     index_mode: Literal["heap", "mmap"] | None = None,
     as_: str | None = None,
@@ -124,8 +124,8 @@ def open_options(  # noqa: PLR0913 - those of `open`
         )
     given = given_keys(config, settings)
     config = (config or _DEFAULTS).with_changes(**settings)
-    if remote_offset_reader is not None:
-        _check_remote_storage(remote_offset_reader, config, read_only=read_only)
+    if remote_log_reader is not None:
+        _check_remote_storage(remote_log_reader, config, read_only=read_only)
     return OpenOptions(
         durability=Durability.parse(durability),
         profile=profile,
@@ -138,7 +138,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
         state_dir=None if state_dir is None else absolute_path(path_text("state_dir", state_dir)),
         topic_id=topic_id,
         producer_config=producer_config,
-        remote_offset_reader=remote_offset_reader,
+        remote_log_reader=remote_log_reader,
         checksum_sidecar=checksum_sidecar,
         index_mode=_index_mode(index_mode, profile),
         as_=None if as_ is None else parse_directory_name(as_),
@@ -154,20 +154,18 @@ def with_settings(
     checked = open_options(
         config=config,
         read_only=options.read_only,
-        remote_offset_reader=options.remote_offset_reader,
+        remote_log_reader=options.remote_log_reader,
         **settings,
     )
     return options._replace(config=checked.config, given=checked.given)
 
 
-def _check_remote_storage(
-    reader: RemoteOffsetReader, config: LogConfig, *, read_only: bool
-) -> None:
-    expected = "an object with the method find_offset_by_timestamp"
-    instance("remote_offset_reader", reader, RemoteOffsetReader, expected)
+def _check_remote_storage(reader: RemoteLogReader, config: LogConfig, *, read_only: bool) -> None:
+    expected = "an object with the methods read, aborted_transactions, find_offset_by_timestamp"
+    instance("remote_log_reader", reader, RemoteLogReader, expected)
     if read_only:
         raise IllegalArgumentError(
-            "remote_offset_reader is for a handle that writes: one that reads has local records",
+            "remote_log_reader is for a handle that writes: one that reads has local records",
             found="read_only=True",
             expected="read_only=False",
         )

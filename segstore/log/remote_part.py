@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from segstore.log.flusher import LogFlusher
     from segstore.log.local.local_log import LocalLog
     from segstore.log.log_offsets import LogOffsets
-    from segstore.log.remote_tier import RemoteOffsetReader
+    from segstore.log.remote_tier import RemoteLogReader
 
 
 class RemotePart:
@@ -26,7 +26,7 @@ class RemotePart:
 
     Parameters
     ----------
-    reader : RemoteOffsetReader or None
+    reader : RemoteLogReader or None
         Answers for records that are in remote storage.
     is_kept : bool
         An earlier handle left records in remote storage alone. They stay the log's, without a
@@ -42,7 +42,7 @@ class RemotePart:
     __slots__ = ("_checkpoint_store", "_is_kept", "_reader", "tier")
 
     def __init__(
-        self, checkpoint_store: CheckpointStore, reader: RemoteOffsetReader | None, *, is_kept: bool
+        self, checkpoint_store: CheckpointStore, reader: RemoteLogReader | None, *, is_kept: bool
     ) -> None:
         self.tier: RemoteTier | None = None
         self._checkpoint_store = checkpoint_store

@@ -1,14 +1,14 @@
 """What a log knows of its part in remote storage: up to where it is there, from where it is here.
 
 The storage itself is the embedder's, who copies sealed segments and tells the log so. What he gives
-at the open answers look-ups by time (Kafka ``AsyncOffsetReader``, ``RemoteLogManager``).
+at the open, a `RemoteLogReader`, reads there (Kafka ``RemoteLogManager``, ``AsyncOffsetReader``).
 
 Source: [UNI-6, LST-3, LST-6, LST-7, RET-2, TS-1].
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from segstore.errors import IllegalStateError, OffsetOutOfRangeError
 from segstore.log.files.topic_names import (
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
-    from segstore.types import EpochEntry, TopicPartition
+    from segstore.log.local.transaction_index import AbortedTransaction
+    from segstore.types import EpochEntry, LogOffsetMetadata, TopicPartition
 
 _FoundT = TypeVar("_FoundT")
 
@@ -36,13 +37,94 @@ NOTHING_UPLOADED: Final = -1
 _NO_EPOCH: Final = -1
 
 
+class RemoteRead(NamedTuple):
+    """What a `RemoteLogReader` has read: batches of one remote segment, one behind the other."""
+
+    records: bytes | memoryview
+    """Whole batches; the last one may be cut. Empty: nothing was read."""
+    offset_metadata: LogOffsetMetadata
+    """Base offset of the first batch, its segment's start offset, the position there [TIER-68].
+
+    The offset that was asked for, without a place, when nothing was read.
+    """
+    object_name: str
+    """What the storage calls the segment: the file, or the object's key or URL; for errors."""
+    aborted_transactions: Sequence[AbortedTransaction] | None = None
+    """None unless they were asked for, and for a first batch that is larger than the limit."""
+
+
 @runtime_checkable
-class RemoteOffsetReader(Protocol):
-    """Finds records by time in remote storage; given to `open` for logs with remote storage.
+class RemoteLogReader(Protocol):
+    """Reads records that are in remote storage; given to `open` for logs with remote storage.
 
     One object may serve many logs. The thread that calls the log calls it, without a lock. Its
-    exceptions leave that call.
+    exceptions leave that call; each names the object [DUR-144].
+
+    *leader_epochs* are those of the log, ascending. A batch belongs to the log only if its leader
+    epoch is that of its base offset there; no other is returned [DUR-141].
     """
+
+    def read(  # noqa: PLR0913 - as Kafka's RemoteStorageFetchInfo
+        self,
+        topic_partition: TopicPartition,
+        start_offset: int,
+        max_bytes: int,
+        *,
+        min_one_message: bool,
+        leader_epochs: Sequence[EpochEntry],
+        is_committed: bool,
+        local_aborted_transactions: Callable[[int, int], Iterable[AbortedTransaction]],
+    ) -> RemoteRead:
+        """Return batches from the one on that holds *start_offset*, or comes first behind it.
+
+        Parameters
+        ----------
+        topic_partition : TopicPartition
+            Partition of the records.
+        start_offset : int
+            From the log start on.
+        max_bytes : int
+            Most bytes of the result.
+        min_one_message : bool
+            A first batch that is larger is returned alone and whole; else nothing is [TIER-67].
+        leader_epochs : sequence of EpochEntry
+            See above.
+        is_committed : bool
+            Return the aborted transactions too, as a broker names them to a consumer [TIER-69].
+        local_aborted_transactions : callable
+            Gives those of the local segments that reach into ``[first offset, end offset)``.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            No remote segment of this history holds *start_offset* [TIER-65].
+
+        Source: Kafka ``RemoteLogManager.read``.
+        """
+
+    def aborted_transactions(
+        self,
+        topic_partition: TopicPartition,
+        start_offset: int,
+        end_offset: int,
+        leader_epochs: Sequence[EpochEntry],
+    ) -> Iterable[AbortedTransaction]:
+        """Return the entries of remote transaction indexes that reach into a range.
+
+        Those that end at *start_offset* or behind it, and begin below *end_offset*; more do no
+        harm. The log has those of its local segments from elsewhere.
+
+        Parameters
+        ----------
+        topic_partition : TopicPartition
+            Partition of the transactions.
+        start_offset, end_offset : int
+            The range; *end_offset* may be behind the last remote segment.
+        leader_epochs : sequence of EpochEntry
+            See above.
+
+        Source: Kafka ``RemoteLogManager.collectAbortedTransactions``.
+        """
 
     def find_offset_by_timestamp(
         self,
@@ -54,7 +136,7 @@ class RemoteOffsetReader(Protocol):
         """Return the first record in remote storage with that timestamp or a later one, or None.
 
         The log uses the result only below its local log start; above that it searches its own
-        files.
+        files [TIER-71, TIER-72].
 
         Parameters
         ----------
@@ -65,7 +147,7 @@ class RemoteOffsetReader(Protocol):
         starting_offset : int
             The log start; records below it are deleted.
         leader_epochs : sequence of EpochEntry
-            Epochs of the log. Ignore remote segments with another history of epochs.
+            See above.
         """
 
 
@@ -88,7 +170,7 @@ class RemoteTier:
 
     Parameters
     ----------
-    reader : RemoteOffsetReader or None
+    reader : RemoteLogReader or None
         Answers for records that are in remote storage; None: nobody does, they are only kept.
     local_log_start_offset : int
         Where the log begins here.
@@ -107,7 +189,7 @@ class RemoteTier:
     __slots__ = ("_reader", "copies", "highest_offset", "local_log_start_offset")
 
     def __init__(
-        self, reader: RemoteOffsetReader | None, local_log_start_offset: int, *, copies: bool
+        self, reader: RemoteLogReader | None, local_log_start_offset: int, *, copies: bool
     ) -> None:
         self._reader = reader
         self.local_log_start_offset = local_log_start_offset
@@ -163,22 +245,22 @@ class RemoteTier:
         if self._reader is None:
             raise IllegalStateError(
                 f"{topic_partition} has records in remote storage alone, and was opened without"
-                " remote_offset_reader, which finds them by time",
-                found="no remote_offset_reader",
-                expected="a remote_offset_reader",
+                " remote_log_reader, which finds them by time",
+                found="no remote_log_reader",
+                expected="a remote_log_reader",
             )
         found = self._reader.find_offset_by_timestamp(
             topic_partition, timestamp, log_start_offset, leader_epochs
         )
         if found is not None and not isinstance(found, FileTimestampAndOffset):
             raise IllegalStateError(
-                f"the remote_offset_reader of {topic_partition} gave {type(found).__name__}",
+                f"the remote_log_reader of {topic_partition} gave {type(found).__name__}",
                 found=type(found).__name__,
                 expected="a FileTimestampAndOffset or None",
             )
         if found is not None and not _is_offset_from(log_start_offset, found.offset):
             raise IllegalStateError(
-                f"the remote_offset_reader of {topic_partition} gave the offset {found.offset!r}",
+                f"the remote_log_reader of {topic_partition} gave the offset {found.offset!r}",
                 found=repr(found.offset),
                 expected=f"an offset from the log start {log_start_offset} on",
             )

@@ -151,7 +151,7 @@ class CurrentLogs:
         if owned is None or self._maintenance is None:  # to be read only: nothing ends
             return cast("UnifiedLog", open_partition(path, options, log_environment))
         if self._failures.has_offline_log_dir(log_dir):  # to be read, as those that are open
-            options = options._replace(read_only=True, remote_offset_reader=None)
+            options = options._replace(read_only=True, remote_log_reader=None)
             return cast("UnifiedLog", open_partition(path, options, log_environment))
         watched = self._maintenance.watched(topic_partition)
         log_environment = log_environment._replace(background=watched.background, watcher=watched)

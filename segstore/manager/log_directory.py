@@ -192,7 +192,7 @@ class LogDirectory:
             failures.watch(self.path, cast("SharedLogDirectory", self.owned))
             self.logs_to_read = CurrentLogs(
                 self.directory,
-                options._replace(read_only=True, remote_offset_reader=None),
+                options._replace(read_only=True, remote_log_reader=None),
                 failures,
                 None,
                 self.settings.config_of,

@@ -362,7 +362,7 @@ class PartitionMoves:
             LOG_START_OFFSET_CHECKPOINT, topic_partition
         )
         environment = self._log_environment.environment
-        to_read = self._options._replace(read_only=True, remote_offset_reader=None)
+        to_read = self._options._replace(read_only=True, remote_log_reader=None)
         with (
             closing(Directory(copy, environment)) as new,
             closing(Directory(old, environment)) as before,

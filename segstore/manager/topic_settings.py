@@ -203,7 +203,7 @@ class TopicSettings:
 
     def check(self, properties: Mapping[str, str], existing: Mapping[str, str]) -> None:
         """Check what a topic is to be given: by Kafka's rules, and that a log here takes it."""
-        is_on = self._options.remote_offset_reader is not None
+        is_on = self._options.remote_log_reader is not None
         defaults = {**default_values(), **self._config(GivenSettings()).to_values()}
         check_change(properties, existing, defaults, is_tiered_system_on=is_on)
         require_codec(codec_of(self._config(GivenSettings(properties))))

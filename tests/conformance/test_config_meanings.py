@@ -270,7 +270,7 @@ def test_what_is_stored_and_has_no_effect(tmp_path, key, value, found):
 
 def test_a_topic_is_tiered_by_its_setting(new_log):
     """[CFG-29m]"""
-    log = new_log(remote_offset_reader=RemoteRecords())
+    log = new_log(remote_log_reader=RemoteRecords())
     assert not log.remote_log_enabled
     log.update_config(log.config.with_changes(**TIERED))
     assert log.remote_log_enabled

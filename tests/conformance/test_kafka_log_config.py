@@ -50,7 +50,7 @@ def test_invalid_local_log_retention_props(local_ms, local_bytes, total_bytes, t
         "retention_ms": total_ms,
     }
     with pytest.raises(IllegalArgumentError, match=named) as caught:
-        open_options(remote_offset_reader=RemoteRecords(), **TIERED, **settings)
+        open_options(remote_log_reader=RemoteRecords(), **TIERED, **settings)
     assert caught.value.found in {str(local_ms), str(local_bytes)}
     if min(local_ms, local_bytes) > -3:  # nothing is wrong with them where nothing is remote
         LogConfig(**settings).check_local_retention()
@@ -96,8 +96,8 @@ def test_topic_creation_with_invalid_retention_size(new_log):
     """[CFG-44] LogConfigTest.testTopicCreationWithInvalidRetentionSize."""
     limits = {"retention_bytes": 128, "local_retention_bytes": 512}
     with pytest.raises(IllegalArgumentError, match="local_retention_bytes cannot be 512"):
-        new_log(remote_offset_reader=RemoteRecords(), **TIERED, **limits)
-    log = new_log(remote_offset_reader=RemoteRecords(), **limits)
+        new_log(remote_log_reader=RemoteRecords(), **TIERED, **limits)
+    log = new_log(remote_log_reader=RemoteRecords(), **limits)
     with pytest.raises(IllegalArgumentError, match="local_retention_bytes cannot be 512"):
         log.update_config(log.config.with_changes(**TIERED))
     assert not log.config.remote_storage_enable
@@ -105,7 +105,7 @@ def test_topic_creation_with_invalid_retention_size(new_log):
 
 def test_disable_remote_log_storage(new_log):
     """[CFG-33m, CFG-46] LogConfigTest.testDisableRemoteLogStorage."""
-    log = new_log(remote_offset_reader=RemoteRecords(), **TIERED)
+    log = new_log(remote_log_reader=RemoteRecords(), **TIERED)
     off = log.config.with_changes(remote_storage_enable=False)
     with pytest.raises(IllegalArgumentError, match="remote_log_delete_on_disable") as caught:
         log.update_config(off)

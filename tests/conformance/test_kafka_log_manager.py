@@ -275,7 +275,7 @@ def test_checkpoint_log_start_offset_for_normal_topic(tmp_path):
 
 def test_checkpoint_log_start_offset_for_remote_topic(tmp_path):
     """[MGR-46, RTN-8, RTN-10] LogManagerTest.testCheckpointLogStartOffsetForRemoteTopic."""
-    with kafkas(tmp_path, remote_offset_reader=RemoteRecords()) as manager:
+    with kafkas(tmp_path, remote_log_reader=RemoteRecords()) as manager:
         config = {"remote.storage.enable": True, "internal.segment.bytes": 1024}
         manager.create_topic("topic", config=config)
         log = manager.log("topic", 0)

@@ -26,7 +26,7 @@ def tiered(new_log, request):
                 "recovery": request.param,
                 "replicated": True,
                 "retention_ms": None,
-                "remote_offset_reader": RemoteRecords(),
+                "remote_log_reader": RemoteRecords(),
                 **TIERED,
                 **settings,
             }
@@ -271,7 +271,7 @@ def test_fetch_offset_by_timestamp_from_remote_storage(tiered):
     UnifiedLogTest.testFetchOffsetByTimestampShouldReadOnlyLocalLogWhenLogIsEmpty.
     """
     remote = RemoteRecords([(TIME, 0, 0)])
-    log = tiered(remote_offset_reader=remote)
+    log = tiered(remote_log_reader=remote)
     ask = log.fetch_offset_by_timestamp
     assert ask(TIME) == (-1, -1, None)
     assert log.offset_for_timestamp(TIME) is None
@@ -350,5 +350,5 @@ def test_a_log_start_below_the_first_segment_is_loaded(tiered, tmp_path):
     assert log.recovery_point >= 4
     log.close()
     settings["remote_log_delete_on_disable"] = True
-    log = tiered(path=tmp_path / "topic-1", remote_offset_reader=None, **settings, **state_dir)
+    log = tiered(path=tmp_path / "topic-1", remote_log_reader=None, **settings, **state_dir)
     assert (log.log_start_offset, log.local_log_start_offset, log.high_watermark) == (4, 4, 4)

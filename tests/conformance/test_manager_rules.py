@@ -212,7 +212,7 @@ def replica(new_log, request):
 @pytest.mark.parametrize("is_tiered", [False, True])
 def test_the_log_start_moves_before_a_segment_goes(replica, monkeypatch, is_tiered):
     """[RTN-21] To the base of the segment that follows; the local one where the rest is copied."""
-    settings = dict(TIERED, remote_offset_reader=RemoteRecords()) if is_tiered else {}
+    settings = dict(TIERED, remote_log_reader=RemoteRecords()) if is_tiered else {}
     log = replica(retention_bytes=2 * SIZE, **settings)
     write(log, 5)
     follow(log)

@@ -192,7 +192,7 @@ def as_tiered(disk: SimulatedDisk) -> UnifiedLog:
         disk,
         remote_storage_enable=True,
         replicated=False,
-        remote_offset_reader=RemoteRecords(),
+        remote_log_reader=RemoteRecords(),
         retention_ms=None,
         retention_bytes=1,
         file_delete_delay_ms=0,

@@ -33,7 +33,7 @@ def open_log(disk: SimulatedDisk, *, tiered: bool = True) -> tuple[UnifiedLog, M
         segment_ms=None,
         retention_ms=None,
         local_retention_bytes=2 * SIZE,
-        remote_offset_reader=RemoteRecords() if tiered else None,
+        remote_log_reader=RemoteRecords() if tiered else None,
         remote_log_delete_on_disable=not tiered,
         **TIERED,
     )

@@ -1,9 +1,10 @@
-"""Remote storage for tests: it knows when its records were made, and who asked for them."""
+"""Remote storage for tests."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from segstore.errors import OffsetOutOfRangeError
 from segstore.types import FileTimestampAndOffset
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ TIERED = {"remote_storage_enable": True}
 
 
 class RemoteRecords:
-    """A `RemoteOffsetReader` over records that the test says are there.
+    """A `RemoteLogReader` that knows when its records were made; their bytes it has not.
 
     Parameters
     ----------
@@ -39,3 +40,13 @@ class RemoteRecords:
             if one.timestamp >= timestamp and one.offset >= starting_offset:
                 return one
         return None
+
+    def read(self, topic_partition: TopicPartition, start_offset: int, *_: object, **__: object):
+        raise OffsetOutOfRangeError(
+            f"no remote segment of {topic_partition} holds offset {start_offset}",
+            found=str(start_offset),
+            expected="an offset that is there",
+        )
+
+    def aborted_transactions(self, *_: object) -> tuple[()]:
+        return ()

@@ -1215,7 +1215,7 @@ def test_a_local_log_start_that_no_deletion_followed_takes_none_away(one_in):
             log.roll()
         log.update_highest_offset_in_remote_storage(3)
 
-    settings = {"local_retention_bytes": 1, "remote_offset_reader": RemoteRecords(), **TIERED}
+    settings = {"local_retention_bytes": 1, "remote_log_reader": RemoteRecords(), **TIERED}
     scene = Scene(lambda log: log.delete_old_segments(), write, **settings)
     for place in scene.places(one_in(31)):
         log = scene.log

@@ -34,7 +34,7 @@ def log(request, new_log):
         retention_ms=None,
         retention_bytes=4 * SIZE,
         internal_segment_bytes=SIZE,
-        remote_offset_reader=RemoteRecords(),
+        remote_log_reader=RemoteRecords(),
         **TIERED,
     )
     for number in range(8):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from segstore import UnifiedLog
     from segstore.log.local.segment import Segment
     from segstore.log.log_dir_failure_channel import LogDirFailureChannel
-    from segstore.log.remote_tier import RemoteOffsetReader
+    from segstore.log.remote_tier import RemoteLogReader
     from segstore.records.fetch_data_info import FetchDataInfo
     from segstore.types import LogAppendInfo
     from tests.vectors.vector_files import Case
@@ -55,7 +55,7 @@ class LogScript:
         self.log: UnifiedLog | None = None
         self.properties = dict(config["log_config"])
         self.topic_id = _uuid(config["topic_id"])
-        self.remote_offset_reader: RemoteOffsetReader | None = None
+        self.remote_log_reader: RemoteLogReader | None = None
         self.failures: LogDirFailureChannel | None = None
         self.max_transaction_timeout_ms = config["max_transaction_timeout_ms"]
         self.producer_config = ProducerStateManagerConfig(
@@ -89,7 +89,7 @@ class LogScript:
             given=frozenset(self.properties),
             replicated=True,
             topic_id=self.topic_id,
-            remote_offset_reader=self.remote_offset_reader,
+            remote_log_reader=self.remote_log_reader,
             index_mode="mmap" if self.profile is Profile.KAFKA else "heap",
         )
         found = StoredState(

@@ -29,7 +29,7 @@ class RetentionScript(LogScript):
     def __init__(self, case: Case, path: Path) -> None:
         super().__init__({"exact_bytes": True, **case}, path, Profile.KAFKA)
         if case["config"]["remote_storage_system_enable"]:
-            self.remote_offset_reader = RemoteRecords()
+            self.remote_log_reader = RemoteRecords()
 
     def do_delete_old_segments(self, _: Case) -> Case:
         deleted = self.opened.delete_old_segments()

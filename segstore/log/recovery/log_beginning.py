@@ -222,6 +222,6 @@ def kept_remote_part(state: LogState | None, first: int, found: StoredState) -> 
         return None
     return (
         f"records {start} to {first - 1} are in remote storage alone: they stay part of the log,"
-        " and no later record counts as uploaded. Open the log with remote_offset_reader and"
+        " and no later record counts as uploaded. Open the log with remote_log_reader and"
         " remote_storage_enable=True, or delete them with remote_log_delete_on_disable=True"
     )

@@ -312,7 +312,7 @@ def test_a_log_whose_begin_is_in_remote_storage_alone_is_refused(new_log, profil
         retention_ms=None,
         retention_bytes=4 * size,
         internal_segment_bytes=size,
-        remote_offset_reader=RemoteRecords(),
+        remote_log_reader=RemoteRecords(),
         **TIERED,
     )
     for number in range(8):

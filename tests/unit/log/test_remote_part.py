@@ -14,7 +14,7 @@ from segstore.errors import (
     LogReadOnlyError,
     OffsetOutOfRangeError,
 )
-from segstore.log.remote_tier import RemoteOffsetReader
+from segstore.log.remote_tier import RemoteLogReader
 from tests.kits.log_kit import TIME, bases, batch, offsets, singleton
 from tests.kits.remote_kit import TIERED, RemoteRecords
 
@@ -38,7 +38,7 @@ def tiered(new_log, profile):
                 "replicated": False,
                 "retention_ms": None,
                 "internal_segment_bytes": SIZE,
-                "remote_offset_reader": RemoteRecords(),
+                "remote_log_reader": RemoteRecords(),
                 **TIERED,
                 **settings,
             },
@@ -66,16 +66,16 @@ def log(tiered):
 def test_a_reader_is_an_object_that_finds(new_log, reader):
     """A class has the method too, and is refused when it is called without an object."""
     if reader is RemoteRecords:
-        assert isinstance(reader(), RemoteOffsetReader)
+        assert isinstance(reader(), RemoteLogReader)
         return
-    with pytest.raises(ArgumentTypeError, match="remote_offset_reader"):
-        new_log(remote_offset_reader=reader)
+    with pytest.raises(ArgumentTypeError, match="remote_log_reader"):
+        new_log(remote_log_reader=reader)
 
 
 def test_a_reading_handle_takes_no_reader(log, new_log):
     """[DUR-71] it shows what is here: the log begins at the first segment."""
-    with pytest.raises(IllegalArgumentError, match="remote_offset_reader") as caught:
-        new_log(read_only=True, remote_offset_reader=RemoteRecords())
+    with pytest.raises(IllegalArgumentError, match="remote_log_reader") as caught:
+        new_log(read_only=True, remote_log_reader=RemoteRecords())
     assert (caught.value.found, caught.value.expected) == ("read_only=True", "read_only=False")
     with segstore.open(log.path, read_only=True) as reading:
         assert reading.log_start_offset == reading.local_log_start_offset == 4
@@ -280,7 +280,7 @@ def test_remote_records_are_found_first(log, tiered, tmp_path):
     log.maybe_increment_log_start_offset(2)
     assert log.fetch_offset_by_timestamp(TIME) == (TIME + 3, 3, 1)
     assert [asked[2] for asked in remote.asked] == [0, 0, 0, 0, 0, 2]
-    bounded = tiered(tmp_path / "topic-1", remote_offset_reader=remote, replicated=True)
+    bounded = tiered(tmp_path / "topic-1", remote_log_reader=remote, replicated=True)
     bounded.append_as_leader(singleton(), 0)
     assert bounded.fetch_offset_by_timestamp(TIME, "high_watermark") == (-1, -1, None)
 
@@ -301,7 +301,7 @@ def test_a_reader_that_fails(log):
     log._remote._reader.records = []
     log._remote._reader.find_offset_by_timestamp = lambda *_: 5
     for ask in (log.fetch_offset_by_timestamp, log.offset_for_timestamp):
-        with pytest.raises(IllegalStateError, match="remote_offset_reader") as caught:
+        with pytest.raises(IllegalStateError, match="remote_log_reader") as caught:
             ask(TIME)
         assert caught.value.found == "int"
     with pytest.raises(segstore.SegstoreError):
@@ -315,7 +315,7 @@ def test_what_the_reader_finds_is_in_the_log(log, wrong):
     log._remote._reader.records = [segstore.FileTimestampAndOffset(TIME, wrong, 0)]
     log._remote._reader.find_offset_by_timestamp = lambda *_: log._remote._reader.records[0]
     for ask in (log.fetch_offset_by_timestamp, log.offset_for_timestamp):
-        with pytest.raises(IllegalStateError, match="remote_offset_reader") as caught:
+        with pytest.raises(IllegalStateError, match="remote_log_reader") as caught:
             ask(TIME)
         assert caught.value.found == repr(wrong)
         assert caught.value.expected == "an offset from the log start 4 on"
@@ -377,7 +377,7 @@ def test_copying_goes_off_and_on(log):
 def test_logs_of_one_directory_share_a_reader(tmp_path):
     """Each says which one it is."""
     remote = RemoteRecords()
-    with segstore.open_dir(tmp_path / "logs", remote_offset_reader=remote, **TIERED) as logs:
+    with segstore.open_dir(tmp_path / "logs", remote_log_reader=remote, **TIERED) as logs:
         logs.create_topic("orders", 2)
         logs.create_topic("__consumer_offsets", 1)
         for partition in range(2):

@@ -58,7 +58,7 @@ class TieredLogMachine(RuleBasedStateMachine):
             config=self.config,
             durability="none",
             replicated=self.replicated,
-            remote_offset_reader=RemoteRecords(),
+            remote_log_reader=RemoteRecords(),
         )
 
     def teardown(self):

@@ -49,7 +49,7 @@ def tiered(new_log):
             retention_ms=None,
             retention_bytes=4 * SIZE,
             internal_segment_bytes=SIZE,
-            remote_offset_reader=RemoteRecords(),
+            remote_log_reader=RemoteRecords(),
             **TIERED,
         )
         for number in range(8):
@@ -279,7 +279,7 @@ def test_a_full_truncation_of_a_tiered_log_keeps_the_log_start_it_is_given(
     assert (log.log_start_offset, log.local_log_start_offset) == (log_start, offset)
     assert log.highest_offset_in_remote_storage == min(5, offset - 1)
     log.close_quietly()
-    again = new_log(remote_offset_reader=RemoteRecords(), **TIERED)
+    again = new_log(remote_log_reader=RemoteRecords(), **TIERED)
     assert (again.log_start_offset, again.local_log_start_offset) == (log_start, offset)
 
 

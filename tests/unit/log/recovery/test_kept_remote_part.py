@@ -25,7 +25,7 @@ def tiered(new_log):
             **{
                 "retention_ms": None,
                 "internal_segment_bytes": 2 * SIZE - 1,
-                "remote_offset_reader": RemoteRecords(),
+                "remote_log_reader": RemoteRecords(),
                 **TIERED,
                 **settings,
             },
@@ -49,10 +49,10 @@ def path(tiered) -> str:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"remote_offset_reader": None},
+        {"remote_log_reader": None},
         {"remote_storage_enable": False},
         {"cleanup_policy": "compact"},
-        {"remote_offset_reader": None, "remote_log_copy_disable": True, "retention_ms": 0},
+        {"remote_log_reader": None, "remote_log_copy_disable": True, "retention_ms": 0},
     ],
 )
 def test_an_open_that_forgets_the_remote_part_keeps_it(path, tiered, settings):
@@ -77,13 +77,13 @@ def test_an_open_that_forgets_the_remote_part_keeps_it(path, tiered, settings):
 def test_what_is_kept_is_given_up_when_that_is_said(path, tiered):
     """[CFG-46] at the open, or later; until then no look-up by time leaves it out silently."""
     gives_up = {"remote_log_delete_on_disable": True}
-    log = tiered(path, remote_offset_reader=None)
+    log = tiered(path, remote_log_reader=None)
     for ask in (log.offset_for_timestamp, log.fetch_offset_by_timestamp):
         with pytest.raises(IllegalStateError, match="in remote storage alone") as caught:
             ask(TIME)
-        assert caught.value.found == "no remote_offset_reader"
+        assert caught.value.found == "no remote_log_reader"
     log.close_quietly()
-    with tiered(path, remote_offset_reader=None, **gives_up) as log:
+    with tiered(path, remote_log_reader=None, **gives_up) as log:
         assert (log.log_start_offset, log.local_log_start_offset) == (4, 4)
         assert not log.remote_log_enabled
     with tiered(path) as log:
@@ -92,7 +92,7 @@ def test_what_is_kept_is_given_up_when_that_is_said(path, tiered):
 
 def test_settings_give_up_what_is_kept(path, tiered):
     """[CFG-46] of a log that is open."""
-    log = tiered(path, remote_offset_reader=None)
+    log = tiered(path, remote_log_reader=None)
     log.update_config(log.config.with_changes(retention_bytes=0))
     assert (log.log_start_offset, len(log.delete_old_segments())) == (0, 0)
     log.update_config(log.config.with_changes(remote_log_delete_on_disable=True))
@@ -107,5 +107,5 @@ def test_a_directory_of_logs_keeps_what_is_remote(path, capsys):
         assert logs.log("topic", 0).log_start_offset == 0
     assert main(["recover", "-q", path]) == 0
     assert "records 0 to 3 are in remote storage alone" in capsys.readouterr().out
-    with segstore.open(path, remote_offset_reader=RemoteRecords(), **TIERED) as log:
+    with segstore.open(path, remote_log_reader=RemoteRecords(), **TIERED) as log:
         assert (log.log_start_offset, log.log_end_offset) == (0, 9)

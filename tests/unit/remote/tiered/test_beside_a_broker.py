@@ -12,6 +12,7 @@ import pytest
 
 import segstore
 from segstore.log.files.partition_metadata_file import format_partition_metadata, topic_id_text
+from tests.kits.remote_kit import RemoteRecords
 
 READS = 12
 LONGEST_SECONDS = 60
@@ -49,16 +50,13 @@ class Broker:
         self._stopped.set()
         self._thread.join()
 
-    def find_offset_by_timestamp(self, *_):
-        """Of no record: as a `RemoteOffsetReader`."""
-
     def _run(self):
         try:
             with segstore.open(
                 self._log,
                 durability="none",
                 remote_storage_enable=True,
-                remote_offset_reader=self,
+                remote_log_reader=RemoteRecords(),
                 local_retention_bytes=0,
             ) as log:
                 log.assign_epoch_start_offset(0, 0)

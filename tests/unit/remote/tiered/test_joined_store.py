@@ -27,6 +27,7 @@ from segstore.log.files.checkpoints import (
 )
 from tests.kits.golden import packed_tiered
 from tests.kits.golden_tiered import TieredCase
+from tests.kits.remote_kit import RemoteRecords
 
 GUIDE = Path(__file__).parents[4] / "docs" / "guide.md"
 
@@ -41,13 +42,6 @@ def case(pytestconfig, tmp_path):
 @pytest.fixture
 def local(case):
     return case.directory / "data"
-
-
-class NoReader:
-    """Of a broker that keeps the remote part; it looks up no time."""
-
-    def find_offset_by_timestamp(self, topic_partition, timestamp, starting_offset, leader_epochs):
-        raise NotImplementedError
 
 
 def offsets(case, tmp_path, **options):
@@ -110,7 +104,7 @@ def test_what_a_broker_appends_meanwhile_is_in_the_next_scan(case, local, tmp_pa
             local / "terms-0",
             durability="none",
             remote_storage_enable=True,
-            remote_offset_reader=NoReader(),
+            remote_log_reader=RemoteRecords(),
         ) as log:
             log.append([(None, b"later")] * 3)
         assert bucket.count("terms") == 181
