@@ -38,7 +38,7 @@ _NO_EPOCH: Final = -1
 
 
 class RemoteRead(NamedTuple):
-    """What a `RemoteLogReader` has read: batches of one remote segment, one behind the other."""
+    """What a `RemoteLogReader` has read: batches of one remote segment, in order."""
 
     records: bytes | memoryview
     """Whole batches; the last one may be cut. Empty: nothing was read."""
@@ -75,7 +75,7 @@ class RemoteLogReader(Protocol):
         is_committed: bool,
         local_aborted_transactions: Callable[[int, int], Iterable[AbortedTransaction]],
     ) -> RemoteRead:
-        """Return batches from the one on that holds *start_offset*, or comes first behind it.
+        """Return batches: first the one with *start_offset*, or the next after it.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class RemoteLogReader(Protocol):
     ) -> Iterable[AbortedTransaction]:
         """Return the entries of remote transaction indexes that reach into a range.
 
-        Those that end at *start_offset* or behind it, and begin below *end_offset*; more do no
+        Those that end at *start_offset* or later, and begin below *end_offset*. More do no
         harm. The log has those of its local segments from elsewhere.
 
         Parameters
@@ -119,7 +119,7 @@ class RemoteLogReader(Protocol):
         topic_partition : TopicPartition
             Partition of the transactions.
         start_offset, end_offset : int
-            The range; *end_offset* may be behind the last remote segment.
+            The range; *end_offset* may be after the last remote segment.
         leader_epochs : sequence of EpochEntry
             See above.
 
