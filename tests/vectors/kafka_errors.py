@@ -50,6 +50,7 @@ OURS: dict[str, tuple[type[Exception], ...]] = {
         errors.IllegalStateError,
         errors.CodecError,
         errors.IllegalArgumentError,
+        errors.RemoteStorageError,
         errors.UnsupportedFormatError,
     ),
     "UnsupportedVersionException": (errors.UnsupportedFormatError,),

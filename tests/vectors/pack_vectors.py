@@ -32,6 +32,7 @@ MOST_LINES = {
     "log_ops": 30,
     "manager": 40,
     "raft_log": 24,
+    "remote_index_cache": 24,
     "remote_metadata": 60,
 }
 """Of files whose lines are long, and each of a sort of its own."""

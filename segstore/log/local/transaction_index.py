@@ -77,8 +77,8 @@ class TransactionIndex:
         The partition's.
     base_offset : int
         Of the segment: absolute, 0 or more.
-    suffix : str
-        ``""``, ``".cleaned"`` and the like.
+    name : str or None
+        Of the file; None: that of a segment's, by its base offset.
     cut_torn_entry : bool
         Whether an append goes over part of an entry, which a crash left at the end; else it lies
         crooked behind it, as in Kafka.
@@ -96,12 +96,12 @@ class TransactionIndex:
         directory: Directory,
         base_offset: int,
         *,
-        suffix: str = "",
+        name: str | None = None,
         cut_torn_entry: bool = True,
     ) -> None:
         self._directory = directory
         self.base_offset = base_offset
-        self.name = file_name(base_offset, "txnindex") + suffix
+        self.name = file_name(base_offset, "txnindex") if name is None else name
         self._cut_torn_entry = cut_torn_entry
         self._last_offset: int | None = None
         self._is_named = True

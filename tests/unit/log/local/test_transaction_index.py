@@ -166,9 +166,9 @@ def test_another_version_is_refused_and_nothing_changed(directory, tmp_path, ver
     assert (tmp_path / NAME).read_bytes() == data
 
 
-def test_suffix_and_name(directory, tmp_path):
+def test_another_name(directory, tmp_path):
     """[TXX-6] a name is recorded, also without a file."""
-    index = TransactionIndex(directory, 100, suffix=".cleaned")
+    index = TransactionIndex(directory, 100, name=f"{NAME}.cleaned")
     assert index.name == f"{NAME}.cleaned"
     index.rename_to(f"{NAME}.swap")
     index.append(transaction(110))

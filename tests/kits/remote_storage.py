@@ -1,0 +1,132 @@
+"""Remote storage in memory, which counts what it is asked for and fails when it is told to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid4
+
+from segstore.errors import RemoteResourceNotFoundError
+from segstore.remote.metadata.segment_metadata import (
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    TopicIdPartition,
+)
+from segstore.remote.storage.remote_storage_manager import IndexType
+from segstore.types import EpochEntry, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore.remote.storage.remote_storage_manager import LogSegmentData
+
+LOG = "log"
+PARTITION = TopicIdPartition(UUID(int=7), TopicPartition("orders", 0))
+
+
+@dataclass
+class MemoryRemoteStorage:
+    """A `RemoteStorageManager` whose objects are bytes in a table.
+
+    Attributes
+    ----------
+    objects : dict
+        By segment id: ``log`` and the index types, each with its bytes.
+    asked : Counter
+        How often for what: ``log``, an index type, ``copy`` or ``delete``.
+    ranges : list
+        Positions of each request for a part of a segment.
+    before : callable or None
+        Called with the same word before each answer; what it raises is the answer.
+    custom_metadata : bytes or None
+        What each copy returns.
+    """
+
+    objects: dict[UUID, dict[str, bytes]] = field(default_factory=dict)
+    asked: Counter[str] = field(default_factory=Counter)
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    before: Callable[[str], None] | None = None
+    custom_metadata: bytes | None = None
+    is_closed: bool = False
+
+    def __post_init__(self) -> None:
+        self._lock = Lock()
+
+    def _asked_for(self, what: str) -> None:
+        with self._lock:
+            self.asked[what] += 1
+        if self.before is not None:
+            self.before(what)
+
+    def copy_log_segment_data(
+        self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
+    ) -> bytes | None:
+        self._asked_for("copy")
+        paths = {
+            LOG: data.log_segment,
+            IndexType.OFFSET: data.offset_index,
+            IndexType.TIMESTAMP: data.time_index,
+            IndexType.TRANSACTION: data.transaction_index,
+            IndexType.PRODUCER_SNAPSHOT: data.producer_snapshot_index,
+        }
+        copied = {key: Path(path).read_bytes() for key, path in paths.items() if path is not None}
+        copied[IndexType.LEADER_EPOCH] = data.leader_epoch_index
+        self.objects[metadata.segment_id.id] = copied
+        return self.custom_metadata
+
+    def fetch_log_segment(
+        self, metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int
+    ) -> memoryview:
+        self._asked_for(LOG)
+        self.ranges.append((start_position, end_position))
+        return memoryview(self._object(metadata, LOG))[start_position:end_position]
+
+    def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        self._asked_for(index_type)
+        return self._object(metadata, index_type)
+
+    def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
+        self._asked_for("delete")
+        self.objects.pop(metadata.segment_id.id, None)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def _object(self, metadata: RemoteLogSegmentMetadata, what: str) -> bytes:
+        found = self.objects.get(metadata.segment_id.id, {}).get(what)
+        if found is None:
+            raise RemoteResourceNotFoundError(
+                f"there is no {what} of {metadata.segment_id.id}", found="none", expected=what
+            )
+        return found
+
+
+def segment_metadata(  # noqa: PLR0913 - each by its name
+    start_offset: int,
+    end_offset: int,
+    *,
+    epochs: tuple[tuple[int, int], ...] = ((0, 0),),
+    partition: TopicIdPartition = PARTITION,
+    segment_id: UUID | None = None,
+    max_timestamp_ms: int = 0,
+    segment_size_bytes: int = 1024,
+    state: RemoteLogSegmentState = RemoteLogSegmentState.COPY_SEGMENT_FINISHED,
+    is_transaction_index_empty: bool = False,
+) -> RemoteLogSegmentMetadata:
+    """Return the metadata of a copy, with a new id where none is given."""
+    return RemoteLogSegmentMetadata(
+        segment_id=RemoteLogSegmentId(partition, segment_id or uuid4()),
+        start_offset=start_offset,
+        end_offset=end_offset,
+        max_timestamp_ms=max_timestamp_ms,
+        broker_id=1,
+        event_timestamp_ms=0,
+        segment_size_bytes=segment_size_bytes,
+        state=state,
+        segment_leader_epochs=tuple(EpochEntry(*one) for one in epochs),
+        is_transaction_index_empty=is_transaction_index_empty,
+    )
