@@ -1,18 +1,26 @@
-"""Remote storage in memory, which counts what it is asked for and fails when it is told to."""
+"""Remote storage in memory, which counts what it is asked for and fails when it is told to.
+
+And what is known of its segments.
+"""
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
+from segstore._core import scan_headers
 from segstore.errors import RemoteResourceNotFoundError
+from segstore.remote.metadata.remote_log_metadata_cache import RemoteLogMetadataCache
 from segstore.remote.metadata.segment_metadata import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
     TopicIdPartition,
 )
@@ -20,8 +28,9 @@ from segstore.remote.storage.remote_storage_manager import IndexType
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
+    from segstore.log.local.transaction_index import AbortedTransaction
     from segstore.remote.storage.remote_storage_manager import LogSegmentData
 
 LOG = "log"
@@ -105,6 +114,45 @@ class MemoryRemoteStorage:
         return found
 
 
+class MemoryRemoteMetadata:
+    """What a reader asks a `RemoteLogMetadataManager`, answered by the cache of one partition."""
+
+    def __init__(self, *segments: RemoteLogSegmentMetadata) -> None:
+        self.cache = RemoteLogMetadataCache()
+        for segment in segments:
+            self.add(segment)
+
+    def add(self, segment: RemoteLogSegmentMetadata) -> None:
+        """Take a segment in the state that it has."""
+        begun = replace(segment, state=RemoteLogSegmentState.COPY_SEGMENT_STARTED)
+        self.cache.add_copy_in_progress_segment(begun)
+        for state in RemoteLogSegmentState:
+            if 0 < state <= segment.state:
+                update = RemoteLogSegmentMetadataUpdate(
+                    segment_id=segment.segment_id,
+                    event_timestamp_ms=0,
+                    custom_metadata=None,
+                    state=state,
+                    broker_id=1,
+                )
+                self.cache.update_remote_log_segment_metadata(update)
+
+    def remote_log_segment_metadata(
+        self, _: TopicIdPartition, leader_epoch: int, offset: int
+    ) -> RemoteLogSegmentMetadata | None:
+        return self.cache.remote_log_segment_metadata(leader_epoch, offset)
+
+    def list_remote_log_segments(
+        self, _: TopicIdPartition, leader_epoch: int | None = None
+    ) -> Iterable[RemoteLogSegmentMetadata]:
+        return self.cache.list_remote_log_segments(leader_epoch)
+
+    def next_segment_with_transaction_index(
+        self, _: TopicIdPartition, leader_epoch: int, offset: int
+    ) -> RemoteLogSegmentMetadata | None:
+        return self.cache.next_segment_with_transaction_index(leader_epoch, offset)
+
+
 def segment_metadata(  # noqa: PLR0913 - each by its name
     start_offset: int,
     end_offset: int,
@@ -130,3 +178,42 @@ def segment_metadata(  # noqa: PLR0913 - each by its name
         segment_leader_epochs=tuple(EpochEntry(*one) for one in epochs),
         is_transaction_index_empty=is_transaction_index_empty,
     )
+
+
+def put_segment(  # noqa: PLR0913 - each by its name
+    storage: MemoryRemoteStorage,
+    batches: Sequence[bytes],
+    *,
+    start_offset: int | None = None,
+    end_offset: int | None = None,
+    aborted: Iterable[AbortedTransaction] = (),
+    indexed: bool = True,
+    **fields: Any,
+) -> RemoteLogSegmentMetadata:
+    """Put a segment into *storage*; its offsets are those of its batches unless they are given.
+
+    An offset index has an entry for each batch but the first, or none.
+    """
+    data = b"".join(batches)
+    table, result = scan_headers(data)
+    assert (result.valid_bytes, len(table)) == (len(data), len(batches))
+    rows = [table[row] for row in range(len(table))]
+    start = rows[0].base_offset if start_offset is None else start_offset
+    latest = accumulate((row.max_timestamp for row in rows), max)
+    fields.setdefault("epochs", ((0, start),))
+    fields.setdefault("max_timestamp_ms", max(row.max_timestamp for row in rows))
+    metadata = segment_metadata(
+        start,
+        rows[-1].last_offset if end_offset is None else end_offset,
+        segment_size_bytes=len(data),
+        **fields,
+    )
+    entries = [(row.last_offset - start, row.position) for row in rows[1:] if indexed]
+    times = dict(zip(latest, (row.last_offset - start for row in rows), strict=True))
+    storage.objects[metadata.segment_id.id] = {
+        LOG: data,
+        IndexType.OFFSET: b"".join(struct.pack(">ii", *entry) for entry in entries),
+        IndexType.TIMESTAMP: b"".join(struct.pack(">qi", *entry) for entry in times.items()),
+        IndexType.TRANSACTION: b"".join(one.format() for one in aborted),
+    }
+    return metadata

@@ -1,0 +1,514 @@
+"""Reads records that are in remote storage: batches, aborted transactions, the first of a time.
+
+Of a segment only the bytes that a read returns are asked for, in one request in most cases: from
+the entry of its offset index on, as far as the limit reaches. What is returned is a view of what
+the storage gave. Headers are checked here; checksums are for whoever decodes the records.
+
+Source: [TIER-65..TIER-71, DUR-141, DUR-144], Kafka ``RemoteLogManager.read``,
+``RemoteLogManager.findOffsetByTimestamp``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from contextlib import suppress
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from segstore._core import first_batch_size, iterate_records, scan_headers
+from segstore.errors import (
+    CorruptLogError,
+    LogNotFoundError,
+    OffsetOutOfRangeError,
+    SegstoreError,
+)
+from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.log.local.transaction_index import TransactionIndexSearchResult
+from segstore.log.remote_tier import RemoteRead
+from segstore.number_limits import MAX_LONG
+from segstore.records.compression import codec_table
+from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState, TopicIdPartition
+from segstore.types import (
+    CURRENT_MAGIC,
+    NO_PARTITION_LEADER_EPOCH,
+    FileTimestampAndOffset,
+    LogOffsetMetadata,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from uuid import UUID
+
+    from segstore._core import BatchHeader, BatchTable, ScanResult
+    from segstore.log.local.transaction_index import AbortedTransaction
+    from segstore.remote.log_manager.remote_index_cache import RemoteIndexCache, RemoteIndexEntry
+    from segstore.remote.metadata.remote_log_metadata_manager import RemoteLogMetadataManager
+    from segstore.remote.metadata.segment_metadata import RemoteLogSegmentMetadata
+    from segstore.remote.storage.remote_storage_manager import RemoteStorageManager
+    from segstore.types import EpochEntry, TopicPartition
+
+_MOST_SKIPPED_BYTES: Final = 64 * 1024
+"""Asked for before the batch that a read wants, where the index says no better."""
+_LEAST_BYTES: Final = 16 * 1024
+"""A request for fewer bytes saves nothing."""
+_SEARCH_BYTES: Final = 256 * 1024
+_MOST_SEARCH_BYTES: Final = 4 * 1024 * 1024
+"""Of the requests of a search by time, which grow."""
+_TRIES: Final = 3
+"""To read a file of the cache that may be let go meanwhile."""
+
+
+class RemoteStorageReader:
+    """Reads what logs have in remote storage; fulfils `RemoteLogReader`. Any thread may call it.
+
+    Parameters
+    ----------
+    storage : RemoteStorageManager
+        Where the bytes are.
+    metadata : RemoteLogMetadataManager
+        Which segments there are.
+    index_cache : RemoteIndexCache
+        Their indexes.
+    topic_id_of : callable
+        Returns the topic id of a partition.
+    """
+
+    def __init__(
+        self,
+        storage: RemoteStorageManager,
+        metadata: RemoteLogMetadataManager,
+        index_cache: RemoteIndexCache,
+        topic_id_of: Callable[[TopicPartition], UUID],
+    ) -> None:
+        self._storage = storage
+        self._metadata = metadata
+        self._index_cache = index_cache
+        self._topic_id_of = topic_id_of
+        self._codecs = codec_table()
+
+    # ---- batches ---------------------------------------------------------------------------------
+
+    def read(  # noqa: PLR0913 - as Kafka's RemoteStorageFetchInfo
+        self,
+        topic_partition: TopicPartition,
+        start_offset: int,
+        max_bytes: int,
+        *,
+        min_one_message: bool,
+        leader_epochs: Sequence[EpochEntry],
+        is_committed: bool,
+        local_aborted_transactions: Callable[[int, int], Iterable[AbortedTransaction]],
+    ) -> RemoteRead:
+        """Return batches from the one on that holds *start_offset*, or comes first behind it.
+
+        Where a segment has none, it is looked for in the next one; when there is none either, the
+        result is empty [TIER-66, TIER-67]. See `RemoteLogReader.read`.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            No finished segment of the log's history has *start_offset* [TIER-65].
+        CorruptLogError, CorruptRecordError
+            The object has no batch at a position, or one of another history.
+        RemoteStorageError, CorruptIndexError
+            It, or one of its indexes, cannot be read.
+        """
+        lineage = _Lineage(leader_epochs)
+        partition = self._partition(topic_partition)
+        segment = self._segment_at(partition, lineage, start_offset)
+        if segment is None:
+            raise OffsetOutOfRangeError(
+                f"no remote segment of {topic_partition} has offset {start_offset}",
+                found=str(start_offset),
+                expected="an offset that a finished segment has, in the leader epoch of the log",
+            )
+        offset, name = start_offset, object_name(segment)
+        aborted: list[AbortedTransaction] | None = [] if is_committed else None
+        while segment is not None:
+            name = object_name(segment)
+            entry = self._index_cache.index_entry(segment)
+            found = self._batches(segment, entry, offset, max_bytes, lineage)
+            if isinstance(found, _Batches):
+                records = found.up_to(max_bytes, min_one_message=min_one_message)
+                if not records:  # Kafka: without a list, also when one is asked for
+                    return RemoteRead(b"", LogOffsetMetadata(start_offset), name)
+                if is_committed:
+                    upper = entry.offset_index.fetch_upper_bound_offset(
+                        found.position, len(records)
+                    )
+                    end = segment.end_offset + 1 if upper is None else upper.offset
+                    there = self._aborted(partition, lineage, segment, found.base_offset, end)
+                    aborted = there.aborted
+                    if not there.is_complete:
+                        aborted += local_aborted_transactions(found.base_offset, end)
+                    aborted = list(dict.fromkeys(aborted))
+                place = LogOffsetMetadata(found.base_offset, segment.start_offset, found.position)
+                return RemoteRead(records, place, name, aborted)
+            offset = found
+            segment = self._segment_at(partition, lineage, offset)
+        return RemoteRead(b"", LogOffsetMetadata(start_offset), name, aborted)
+
+    def _batches(
+        self,
+        segment: RemoteLogSegmentMetadata,
+        entry: RemoteIndexEntry,
+        offset: int,
+        max_bytes: int,
+        lineage: _Lineage,
+    ) -> _Batches | int:
+        """Return what one segment has from *offset* on; or the offset at which to go on, if none.
+
+        Source: [TIER-66, DUR-141].
+        """
+        position = entry.position_of_offset(offset)
+        above = entry.offset_index.fetch_upper_bound_offset(position, 1)
+        before = _MOST_SKIPPED_BYTES if above is None else above.position - position
+        size = min(before, _MOST_SKIPPED_BYTES) + max(max_bytes, _LEAST_BYTES)
+        for piece in self._pieces(segment, position, size, size):
+            table = piece.table
+            row = _first_row(table, offset)
+            if row is None:
+                continue
+            first, end = table[row], len(piece.data)
+            next_row = lineage.end_of_own(table, row)
+            if next_row == row:
+                if first.base_offset <= offset:
+                    raise _another_history(segment, piece.position, first)
+                return first.base_offset  # of a lost branch, behind a gap
+            if next_row < len(table):
+                end = table[next_row].position
+            elif piece.result.why is not None:
+                end = piece.result.valid_bytes
+            return _Batches(
+                piece.data[first.position : end],
+                first.size_bytes,
+                first.base_offset,
+                piece.position + first.position,
+            )
+        return segment.end_offset + 1
+
+    def _pieces(
+        self, segment: RemoteLogSegmentMetadata, position: int, size: int, most: int
+    ) -> Iterator[_Piece]:
+        """Yield parts of a segment that begin with a whole batch, from one on to the end.
+
+        Parameters
+        ----------
+        position : int
+            A batch begins there.
+        size, most : int
+            Bytes of the first request; the next ones are for twice as many each, up to *most*, or
+            for one batch that is larger.
+
+        Raises
+        ------
+        CorruptLogError, CorruptRecordError
+            There is no batch at a position, or the object ends in the midst of one.
+        """
+        end = segment.segment_size_bytes
+        while position < end:
+            asked = min(size, end - position)
+            data = memoryview(self._storage.fetch_log_segment(segment, position, position + asked))
+            table, result = scan_headers(data)
+            if len(table):
+                yield _Piece(data, position, table, result)
+            if result.why is not None:
+                raise result.why.locate(object_name(segment), position)
+            position += result.valid_bytes
+            rest = data[result.valid_bytes :]
+            needed = first_batch_size(rest) or 0
+            if (
+                len(data) < asked
+                or position + max(len(rest), needed) > end
+                or (asked < size and len(rest))
+            ):
+                raise CorruptLogError(
+                    "a remote segment ends in the midst of a batch",
+                    file=object_name(segment),
+                    position=position,
+                    found=f"{len(rest)} bytes",
+                    expected=f"whole batches up to position {end}",
+                )
+            size = max(min(2 * size, most), needed)
+
+    # ---- aborted transactions --------------------------------------------------------------------
+
+    def aborted_transactions(
+        self,
+        topic_partition: TopicPartition,
+        start_offset: int,
+        end_offset: int,
+        leader_epochs: Sequence[EpochEntry],
+    ) -> list[AbortedTransaction]:
+        """Return the entries of remote transaction indexes that reach into a range [TIER-69].
+
+        See `RemoteLogReader.aborted_transactions`.
+
+        Raises
+        ------
+        RemoteStorageError, CorruptIndexError, UnsupportedFormatError
+            An index cannot be read.
+        """
+        lineage = _Lineage(leader_epochs)
+        partition = self._partition(topic_partition)
+        segments = self._with_transactions(partition, lineage, start_offset)
+        return list(dict.fromkeys(self._collect(segments, lineage, start_offset, end_offset)[0]))
+
+    def _aborted(
+        self,
+        partition: TopicIdPartition,
+        lineage: _Lineage,
+        segment: RemoteLogSegmentMetadata,
+        start_offset: int,
+        end_offset: int,
+    ) -> TransactionIndexSearchResult:
+        """Search in the index of a segment, and in those behind it [TIER-69]."""
+        own = () if segment.is_transaction_index_empty else (segment,)
+        behind = self._with_transactions(partition, lineage, segment.end_offset + 1)
+        return self._collect(chain(own, behind), lineage, start_offset, end_offset)
+
+    def _with_transactions(
+        self, partition: TopicIdPartition, lineage: _Lineage, offset: int
+    ) -> Iterator[RemoteLogSegmentMetadata]:
+        """Yield the segments from that of *offset* on that may have aborted transactions."""
+        while True:
+            for epoch, start_offset in lineage.entries_from(offset):
+                found = self._metadata.next_segment_with_transaction_index(
+                    partition, epoch, max(start_offset, offset)
+                )
+                if found is not None:
+                    break
+            else:
+                return
+            yield found
+            offset = found.end_offset + 1
+
+    def _collect(
+        self,
+        segments: Iterable[RemoteLogSegmentMetadata],
+        lineage: _Lineage,
+        start_offset: int,
+        end_offset: int,
+    ) -> TransactionIndexSearchResult:
+        """Return what ended in the history of the log; what a lost branch has is left out."""
+        aborted: list[AbortedTransaction] = []
+        for segment in segments:
+            found = self._search_transactions(segment, start_offset, end_offset)
+            own = _Lineage(segment.segment_leader_epochs)
+            aborted += [one for one in found.aborted if own.agrees(lineage, one.last_offset)]
+            if found.is_complete and own.agrees(lineage, segment.end_offset):
+                return TransactionIndexSearchResult(aborted, is_complete=True)
+        return TransactionIndexSearchResult(aborted, is_complete=False)
+
+    def _search_transactions(
+        self, segment: RemoteLogSegmentMetadata, start_offset: int, end_offset: int
+    ) -> TransactionIndexSearchResult:
+        for _ in range(_TRIES):
+            index = self._index_cache.index_entry(segment).transaction_index
+            with suppress(LogNotFoundError):  # let go meanwhile, and deleted
+                return index.collect_aborted_transactions(
+                    start_offset, end_offset, check=True, in_order=True
+                )
+        raise LogNotFoundError(
+            "the transaction index was deleted while it was read", file=index.path
+        )
+
+    # ---- the first record of a time --------------------------------------------------------------
+
+    def find_offset_by_timestamp(
+        self,
+        topic_partition: TopicPartition,
+        timestamp: int,
+        starting_offset: int,
+        leader_epochs: Sequence[EpochEntry],
+    ) -> FileTimestampAndOffset | None:
+        """Return the first record in remote storage with that timestamp or a later one, or None.
+
+        Kafka searches one segment, the first that has such a time, and finds nothing when all its
+        records of that time are below *starting_offset*. Here the next ones are searched then. See
+        `RemoteLogReader.find_offset_by_timestamp`.
+
+        Raises
+        ------
+        CorruptLogError, CorruptRecordError, InvalidRecordError
+            The object is damaged.
+        RemoteStorageError, CorruptIndexError
+            It, or one of its indexes, cannot be read.
+
+        Source: [TIER-71, TIER-88].
+        """
+        lineage = _Lineage(leader_epochs)
+        partition = self._partition(topic_partition)
+        searched = set()
+        for epoch, _ in lineage.entries_from(starting_offset):
+            for segment in self._metadata.list_remote_log_segments(partition, epoch):
+                if (
+                    segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+                    and segment.max_timestamp_ms >= timestamp
+                    and segment.end_offset >= starting_offset
+                    and segment.segment_id not in searched
+                ):
+                    searched.add(segment.segment_id)
+                    found = self._search_time(segment, timestamp, starting_offset, lineage)
+                    if found is not None:
+                        return found
+        return None
+
+    def _search_time(
+        self,
+        segment: RemoteLogSegmentMetadata,
+        timestamp: int,
+        starting_offset: int,
+        lineage: _Lineage,
+    ) -> FileTimestampAndOffset | None:
+        entry = self._index_cache.index_entry(segment)
+        position = entry.position_of_timestamp(timestamp, starting_offset)
+        for piece in self._pieces(segment, position, _SEARCH_BYTES, _MOST_SEARCH_BYTES):
+            for row in range(len(piece.table)):
+                batch = piece.table[row]
+                if (
+                    batch.max_timestamp >= timestamp
+                    and batch.last_offset >= starting_offset
+                    and lineage.has(batch)
+                ):
+                    found = self._first_record(segment, piece, batch, timestamp, starting_offset)
+                    if found is not None:
+                        return found
+        return None
+
+    def _first_record(
+        self,
+        segment: RemoteLogSegmentMetadata,
+        piece: _Piece,
+        batch: BatchHeader,
+        timestamp: int,
+        starting_offset: int,
+    ) -> FileTimestampAndOffset | None:
+        data = piece.data[batch.position : batch.position + batch.size_bytes]
+        try:
+            for record in iterate_records(
+                data, self._codecs, start_offset=starting_offset, control=True
+            ):
+                if record.timestamp is not None and record.timestamp >= timestamp:
+                    epoch = batch.partition_leader_epoch
+                    known = None if epoch == NO_PARTITION_LEADER_EPOCH else epoch
+                    return FileTimestampAndOffset(record.timestamp, record.offset, known)
+        except SegstoreError as error:
+            raise error.locate(object_name(segment), piece.position + batch.position) from None
+        return None
+
+    # ---- segments --------------------------------------------------------------------------------
+
+    def _partition(self, topic_partition: TopicPartition) -> TopicIdPartition:
+        return TopicIdPartition(self._topic_id_of(topic_partition), topic_partition)
+
+    def _segment_at(
+        self, partition: TopicIdPartition, lineage: _Lineage, offset: int
+    ) -> RemoteLogSegmentMetadata | None:
+        """Return the finished segment that has *offset* in the log's epoch there [TIER-65]."""
+        epoch = lineage.epoch_at(offset)
+        if epoch is None:
+            return None
+        return self._metadata.remote_log_segment_metadata(partition, epoch, offset)
+
+
+class _Piece(NamedTuple):
+    """Part of a segment."""
+
+    data: memoryview
+    position: int
+    table: BatchTable
+    result: ScanResult
+
+
+class _Batches(NamedTuple):
+    """Batches of one history; the last may be cut."""
+
+    data: memoryview
+    first_size: int
+    base_offset: int
+    position: int
+    """In the segment."""
+
+    def up_to(self, max_bytes: int, *, min_one_message: bool) -> memoryview:
+        """Return as many bytes as may be; none, or one batch, where the first is larger."""
+        if self.first_size <= max_bytes:
+            return self.data[:max_bytes]
+        return self.data[: self.first_size if min_one_message else 0]
+
+
+class _Lineage:
+    """Which leader epoch each offset of a log is of [DUR-141].
+
+    Of entries with the same start the last one counts [TIER-50]. The first one begins at the log
+    start; it was the epoch of the batch that holds that offset too, and may begin before it.
+    """
+
+    __slots__ = ("_entries", "_starts")
+
+    def __init__(self, entries: Sequence[EpochEntry]) -> None:
+        self._entries = entries
+        self._starts = [entry.start_offset for entry in entries]
+
+    def epoch_at(self, offset: int) -> int | None:
+        """Return the epoch of an offset; None below the first one."""
+        place = bisect_right(self._starts, offset) - 1
+        return None if place < 0 else self._entries[place].epoch
+
+    def entries_from(self, offset: int) -> Sequence[EpochEntry]:
+        """Return the epochs from that of *offset* on."""
+        return self._entries[max(bisect_right(self._starts, offset) - 1, 0) :]
+
+    def agrees(self, other: _Lineage, offset: int) -> bool:
+        """Whether both have the same epoch at an offset."""
+        ours, theirs = self.entries_from(offset), other.entries_from(offset)
+        return bool(ours and theirs) and ours[0].epoch == theirs[0].epoch
+
+    def has(self, batch: BatchHeader) -> bool:
+        """Whether a batch is of this history; one of magic 0 or 1 does not say it."""
+        return batch.magic < CURRENT_MAGIC or self._has(
+            batch.base_offset, batch.last_offset, batch.partition_leader_epoch
+        )
+
+    def end_of_own(self, table: BatchTable, row: int) -> int:
+        """Return the first row from *row* on that is not of this history."""
+        epoch = table.leader_epoch
+        if epoch is not None and self._has(table[row].base_offset, table.last_offset, epoch):
+            return len(table)
+        while row < len(table) and self.has(table[row]):
+            row += 1
+        return row
+
+    def _has(self, base_offset: int, last_offset: int, epoch: int) -> bool:
+        entries = self.entries_from(base_offset)
+        end = entries[1].start_offset if len(entries) > 1 else MAX_LONG
+        return bool(entries) and entries[0].epoch == epoch and last_offset < end
+
+
+def object_name(segment: RemoteLogSegmentMetadata) -> str:
+    """Return what errors call a remote segment: partition, first offset and id."""
+    partition, segment_id = segment.segment_id
+    return (
+        f"remote storage/{partition.topic_partition}/{segment.start_offset:020}"
+        f"-{topic_id_text(segment_id)}.log"
+    )
+
+
+def _first_row(table: BatchTable, offset: int) -> int | None:
+    """Return the row of the first batch that ends at *offset* or behind it."""
+    if table.last_offset < offset:
+        return None
+    return bisect_left(range(len(table)), offset, key=lambda row: table[row].last_offset)
+
+
+def _another_history(
+    segment: RemoteLogSegmentMetadata, position: int, batch: BatchHeader
+) -> CorruptLogError:
+    return CorruptLogError(
+        "the batch of a remote segment is not of the log's history of leader epochs",
+        file=object_name(segment),
+        position=position + batch.position,
+        found=f"leader epoch {batch.partition_leader_epoch}, offsets {batch.base_offset} to"
+        f" {batch.last_offset}",
+        expected=f"what its metadata says: {list(map(tuple, segment.segment_leader_epochs))}",
+    )
