@@ -37,6 +37,7 @@ class Handler(BaseHTTPRequestHandler):
     """Answers GET."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     root: Path
     asked: list[Asked]
 

@@ -1,9 +1,13 @@
 """Files of a listing by blocks: those that are read are fetched, and the next ones meanwhile.
 
 A log is opened in a folder where its segments stand with their sizes and without bytes; the core
-asks here for what it reads (`FetchedFiles`). A block is kept in the spool. Who reads block after
-block gets the next ones ahead: half as many as he has read so, to a limit, also over the end of a
-segment. So a look-up fetches one block, and a short range little more than its own bytes.
+asks here for what it reads (`FetchedFiles`). Who reads block after block gets the next ones ahead:
+half as many as he has read so, to a limit, also over the end of a segment. So a look-up fetches one
+block, and a short range little more than its own bytes.
+
+A block that a read waits for is kept in the spool. One that was fetched ahead is kept when that is
+so for the second time, by any process: most scans read each block once, and the file would cost
+more than the request's own work. It would also drive out of the spool what look-ups need.
 
 Blocks of a folder of this machine are neither kept in the spool nor fetched ahead: a second copy on
 its disk, and threads that wait for it, cost more than to undo a chunk again.
@@ -45,11 +49,12 @@ if TYPE_CHECKING:
     Block: TypeAlias = bytes | memoryview
 
 AHEAD_BYTES: Final = 32 * 1024 * 1024
-"""That are fetched before they are asked for, at most."""
+"""That are fetched before they are asked for, at most, for all that read a log together."""
 REQUEST_BYTES: Final = 8 * 1024 * 1024
 """Of one request ahead."""
-MEMORY_BYTES: Final = 64 * 1024 * 1024
-"""Of blocks that stay in memory; what is in use, or one block, may be more."""
+MEMORY_BYTES: Final = AHEAD_BYTES + REQUEST_BYTES
+"""Of blocks that stay in memory; what is in use, or one block, may be more. Memory that the process
+had before costs less than new memory, so there is not more than reading ahead needs."""
 NEAR_MEMORY_BYTES: Final = 16 * 1024 * 1024
 """The same, of a folder of this machine."""
 MOST_THREADS: Final = 4
@@ -114,10 +119,11 @@ class BlockFile:
 class _Stream:
     """A place up to which a reader has come, and from which it may go on."""
 
-    __slots__ = ("ahead", "ahead_bytes", "at", "read_bytes")
+    __slots__ = ("ahead", "ahead_bytes", "at", "first", "read_bytes")
 
-    def __init__(self, at: int) -> None:
-        self.at = at
+    def __init__(self, first: int, at: int) -> None:
+        self.first, self.at = first, at
+        """The last read's first and last block."""
         self.ahead = at + 1
         """The first block that was not asked for ahead."""
         self.ahead_bytes = 0
@@ -135,6 +141,7 @@ class _Run(NamedTuple):
     file: BlockFile
     first: int
     last: int
+    is_ahead: bool
     coming: Future[dict[int, Block] | None]
 
 
@@ -161,7 +168,7 @@ class BlockReader:
 
     def __init__(self, reader: ListedReader, spool: Spool, files: Iterable[RemoteFile]) -> None:
         self._reader = reader
-        self._is_near = is_near = not is_url(reader.url)
+        is_near = not is_url(reader.url)
         self._spool = None if is_near else spool
         self._ahead_bytes = 0 if is_near else AHEAD_BYTES
         self._memory_bytes = NEAR_MEMORY_BYTES if is_near else MEMORY_BYTES
@@ -190,8 +197,6 @@ class BlockReader:
 
         Errors are those of `block`.
         """
-        if not self._is_near:
-            return False
         with self._lock:
             self._require_open()
         with self._naming_what_is_gone(self.files[file.name]):
@@ -227,7 +232,7 @@ class BlockReader:
                 else:
                     run = self._coming.get(number)
                     if run is None or run.coming.done():  # done, and left by a Ctrl-C
-                        run, is_asked = self._begin(file, number, last), True
+                        run, is_asked = self._begin(file, number, last, is_ahead=False), True
             if block is not None:
                 return block
             if run is not None:
@@ -264,7 +269,7 @@ class BlockReader:
 
     # ---- what comes next: under the lock ---------------------------------------------------------
 
-    def _begin(self, file: BlockFile, first: int, last: int) -> _Run:
+    def _begin(self, file: BlockFile, first: int, last: int, *, is_ahead: bool) -> _Run:
         """Note that blocks come, from *first* on as far as none of them is here or coming."""
         behind, size = first + 1, file.bytes_of(first)
         while behind <= last and behind not in self._kept and behind not in self._coming:
@@ -272,7 +277,7 @@ class BlockReader:
             if size > REQUEST_BYTES:
                 break
             behind += 1
-        run = _Run(file, first, behind - 1, Future())
+        run = _Run(file, first, behind - 1, is_ahead, Future())
         self._coming |= dict.fromkeys(range(first, behind), run)
         return run
 
@@ -281,7 +286,8 @@ class BlockReader:
         stream = self._stream_to(first, last)
         if stream is None:
             return
-        wanted = min(stream.read_bytes // 2, self._ahead_bytes)
+        sharing = 1 + sum(bool(one.ahead_bytes) for one in self._streams if one is not stream)
+        wanted = min(stream.read_bytes // 2, self._ahead_bytes // sharing)
         if 2 * stream.ahead_bytes > wanted:
             return
         while stream.ahead < self._count:
@@ -297,7 +303,7 @@ class BlockReader:
                     break
                 last, size = last + 1, more
             if stream.ahead not in self._kept and stream.ahead not in self._coming:
-                run = self._begin(file, stream.ahead, last)
+                run = self._begin(file, stream.ahead, last, is_ahead=True)
                 last, size = run.last, file.bytes_of(run.first, run.last)
                 yield run
             else:
@@ -314,12 +320,15 @@ class BlockReader:
                     self._file_of(number).bytes_of(number)
                     for number in range(stream.at + 1, last + 1)
                 )
-                stream.at = last
+                for number in range(stream.first, first):
+                    if number in self._kept:  # who reads on does not come back: it makes room first
+                        self._kept.move_to_end(number, last=False)
+                stream.first, stream.at = first, last
                 stream.read_bytes += size
                 stream.ahead_bytes = max(stream.ahead_bytes - size, 0)
                 stream.ahead = max(stream.ahead, last + 1)
                 return stream
-        self._streams = [*self._streams[1 - _STREAMS :], _Stream(last)]
+        self._streams = [*self._streams[1 - _STREAMS :], _Stream(first, last)]
         return None
 
     def _file_of(self, number: int) -> BlockFile:
@@ -373,7 +382,8 @@ class BlockReader:
                 block = self._spool.read_block(*self._name_of(run.file, number), size)
             if block is not None:
                 found[number] = block
-        missing = (number for number in numbers if number not in found)
+        missing = [number for number in numbers if number not in found]
+        spool = self._spool if missing and self._is_kept(run) else None
         for _, group in groupby(enumerate(missing), key=lambda one: one[1] - one[0]):
             neighbours = [number for _, number in group]
             start, _ = run.file.bounds(neighbours[0])
@@ -382,9 +392,16 @@ class BlockReader:
             for number in neighbours:
                 first, behind = run.file.bounds(number)
                 found[number] = data[first - start : behind - start]
-                if self._spool is not None:
-                    self._spool.keep_block(*self._name_of(run.file, number), found[number])
+                if spool is not None:
+                    spool.keep_block(*self._name_of(run.file, number), found[number])
         return found
+
+    def _is_kept(self, run: _Run) -> bool:
+        """Whether the spool gets the blocks that are fetched for *run*."""
+        if self._spool is None or not run.is_ahead:
+            return True
+        reader, file, first = self._name_of(run.file, run.first)
+        return self._spool.note_fetched(reader, file, first, first + run.last - run.first)
 
     def _read_range(self, file: BlockFile, start: int, end: int) -> bytes | memoryview:
         with self._naming_what_is_gone(file):

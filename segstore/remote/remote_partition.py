@@ -385,9 +385,13 @@ class RemotePartition:
                 file = self._files[name]
                 if file.block_bytes:
                     view.stand_in(f"{folder.name}/{name}", file.size_bytes, file.modified_ns)
+                elif self._shown is not None:  # made from the listing, or empty
+                    data = self._reader.read_range(file, 0, file.size_bytes)
+                    view.write(f"{folder.name}/{name}", data)
                 else:
                     links.append((self._reader, file, folder / name))
-            with ThreadPoolExecutor(self._store.requests_at_once) as pool:
-                for _ in pool.map(lambda one: self._spool.link(*one), links):
-                    continue  # the first error ends it
+            if links:
+                with ThreadPoolExecutor(self._store.requests_at_once) as pool:
+                    for _ in pool.map(lambda one: self._spool.link(*one), links):
+                        continue  # the first error ends it
             yield view

@@ -6,10 +6,12 @@ are opened on hard links (`SpoolView`), so a file is in use as long as it has mo
 who makes room removes those that were not used for longest, and none in use.
 
 Of a file that is not wanted whole, blocks lie here, each with its CRC behind it. Who reads one has
-it in memory, so it can go at any time; and where it cannot be kept, it is fetched again.
+it in memory, so it can go at any time; and where it cannot be kept, it is fetched again. Of blocks
+that a scan fetches, a file of notes says at first only that they were: a byte each.
 
-FILES  ``objects/<hash>``, ``objects/<hash>.<random>.part``, locked by its writer, but for a
-block's; ``views/…``, see there; ``locks/…``: one process at a time fetches a file, or makes room.
+FILES  ``objects/<hash>``, a file, a block or notes; ``objects/<hash>.<random>.part``, locked by its
+writer, but for a block's; ``views/…``, see there; ``locks/…``: one process at a time fetches a
+file, or makes room.
 ``locks/room`` holds how many bytes there are at most, so that not every block needs a look at all.
 """
 
@@ -146,6 +148,26 @@ class Spool:
         except OSError:  # no room on the disk, say, or who made room took the part: it goes without
             with suppress(OSError):
                 part.unlink()
+
+    def note_fetched(self, reader: FileReader, file: RemoteFile, first: int, last: int) -> bool:
+        """Note that blocks of *file* are fetched; return whether one of them was before.
+
+        False, too, where nothing can be noted.
+        """
+        if file.identity is None:
+            return False
+        notes = self._objects / _key(reader, file, f"{file.block_bytes} {file.block_phase} notes")
+        try:
+            descriptor = os.open(notes, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                before = os.pread(descriptor, last + 1 - first, first)
+                os.pwrite(descriptor, b"\1" * (last + 1 - first), first)
+                os.utime(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return False
+        return any(before)
 
     def _block_place(self, reader: FileReader, file: RemoteFile, number: int) -> Path:
         where = f"{file.block_bytes} {file.block_phase} {number}"

@@ -46,7 +46,7 @@ class SpoolView:
         self.path.mkdir(mode=0o700)
         self._remove = weakref.finalize(self, _remove, self.path, lock, held)
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: bytes | memoryview) -> None:
         """Make the file *name*, a path below the folder, which nobody else has."""
         (self.path / name).write_bytes(data)
 

@@ -40,6 +40,9 @@ class Store:
             raise self.error
         return content(file)[start:end]
 
+    def read_into(self, *_):
+        return False
+
     @property
     def bytes_asked(self) -> int:
         return sum(end - start for _, start, end in self.asked)
@@ -118,6 +121,76 @@ def test_what_another_reader_fetched_is_in_the_spool(opened, store):
     for _ in range(2):
         read(opened(file_of(identity=None)).files["a.log"], 0, 5000)
     assert store.bytes_asked == 20_000
+
+
+def read_on(reader, file):
+    """Read all of it as a scan does."""
+    whole = content(file)
+    for start in range(0, file.size_bytes, 500):
+        assert read(reader.files[file.name], start, 500) == whole[start : start + 500]
+
+
+@pytest.mark.parametrize("is_one_reader", [False, True])
+def test_what_was_fetched_ahead_twice_is_in_the_spool(
+    opened, store, spool, monkeypatch, is_one_reader
+):
+    """[RDB-3] One scan fills no spool; the second one is what the third reads again."""
+    monkeypatch.setattr(block_reader, "AHEAD_BYTES", 4 * BLOCK)
+    monkeypatch.setattr(block_reader, "REQUEST_BYTES", BLOCK)
+    monkeypatch.setattr(block_reader, "MEMORY_BYTES", 5 * BLOCK)
+    file = file_of()
+    reader = opened(file)
+    read_on(reader, file)
+    held = sum(one.stat().st_size for one in (spool.directory / "objects").iterdir())
+    assert store.bytes_asked == file.size_bytes
+    assert held < file.size_bytes // 5
+    for _ in range(2):
+        read_on(reader if is_one_reader else opened(file), file)
+
+    assert store.bytes_asked <= 2 * file.size_bytes
+
+
+def test_several_that_read_on_together_fetch_each_block_once(opened, store, monkeypatch):
+    """They share what is fetched ahead: so none of it has to go before it was read."""
+    monkeypatch.setattr(block_reader, "AHEAD_BYTES", 12 * BLOCK)
+    monkeypatch.setattr(block_reader, "REQUEST_BYTES", BLOCK)
+    monkeypatch.setattr(block_reader, "MEMORY_BYTES", 18 * BLOCK)
+    files = [file_of(f"{name}.log", 60 * BLOCK) for name in "abc"]
+    reader = opened(*files)
+    for start in range(0, 60 * BLOCK, 500):
+        for file in files:
+            assert read(reader.files[file.name], start, 500) == content(file)[start : start + 500]
+
+    assert store.bytes_asked == 180 * BLOCK
+
+
+def test_notes_that_cannot_be_kept_keep_no_block(store, spool):
+    """As without a folder; and an object without identity may be another one the next time."""
+    assert not spool.note_fetched(store, file_of(identity=None), 0, 5)
+    assert not spool.note_fetched(store, file_of(), 0, 5)
+    assert not spool.note_fetched(store, file_of(), 6, 9)
+    assert spool.note_fetched(store, file_of(), 5, 7)
+    assert not spool.note_fetched(store, file_of(identity="2"), 5, 7)
+    for one in (spool.directory / "objects").iterdir():
+        one.unlink()
+    (spool.directory / "objects").rmdir()
+
+    assert not spool.note_fetched(store, file_of(), 5, 7)
+
+
+def test_a_file_of_this_machine_is_read_in_place_whatever_the_others_are(opened, store, spool):
+    """As of a bucket at a URL and a broker's directory: no block, no thread, no copy."""
+
+    def in_place(file, start, target):
+        target[:] = content(file)[start : start + len(target)]
+        return True
+
+    store.read_into = in_place
+    file = file_of()
+    read_on(opened(file), file)
+
+    assert store.asked == []
+    assert list((spool.directory / "objects").iterdir()) == []
 
 
 def test_a_block_that_a_crash_cut_is_fetched_again(opened, store, spool):
@@ -332,7 +405,7 @@ def test_who_needs_a_block_does_not_wait_for_a_thread_that_has_not_begun(opened,
     """All threads are with other blocks, and this one is next to come."""
     reader = opened(file_of())
     file = reader.files["a.log"]
-    run = reader._begin(file, 50, 52)
+    run = reader._begin(file, 50, 52, is_ahead=True)
 
     assert within_time(lambda: read(file, 51_000, 10)) == content(file.file)[51_000:51_010]
     assert store.asked == [("a.log", 50_000, 53_000)]
