@@ -35,11 +35,10 @@ class BucketPath(NamedTuple):
         return f"{self.bucket.url}/{partition}"
 
     def partitions(self, topic: str | None = None) -> list[TopicPartition]:
-        """Return what is named: all partitions, or those of *topic*."""
+        """Return what is named: all partitions, or those of *topic*, of which there is one."""
         if self.partition is not None:
             return [self.partition]
-        found = self.bucket.partitions()
-        return [one for one in found if topic in {None, one.topic}]
+        return self.bucket.partitions() if topic is None else self.selected(topic, None)
 
     def selected(self, topic: str | None, number: int | None) -> list[TopicPartition]:
         """Return the partitions that ``-t`` and ``-p`` choose, as `selected_partitions` does."""
@@ -177,7 +176,7 @@ def bucket_at(path: str, arguments: argparse.Namespace) -> BucketPath | None:
 
 def _may_be_of_bucket(path: str) -> bool:
     """Whether it is worth a look: what looks is not loaded for a log of this machine."""
-    if ":/" in path:
+    if ":/" in path or any(map(_TOPIC_FOLDER.fullmatch, os.path.abspath(path).split("/")[-2:])):  # noqa: PTH100 - no link is followed
         return True
     for folder in (path, os.path.dirname(os.path.normpath(path)) or "."):  # noqa: PTH120
         with suppress(OSError), os.scandir(folder) as entries:

@@ -55,7 +55,10 @@ def find_bucket(  # noqa: PLR0913 - those of open_bucket
 
     def bucket_at(url: str) -> Bucket | None:
         if not is_url(url) and not _holds_topics(url):
-            return None
+            from segstore.remote.tiered.other_layouts import folder_above_topics
+
+            if not os.path.isdir(url) or folder_above_topics(os.path.abspath(url)) is None:  # noqa: PTH100, PTH112 - strings, and no link is followed
+                return None  # else the bucket names the folder that is meant
         from segstore.remote.bucket import Bucket, open_tiered_store
 
         store = open_tiered_store(url, keys, key_prefix, remote_log_metadata, {}, local, reading)

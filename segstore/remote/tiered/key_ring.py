@@ -139,7 +139,7 @@ class KeyRing:
                 found=f"key id {shown}",
                 expected=f"one of {', '.join(map(repr, self.key_ids))}"
                 if self._places
-                else f"keys, by the argument keys or the variable {KEYS_VARIABLE}",
+                else f"keys, by the argument keys, --keys or the variable {KEYS_VARIABLE}",
             )
         key = self._private_keys.get(encryption.key_id)
         if key is None:

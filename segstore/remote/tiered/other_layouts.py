@@ -30,15 +30,24 @@ def no_topics_error(store: RemoteStore, root: Folder, key_prefix: str) -> Segsto
             expected="segments as the plug-in writes them with segment.format=kafka",
         )
     names = [f"{name}/" for name in root.folders] + sorted(root.files)
-    deeper = next(_deeper(store, root), None)
+    deeper, above = next(_deeper(store, root), None), folder_above_topics(store.url)
     return LogNotFoundError(
         "no topic of Aiven's plug-in lies here"
         + (f" with the prefix {key_prefix!r}" if key_prefix else "")
-        + (f"; one lies below {deeper}/, which belongs into the URL" if deeper else ""),
+        + (f"; one lies below {deeper}/, which belongs into the URL" if deeper else "")
+        + (f"; this is a part of one topic, and the bucket is {above}" if above else ""),
         file=store.url,
         found=", ".join(names[:_MOST_FOLDERS]) + (", …" if len(names) > _MOST_FOLDERS else ""),
         expected="folders <topic>-<topic id>",
     )
+
+
+def folder_above_topics(url: str) -> str | None:
+    """Return what holds the topics, if *url* is the folder of a topic, or of its partition."""
+    above, _, name = url.rstrip("/").rpartition("/")
+    if name.isdecimal():
+        above, _, name = above.rpartition("/")
+    return None if parse_topic_folder(name) is None else above
 
 
 def _iceberg_tables(store: RemoteStore, root: Folder) -> Iterator[str]:

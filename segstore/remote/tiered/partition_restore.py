@@ -54,10 +54,11 @@ from segstore.log.producers.producer_state_manager import ProducerStateManager
 from segstore.numpy_on_demand import np
 from segstore.records.compression import codec_table
 from segstore.remote.tiered.segment_run import tiered_log
+from segstore.remote.tiered.tiered_segment import LOOKED_UP_INDEXES
 from segstore.types import CURRENT_MAGIC, EpochEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from uuid import UUID
 
     from segstore._core import BatchHeaders, ScanResult
@@ -82,11 +83,7 @@ _GAP_IS_READ: Final = (
     "a partition with a gap is not restored; allow_gaps of open_bucket, or segstore cat"
     " --allow-gaps, reads what is there"
 )
-_INDEXES: Final[tuple[tuple[str, IndexName], ...]] = (
-    ("index", "offset"),
-    ("timeindex", "timestamp"),
-    ("txnindex", "transaction"),
-)
+_INDEXES: Final[Mapping[str, IndexName]] = {**LOOKED_UP_INDEXES, "txnindex": "transaction"}
 _MAX_RECEIPT_BYTES: Final = 64 * 1024 * 1024
 _MOST_WRITERS: Final = 4
 """Threads that fetch, undo and write one file each; a fetch takes up to 16 MiB in each."""
@@ -250,7 +247,7 @@ def _files_of(run: SegmentRun) -> Iterator[PlannedFile]:
         partial(segment.pieces, low, high),
     )
     if run.is_whole:
-        for suffix, index in _INDEXES:
+        for suffix, index in _INDEXES.items():
             yield from of_index(run.base_offset, suffix, index)
     if run.to_offset == segment.end_offset:
         yield from of_index(run.to_offset + 1, "snapshot", "producerSnapshot")

@@ -29,6 +29,7 @@ from segstore.log.files.partition_metadata_file import format_partition_metadata
 from segstore.log.findings.finding import FindingCode
 from segstore.log.findings.finding_text import finding_line, meaning
 from segstore.log.local.written_order import WrittenOrder
+from segstore.remote.tiered.tiered_segment import LOOKED_UP_INDEXES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,17 +39,13 @@ if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
     from segstore.remote.spool import Spool
     from segstore.remote.tiered.tiered_partition import TieredPartition
-    from segstore.remote.tiered.tiered_segment import IndexName, TieredSegment
+    from segstore.remote.tiered.tiered_segment import TieredSegment
     from segstore.types import TopicPartition
 
     Progress = Callable[[str, int, int], None]
     """Takes the path, bytes checked so far and bytes in all."""
 
 _TIME_ENTRY_BYTES: Final = 12
-_INDEXES: Final[tuple[tuple[str, IndexName], ...]] = (
-    ("index", "offset"),
-    ("timeindex", "timestamp"),
-)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -226,7 +223,7 @@ def _small_files(
     topic_partition: TopicPartition, segment: TieredSegment
 ) -> Iterator[tuple[str, bytes]]:
     end = segment.end_offset + 1
-    for suffix, name in _INDEXES:
+    for suffix, name in LOOKED_UP_INDEXES.items():
         yield file_name(segment.start_offset, suffix), segment.read_index(name) or b""
     yield file_name(end, "snapshot"), segment.read_index("producerSnapshot") or b""
     lineage = segment.lineage()

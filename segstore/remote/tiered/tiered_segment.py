@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 
 IndexName = Literal["offset", "timestamp", "producerSnapshot", "leaderEpoch", "transaction"]
 
+LOOKED_UP_INDEXES: Final[Mapping[str, Literal["offset", "timestamp"]]] = {
+    "index": "offset",
+    "timeindex": "timestamp",
+}
+"""By the suffixes of the broker's files: those that find a batch."""
+
 FETCH_BYTES: Final = 16 * 1024 * 1024
 """Stored bytes of one request, or of one chunk where that is larger."""
 FETCH_CHUNKS: Final = 65536

@@ -12,7 +12,7 @@ import hashlib
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from segstore.errors import CorruptLogError, LogNotFoundError, LogTruncatedError
 from segstore.log.files.checkpoints import (
@@ -37,6 +37,7 @@ from segstore.log.files.partition_directory import (
 from segstore.log.files.partition_metadata_file import format_partition_metadata
 from segstore.remote.remote_file import Folder, RemoteFile, ShownLog, changed_error
 from segstore.remote.tiered.segment_run import GAP, cut_index, tiered_log
+from segstore.remote.tiered.tiered_segment import LOOKED_UP_INDEXES
 from segstore.remote.tiered.topic_choice import TopicChoice, choose_topic_id
 from segstore.types import EpochEntry, TopicPartition
 
@@ -51,10 +52,6 @@ if TYPE_CHECKING:
     from segstore.remote.tiered.tiered_partition import TieredPartition
     from segstore.remote.tiered.tiered_segment import IndexName, TieredSegment
 
-_INDEX_SUFFIXES: Final[tuple[tuple[str, Literal["offset", "timestamp"]], ...]] = (
-    ("index", "offset"),
-    ("timeindex", "timestamp"),
-)
 LOOKS: Final = 4
 """Listings of a partition that changes while it is looked at, before that is an error."""
 READ_BYTES: Final = 16 * 1024 * 1024
@@ -302,7 +299,7 @@ class TieredStore:
             block_bytes = min(block_bytes, MOST_PLAIN_BLOCK_BYTES)
         log = shown(LOG_FILE_SUFFIX, high - low, block_bytes, partial(_part_from, segment, low))
         yield log._replace(read_into=partial(_read_into, segment, low))
-        for suffix, name in _INDEX_SUFFIXES:
+        for suffix, name in LOOKED_UP_INDEXES.items():
             if run.is_whole:
                 size = segment.index_bytes(name)
                 yield shown(suffix, size, size, partial(_index_part, segment, name))

@@ -81,7 +81,19 @@ def test_ls_takes_one_partition_or_a_topic(bucket, capfdbinary):
         assert [line.split()[:4] for line in out.splitlines()[1:]] == [
             ["epochs", "1", "140", "569"]
         ]
-    assert run(capfdbinary, "ls", bucket, "-t", "absent")[1].count("\n") == 1
+    code, out, err = run(capfdbinary, "ls", bucket, "-t", "absent")
+    assert (code, out) == (2, "")
+    assert "there is no topic 'absent' in the bucket" in err
+
+
+@pytest.mark.parametrize("partition", ["", "/0"])
+def test_a_folder_in_the_bucket_names_the_bucket(bucket, capfdbinary, partition):
+    """[BKT-2] The folder of a topic, or of a partition, is one too low."""
+    (topic,) = bucket.iterdir()
+    code, out, err = run(capfdbinary, "ls", f"{topic}{partition}", *with_keys(bucket))
+
+    assert (code, out) == (2, "")
+    assert f"this is a part of one topic, and the bucket is {bucket} (found" in err
 
 
 def test_ls_says_what_is_left_out(packed_buckets, capfdbinary):
@@ -248,6 +260,7 @@ def test_verify_without_the_key_says_which(bucket, capfdbinary):
 
     assert code == 1
     assert "'k1'" in json.loads(out)["problems"][0]
+    assert "--keys" in json.loads(out)["problems"][0]
 
 
 def test_export_writes_what_import_restores(bucket, capfdbinary, tmp_path):
