@@ -85,6 +85,10 @@
     /* the metadata log */ \
     SYNC(METADATA_SNAPSHOT, PROMISE, "DUR-145", "a finished snapshot: the log before it may be gone") \
     SYNC(METADATA_SNAPSHOT_NAME, PROMISE, "DUR-145", "the same") \
+    /* copies in remote storage, where that is a folder */ \
+    SYNC(REMOTE_COPY, PROMISE, "DUR-140, DUR-142", "records of a copy that is whole: the local ones may be gone") \
+    SYNC(REMOTE_COPY_NAMES, PROMISE, "DUR-140, DUR-142", "the copy, or a file of it that it looks whole without") \
+    SYNC(REMOTE_DELETION, PROMISE, "DUR-142", "a deleted copy looks whole, with files missing or old ones") \
     /* a new log made of a damaged one */ \
     SYNC(SALVAGED_RECORDS, PROMISE, "DUR-2", "records that salvage has saved") \
     /* Spark's sink */ \

@@ -1,5 +1,47 @@
 # data_file.pxi - a file of a directory, open for reading and changing (csrc/io/env.h)
 
+cdef enum:
+    COPIED_BYTES = 262144  # at once: larger pieces are slower
+    BYTES_WITHOUT_GIL = 16777216  # then signals are looked at
+
+
+cdef struct FileCopy:
+    const sgs_env *from_env
+    const sgs_env *to_env
+    int from_fd
+    int to_fd
+    const char *from_name
+    const char *to_name
+    char *buffer  # COPIED_BYTES
+    int64_t done
+    c_bool is_writing  # what was done last
+    c_bool is_at_end
+
+
+cdef sgs_status copy_on(FileCopy *copy, sgs_error *err) noexcept nogil:
+    """Copy so much that Python waits for a moment only."""
+    cdef sgs_slice piece
+    cdef size_t got = 0
+    cdef int64_t end = copy.done + BYTES_WITHOUT_GIL
+    cdef int64_t written = 0
+    cdef sgs_status status
+    while copy.done < end:
+        copy.is_writing = False
+        status = copy.from_env.read_at(copy.from_env, copy.from_fd, copy.from_name, copy.buffer, COPIED_BYTES,
+                                       copy.done, &got, err)
+        copy.is_at_end = got == 0
+        if status != SGS_OK or got == 0:
+            return status
+        copy.is_writing = True
+        piece.data = <const uint8_t *>copy.buffer
+        piece.size = got
+        status = copy.to_env.write_at(copy.to_env, copy.to_fd, copy.to_name, &piece, 1, copy.done, &written, err)
+        if status != SGS_OK:
+            return status
+        copy.done += <int64_t>got
+    return SGS_OK
+
+
 @cython.final
 @cython.no_gc_clear
 cdef class DataFile(_Handle):
@@ -94,6 +136,40 @@ cdef class DataFile(_Handle):
                 self.leave()
         finally:
             PyBuffer_Release(&view)
+
+    def copy_from(self, Directory source not None, str name):
+        """Write all of the file *name* of *source* from the begin on; returns how many bytes. A failure leaves a part."""
+        cdef bytes encoded = encoded_name(name)
+        cdef bytes buffer = PyBytes_FromStringAndSize(NULL, COPIED_BYTES)
+        cdef FileCopy copy
+        cdef sgs_error err, second
+        cdef sgs_status status
+        memset(&copy, 0, sizeof(copy))
+        copy.from_fd = -1
+        copy.from_name = encoded
+        copy.to_name = self.name
+        copy.buffer = PyBytes_AS_STRING(buffer)
+        self.enter()
+        source.enter()
+        try:
+            copy.from_env, copy.to_env, copy.to_fd = source.env, self.env, self.fd
+            with nogil:
+                status = copy.from_env.open_file(
+                    copy.from_env, source.fd, copy.from_name, SGS_OPEN_READ, &copy.from_fd, &err
+                )
+            check(status, &err, source.path)
+            while not copy.is_at_end:
+                with nogil:
+                    status = copy_on(&copy, &err)
+                check(status, &err, self.path if copy.is_writing else source.path)
+                PyErr_CheckSignals()
+        finally:
+            if copy.from_fd >= 0:
+                with nogil:
+                    copy.from_env.close(copy.from_env, copy.from_fd, copy.from_name, &second)
+            source.leave()
+            self.leave()
+        return copy.done
 
     def truncate(self, int64_t size):
         """Cut the file to *size* bytes; returns how many went. Of the same size, it is not touched [SEG-26]."""

@@ -22,15 +22,16 @@ from segstore.errors import (
 from segstore.log.files.partition_directory import directory_name
 from segstore.remote.local_folder import LocalFolder
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
+from segstore.remote.storage.segment_files import STORAGE_FOLDER, storage_place
 from segstore.remote.stores import open_store
 from segstore.remote.tiered.aiven_layout import AivenLayout
 from segstore.remote.tiered.joined_store import JoinedStore
 from segstore.remote.tiered.key_ring import KeyRing
 from segstore.remote.tiered.local_logs import LocalLogs
-from segstore.remote.tiered.local_tiered_layout import STORAGE_FOLDER, LocalTieredLayout
+from segstore.remote.tiered.local_tiered_layout import LocalTieredLayout
 from segstore.remote.tiered.segment_states import read_segment_states
 from segstore.remote.tiered.tiered_store import AS_THE_LOG, TieredReading, TieredStore
-from segstore.remote.urls import is_url
+from segstore.remote.urls import is_url, normal_url
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -142,6 +143,11 @@ def open_tiered_store(  # noqa: PLR0913 - see open_bucket
             "there is no such folder", file=path, found="no folder", expected="a bucket's folder"
         )
     store = open_store(path, settings) if is_url(path) else LocalFolder(path)
+    if not key_prefix and store.url.rpartition("/")[2] != STORAGE_FOLDER:
+        below = store.list_folder(STORAGE_FOLDER)
+        if below.folders or below.files:
+            path = storage_place(normal_url(path) if is_url(path) else path)
+            store = open_store(path, settings) if is_url(path) else LocalFolder(path)
     states = None if remote_log_metadata is None else read_segment_states(remote_log_metadata)
     ring = KeyRing(keys)
     layout: AivenLayout | LocalTieredLayout = AivenLayout(store, ring, key_prefix, states)

@@ -1,6 +1,7 @@
 """From a path or URL to the tiered bucket that it names, or to one of its partitions.
 
-A bucket is known by what is in it: folders ``<topic>-<topic id>``. No log directory has such names.
+A bucket is known by what is in it: folders ``<topic>-<topic id>``, or ``kafka-tiered-storage``. No
+log directory has such names.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from segstore.log.files.partition_directory import (
     parse_directory_name,
 )
 from segstore.remote.remote_logs import RemoteSettings
+from segstore.remote.storage.segment_files import STORAGE_FOLDER
 from segstore.remote.tiered.tiered_store import AS_THE_LOG, TieredReading
 from segstore.remote.urls import is_url, normal_url
 
@@ -84,6 +86,8 @@ def _holds_topics(path: str) -> bool:
         return False  # told by who opens it
     if not names:
         return False
+    if STORAGE_FOLDER in names:
+        return not any(map(is_partition_directory_name, names))
     from segstore.remote.tiered.object_key import parse_topic_folder
 
     return any(parse_topic_folder(name) is not None for name in names)

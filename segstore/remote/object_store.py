@@ -84,7 +84,7 @@ class ObjectStore:
         from obstore import store
 
         self.url, self.key = shown_url(url), place_key(url, settings)
-        _refuse_in_fork(self.url)
+        refuse_in_fork(self.url)
         self._secrets = secrets_in(settings)
         client = {name: value for name, value in settings.items() if name in _CLIENT}
         retries = {_MAX_RETRIES, _RETRY_TIMEOUT}
@@ -114,7 +114,7 @@ class ObjectStore:
 
     def list_folder(self, folder: str) -> Folder:
         """Return what is in *folder*; one that is not there is empty."""
-        _refuse_in_fork(self.url)
+        refuse_in_fork(self.url)
         try:
             found = self._store.list_with_delimiter(folder or None)
         except Exception as error:  # noqa: BLE001 - see _error
@@ -125,7 +125,7 @@ class ObjectStore:
 
     def iter_files(self, folder: str) -> Iterator[RemoteFile]:
         """Yield the files in *folder*, a page of the listing at a time."""
-        _refuse_in_fork(self.url)
+        refuse_in_fork(self.url)
         depth = folder.count("/") + 1 if folder else 0
         try:
             pages = iter(self._store.list(folder or None, chunk_size=PAGE_OBJECTS))
@@ -156,7 +156,7 @@ class ObjectStore:
         )
 
     def _read_part(self, file: RemoteFile, start: int, end: int) -> memoryview:
-        _refuse_in_fork(self.url)
+        refuse_in_fork(self.url)
         is_tag = file.identity is not None and file.identity.endswith('"')
         options = {"range": (start, end), **({"if_match": file.identity} if is_tag else {})}
         try:
@@ -211,7 +211,7 @@ _users: Final[set[int]] = set()
 """Ids of processes, this one or its parents, in which the library has started its threads."""
 
 
-def _refuse_in_fork(url: str) -> None:
+def refuse_in_fork(url: str) -> None:
     """Note that this process uses the library; a fork of one that did would wait for ever."""
     own = os.getpid()
     if own not in _users and _users:

@@ -27,8 +27,18 @@ def open_store(url: str, settings: Mapping[str, str]) -> BucketStore:
     """
     url = normal_url(url)
     is_object_store = scheme_of(url) in OBJECT_STORES
-    package = "obstore" if is_object_store else "fsspec"
+    require_package("obstore" if is_object_store else "fsspec", url)
+    return ObjectStore(url, settings) if is_object_store else FileSystem(url, settings)
+
+
+def require_package(package: str, url: str) -> None:
+    """Check that what a URL needs is installed.
+
+    Raises
+    ------
+    ImportError
+        It is not; the message names it.
+    """
     if find_spec(package) is None:
         message = f"{scheme_of(url)}:// needs {package}: pip install 'segstore[remote]'"
         raise ImportError(message)
-    return ObjectStore(url, settings) if is_object_store else FileSystem(url, settings)

@@ -33,6 +33,7 @@ from tests.crash.crash_script import (
     run_script,
 )
 from tests.crash.failing_scenarios_of_managers import LOGS, OTHER_LOGS, TWO, living_on
+from tests.crash.remote_copies import copied_and_deleted
 from tests.kits.directory_kit import disk_with, name_of, records, recovery_point
 from tests.kits.log_kit import at
 from tests.kits.manager_kit import abandon
@@ -482,6 +483,9 @@ DIRECTORY_SCENES: dict[str, Callable[[], Scene]] = {
     "MOVED_NAMES": moved_partition,
     "METADATA_SNAPSHOT": metadata_snapshot,
     "METADATA_SNAPSHOT_NAME": metadata_snapshot,
+    "REMOTE_COPY": copied_and_deleted,
+    "REMOTE_COPY_NAMES": copied_and_deleted,
+    "REMOTE_DELETION": copied_and_deleted,
     "SALVAGED_RECORDS": salvage,
     "STAGED_RECORDS": committed_write,
     "STAGED_NAMES": committed_write,

@@ -27,6 +27,7 @@ from tests.crash.failing_scenarios_of_readers import READER_SCENARIOS
 from tests.crash.failing_scenarios_of_topics import TOPIC_SCENARIOS
 from tests.crash.failing_scenarios_of_ways_on import WAY_ON_SCENARIOS
 from tests.crash.failing_trial import script
+from tests.crash.remote_copies import copying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,6 +114,7 @@ SCENARIOS: dict[str, Callable[[], Trial]] = {
     **TOPIC_SCENARIOS,
     **MOVE_SCENARIOS,
     **METADATA_SCENARIOS,
+    "copies in a remote folder": copying,
     **MISSING_RECORD_SCENARIOS,
     **CHECK_SCENARIOS,
     **WAY_ON_SCENARIOS,

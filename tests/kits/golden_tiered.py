@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import segstore
 from segstore.remote.local_folder import LocalFolder
+from segstore.remote.storage.segment_files import STORAGE_FOLDER
 from segstore.remote.tiered.key_ring import KeyRing
-from segstore.remote.tiered.local_tiered_layout import STORAGE_FOLDER, LocalTieredLayout
+from segstore.remote.tiered.local_tiered_layout import LocalTieredLayout
 from segstore.remote.tiered.tiered_store import TieredStore
 
 if TYPE_CHECKING:

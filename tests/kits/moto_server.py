@@ -35,12 +35,22 @@ class MotoStore:
             region_name=SETTINGS["region"],
         )
 
+    def make(self, bucket: str) -> str:
+        """Make an empty bucket; return its URL."""
+        self._client.create_bucket(Bucket=bucket)
+        return f"s3://{bucket}"
+
+    def keys(self, bucket: str) -> list[str]:
+        """Return the keys of what is in a bucket."""
+        listed = self._client.list_objects_v2(Bucket=bucket)
+        return [one["Key"] for one in listed.get("Contents", ())]
+
     def put_once(self, directory: Path, bucket: str) -> str:
         """Put what is in *directory* into a new bucket, unless it is there; return its URL."""
         if bucket in self._there:
             return f"s3://{bucket}"
         self._there.add(bucket)
-        self._client.create_bucket(Bucket=bucket)
+        self.make(bucket)
         for file in sorted(directory.rglob("*")):
             if file.is_file():
                 key = file.relative_to(directory).as_posix()

@@ -6,12 +6,13 @@ What a correct store answers is asked of moto; this one is for what a network or
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,10 +66,11 @@ class Store:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers GET of the bucket and of objects."""
+    """Answers GET of the bucket and of objects, PUT of small objects, and deletions."""
 
     protocol_version = "HTTP/1.1"
     store: Store
+    body = b""
 
     def handle_one_request(self) -> None:
         try:
@@ -87,6 +89,32 @@ class Handler(BaseHTTPRequestHandler):
             query = parse_qs(url.query)
             self._list(query.get("prefix", [""])[0])
 
+    def do_PUT(self) -> None:
+        key, body = self._key_and_body()
+        if self.store.fault is None or not self.store.fault(self, key):
+            self.put(key, body)
+
+    def put(self, key: str, body: bytes) -> None:
+        """Keep an object and say so."""
+        self.store.objects[key] = body
+        self.answer(200, b"", ETag=tag_of(body))
+
+    def do_POST(self) -> None:
+        """Delete objects: the library asks for it so."""
+        _, body = self._key_and_body()
+        keys = [unescape(key) for key in re.findall(r"<Key>(.*?)</Key>", body.decode())]
+        if self.store.fault is not None and self.store.fault(self, keys[0]):
+            return
+        for key in keys:
+            self.store.objects.pop(key, None)
+        found = "".join(f"<Deleted><Key>{escape(key)}</Key></Deleted>" for key in keys)
+        self.answer(200, f"<DeleteResult>{found}</DeleteResult>".encode())
+
+    def _key_and_body(self) -> tuple[str, bytes]:
+        key = unquote(urlsplit(self.path).path).removeprefix(f"/{BUCKET}").lstrip("/")
+        self.body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+        return key, self.body
+
     def answer(self, status: int, body: bytes, **headers: str) -> None:
         self.send_response(status)
         for name, value in headers.items():
@@ -104,6 +132,9 @@ class Handler(BaseHTTPRequestHandler):
         tag = tag_of(data)
         if self.headers.get("If-Match", tag) != tag:
             self.answer(412, b"<Error><Code>PreconditionFailed</Code></Error>")
+            return
+        if "Range" not in self.headers:
+            self.answer(200, data, ETag=tag, **MODIFIED)
             return
         first, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
         part = data[int(first) : int(last) + 1]

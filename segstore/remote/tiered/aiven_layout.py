@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from segstore.errors import LogNotFoundError
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.number_limits import MAX_INT
-from segstore.remote.tiered.local_tiered_layout import STORAGE_FOLDER, is_of_local_tiered_storage
+from segstore.remote.storage.segment_files import STORAGE_FOLDER
+from segstore.remote.tiered.local_tiered_layout import is_of_local_tiered_storage
 from segstore.remote.tiered.manifest_cache import ManifestCache
 from segstore.remote.tiered.object_key import parse_topic_folder
 from segstore.remote.tiered.other_layouts import no_topics_error

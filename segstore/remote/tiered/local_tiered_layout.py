@@ -52,9 +52,6 @@ if TYPE_CHECKING:
     from segstore.remote.tiered.key_ring import KeyRing
     from segstore.remote.tiered.segment_states import SegmentStates
 
-STORAGE_FOLDER: Final = "kafka-tiered-storage"
-"""The last part of the path, whatever ``dir`` of the plug-in is [TIER-95]."""
-
 _FOLDER = re.compile(
     r"(?P<topic>.+)-(?P<partition>0|[1-9][0-9]{0,9})-(?P<topic_id>[A-Za-z0-9_-]{22})"
 )

@@ -15,7 +15,7 @@ import pytest
 
 import segstore
 from segstore.log.producers.producer_snapshot import parse_snapshot
-from segstore.remote.tiered.local_tiered_layout import STORAGE_FOLDER
+from segstore.remote.storage.segment_files import STORAGE_FOLDER
 from tests.kits.transactions_kit import ABORT, COMMIT, Producer, write
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from segstore.errors import (
     LogNotFoundError,
     SegstoreError,
 )
-from segstore.remote.tiered.local_tiered_layout import STORAGE_FOLDER
+from segstore.remote.storage.segment_files import STORAGE_FOLDER
 from tests.kits.cli_process import run_segstore
 from tests.kits.golden import packed_tiered
 
