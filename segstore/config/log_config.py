@@ -13,6 +13,7 @@ from segstore.config.config_key import LIMITS, ConfigKey, ConfigType, ConfigValu
 from segstore.config.topic_keys import (
     MAX_DECOMPRESSED_MESSAGE_BYTES,
     NO_LIMIT,
+    SAME_AS_LOCAL,
     SAME_AS_TOTAL,
     TOPIC_KEYS,
 )
@@ -75,6 +76,8 @@ class LogSettings(TypedDict, total=False):
     remote_log_delete_on_disable: bool
     local_retention_ms: int
     local_retention_bytes: int
+    remote_copy_lag_ms: int
+    remote_copy_lag_bytes: int
     max_decompressed_message_bytes: int
     max_decompressed_batch_bytes: int
     max_record_bytes: int
@@ -121,6 +124,8 @@ class LogConfig:
     remote_log_delete_on_disable: bool = False
     local_retention_ms: int = SAME_AS_TOTAL
     local_retention_bytes: int = SAME_AS_TOTAL
+    remote_copy_lag_ms: int = 0
+    remote_copy_lag_bytes: int = SAME_AS_LOCAL
     max_decompressed_message_bytes: int = MAX_DECOMPRESSED_MESSAGE_BYTES
     max_decompressed_batch_bytes: int = 256 * 1024 * 1024
     """Not Kafka's: bound on one batch after decompression [DUR-92]."""
@@ -216,6 +221,18 @@ class LogConfig:
         """Size in bytes above which uploaded segments are deleted here; -1 = no limit [RET-8]."""
         local = self.local_retention_bytes
         return self.retention_bytes if local == SAME_AS_TOTAL else local
+
+    @property
+    def copy_lag_ms(self) -> int | None:
+        """Age in ms at which sealed segments are copied; None or -1 = none by age [CFG-53]."""
+        lag = self.remote_copy_lag_ms
+        return self.local_ms if lag == SAME_AS_LOCAL else lag
+
+    @property
+    def copy_lag_bytes(self) -> int:
+        """Bytes of later records at which sealed segments are copied; -1 = none so [CFG-53]."""
+        lag = self.remote_copy_lag_bytes
+        return self.local_bytes if lag == SAME_AS_LOCAL else lag
 
     @property
     def cleanup_policies(self) -> frozenset[str]:

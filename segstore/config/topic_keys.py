@@ -20,6 +20,8 @@ COMPRESSION_TYPES: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "pr
 SAME_AS_TOTAL: Final = -2
 """A limit of the local part of a tiered log that is the one of the whole log."""
 NO_LIMIT: Final = -1
+SAME_AS_LOCAL: Final = -1
+"""A lag before segments are copied that is the limit of the local part."""
 
 MAX_DECOMPRESSED_MESSAGE_BYTES: Final = 2**31 - 9
 """The largest array of a Java machine: no record of a broker is larger."""
@@ -230,7 +232,7 @@ _KEYS: Final = (
         default=NO_LIMIT,
         low=-1,
         documentation="A tiered log copies a segment when more than this many bytes follow it; -1"
-        " is the limit of the local part. It is stored, and has no effect here.",
+        " is the limit of the local part.",
         synonyms=("log.remote.copy.lag.bytes",),
     ),
     _long(
@@ -238,7 +240,7 @@ _KEYS: Final = (
         default=0,
         low=-1,
         documentation="A tiered log copies a segment when it is older than this, in ms; -1 is the"
-        " limit of the local part. It is stored, and has no effect here.",
+        " limit of the local part.",
         synonyms=("log.remote.copy.lag.ms",),
     ),
     _boolean(

@@ -79,6 +79,7 @@ from segstore.log.remote_tier import NOTHING_UPLOADED
 from segstore.log.retention import Retention
 from segstore.log.retention_planner import RetentionPlanner
 from segstore.log.scan import LogQuery, checked_columns, slice_bounds
+from segstore.log.sealed_segment_files import SealedSegmentFiles
 from segstore.log.shutdown import suppress_repeated_error
 from segstore.log.topic_identity import TopicIdentity
 from segstore.log.truncation import Truncation
@@ -2076,6 +2077,13 @@ class UnifiedLog(Log):
             if offset > last and self.profile is Profile.SAFE:
                 raise out_of_range(offset, self.local_log_start_offset, last, self._directory)
             tier.raise_local_log_start(offset)
+
+    def _sealed_segment_files(self, segment: Segment, next_base_offset: int) -> SealedSegmentFiles:
+        """Return the files of a segment that takes no more appends, to copy them [TIER-11]."""
+        self._access.require_writable()
+        return SealedSegmentFiles(
+            self._directory, segment, next_base_offset, self._epochs, self._producers.snapshots
+        )
 
     def _warn_of(self, what: str, offset: int) -> None:
         _log.warning("%s: %s is not %d: the log has no remote part", self.path, what, offset)

@@ -1,0 +1,202 @@
+"""What the tasks of a remote log have in common: a run can be cancelled, and waits after errors.
+
+Source: [TIER-31, TIER-45, TIER-46], Kafka ``RemoteLogManager.RLMTask``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from segstore.errors import RemoteStorageError, RetriableRemoteStorageError
+from segstore.log.files.profile import Profile
+from segstore.remote.log_manager.copy_read_back import is_whole
+from segstore.remote.log_manager.remote_log_stats import RemoteLogCounters, RemoteLogFigures
+from segstore.remote.metadata.segment_metadata import (
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore.log.unified_log import UnifiedLog
+    from segstore.remote.log_manager.remote_log_manager_config import RemoteLogManagerConfig
+    from segstore.remote.log_manager.remote_quota import RemoteQuota
+    from segstore.remote.metadata.remote_log_metadata_manager import RemoteLogMetadataManager
+    from segstore.remote.metadata.segment_metadata import (
+        RemoteLogSegmentId,
+        RemoteLogSegmentMetadata,
+        TopicIdPartition,
+    )
+    from segstore.remote.storage.remote_storage_manager import RemoteStorageManager
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class RemoteLogParts:
+    """What all tasks of a `RemoteLogManager` share.
+
+    Attributes
+    ----------
+    storage : RemoteStorageManager
+        Where the bytes are.
+    metadata : RemoteLogMetadataManager
+        Which segments there are.
+    broker_id : int
+        Who says so, in metadata.
+    clock_ms : callable
+        Wall clock in ms since 1970.
+    config : RemoteLogManagerConfig
+        The settings.
+    copy_quota : RemoteQuota
+        Limit of all copies together.
+    counters : RemoteLogCounters
+        What all tasks have done.
+    being_copied : set of RemoteLogSegmentId
+        Copies that are under way now.
+    are_whole : dict
+        Of the copies of other brokers that were read: whether they are as they should be.
+    """
+
+    storage: RemoteStorageManager
+    metadata: RemoteLogMetadataManager
+    broker_id: int
+    clock_ms: Callable[[], int]
+    config: RemoteLogManagerConfig
+    copy_quota: RemoteQuota
+    counters: RemoteLogCounters = field(default_factory=RemoteLogCounters)
+    being_copied: set[RemoteLogSegmentId] = field(default_factory=set)
+    are_whole: dict[RemoteLogSegmentId, bool] = field(default_factory=dict)
+
+    def counts_as_copied(self, segment: RemoteLogSegmentMetadata) -> bool:
+        """Whether a finished segment was read back, so that the records may go here [DUR-140].
+
+        This broker reads back what it copies; what another has copied is read once.
+
+        Raises
+        ------
+        RemoteStorageError
+            It cannot be read now.
+        """
+        if segment.broker_id == self.broker_id:
+            return True
+        known = self.are_whole.get(segment.segment_id)
+        if known is None:
+            known = self.are_whole[segment.segment_id] = is_whole(self.storage, segment)
+            if not known:
+                _log.warning(
+                    "%s: remote segment %s of broker %d has not the records from %d to %d: it does"
+                    " not count as a copy",
+                    segment.segment_id.topic_id_partition,
+                    segment.segment_id.id,
+                    segment.broker_id,
+                    segment.start_offset,
+                    segment.end_offset,
+                )
+        return known
+
+    def publish(self, metadata: RemoteLogSegmentMetadata, state: RemoteLogSegmentState) -> None:
+        """Note the next state of a segment, durably."""
+        self.metadata.update_remote_log_segment_metadata(
+            RemoteLogSegmentMetadataUpdate(
+                segment_id=metadata.segment_id,
+                event_timestamp_ms=self.clock_ms(),
+                custom_metadata=metadata.custom_metadata,
+                state=state,
+                broker_id=self.broker_id,
+            )
+        )
+
+    def delete(self, metadata: RemoteLogSegmentMetadata) -> None:
+        """Delete a remote segment: what makes it visible first, then its bytes [TIER-57, DUR-142].
+
+        Raises
+        ------
+        RemoteStorageError
+            It is not deleted. Its state says that it is to be; the next expiration tries again.
+        """
+        self.publish(metadata, RemoteLogSegmentState.DELETE_SEGMENT_STARTED)
+        self.counters.delete_requests += 1
+        try:
+            self.storage.delete_log_segment_data(metadata)
+        except RetriableRemoteStorageError:
+            raise
+        except RemoteStorageError:
+            self.counters.failed_deletes += 1
+            raise
+        self.publish(metadata, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED)
+        self.are_whole.pop(metadata.segment_id, None)
+
+
+class RemoteLogTask(ABC):
+    """One task of one log; one thread runs it at a time, any other may cancel it.
+
+    Parameters
+    ----------
+    parts : RemoteLogParts
+        Shared with all others.
+    partition : TopicIdPartition
+        Of the log.
+    figures : RemoteLogFigures
+        Of the log, shared with its other tasks.
+    """
+
+    def __init__(
+        self, parts: RemoteLogParts, partition: TopicIdPartition, figures: RemoteLogFigures
+    ) -> None:
+        self._parts = parts
+        self._partition = partition
+        self._figures = figures
+        self._cancelled = threading.Event()
+        self._failures = 0
+        self._next_run_ms = 0
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it does nothing any more."""
+        return self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Let a run end before its next segment, or its wait; later runs do nothing [TIER-45]."""
+        self._cancelled.set()
+
+    def run(self, log: UnifiedLog) -> Exception | None:
+        """Do what is due; returns why a run failed, and raises nothing that a run may cause.
+
+        After a failure in the safe profile, runs do nothing for a while: each next failure doubles
+        the wait [DUR-144].
+        """
+        parts, now = self._parts, self._parts.clock_ms()
+        if self.is_cancelled or log.closed or not parts.metadata.is_ready(self._partition):
+            return None
+        is_safe = log.profile is Profile.SAFE
+        if is_safe and now < self._next_run_ms <= now + parts.config.task_retry_backoff_max_ms:
+            return None
+        try:
+            self._execute(log)
+        except Exception as error:  # noqa: BLE001 - one of plug-ins; the next run may succeed
+            self._note_failure(error, now)
+            return error
+        self._failures, self._next_run_ms = 0, 0
+        self._figures.last_error = None
+        return None
+
+    def _note_failure(self, error: Exception, now: int) -> None:
+        config = self._parts.config
+        wait = config.task_retry_backoff_ms << min(self._failures, 32)
+        self._failures += 1
+        self._next_run_ms = now + min(wait, config.task_retry_backoff_max_ms)
+        self._figures.last_error = str(error)
+        if isinstance(error, RetriableRemoteStorageError):
+            _log.debug("%s: %s: %s", self._partition, type(self).__name__, error)
+        elif not self.is_cancelled:
+            _log.warning("%s: %s: %s", self._partition, type(self).__name__, error)
+
+    @abstractmethod
+    def _execute(self, log: UnifiedLog) -> None:
+        """Do what is due."""

@@ -1,0 +1,195 @@
+"""The scripts of remote_copy_expire with the safe profile: no record is lost, whatever fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from segstore.errors import IllegalStateError, SegstoreError
+from segstore.log.files.profile import Profile
+from segstore.remote.log_manager.copy_task import CustomMetadataSizeLimitExceededError
+from segstore.remote.log_manager.lineage import readable_segments
+from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState
+from segstore.types import Isolation
+from tests.vectors.remote_script import RemoteScript
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.vectors.vector_files import Case, Cases
+
+NOT_RUN = {"read_remote", "fetch_offset_by_timestamp"}
+CHANGES = {"append", "append_marker", "truncate_to", "open"}
+LOSSES = {"truncate_to", "open", "copy", "expire", "delete_old_segments"}
+STARTED = RemoteLogSegmentState.COPY_SEGMENT_STARTED
+
+
+class Step(NamedTuple):
+    """What an operation came to."""
+
+    op: str
+    error: Exception | None
+    state: Case
+    script: RemoteScript
+
+
+class Records:
+    """The batches that were appended and not cut since, by their first offsets."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, tuple[int, bytes]] = {}
+
+    def follow(self, script: RemoteScript) -> None:
+        """Take in what is new in the local part, and forget what was cut."""
+        log = script.opened
+        end = log.log_end_offset
+        self.batches = {base: one for base, one in self.batches.items() if one[0] < end}
+        first = max(log.segments()[0].base_offset, log.local_log_start_offset)
+        offset = max((last + 1 for last, _ in self.batches.values()), default=first)
+        while offset < end:
+            fetched = log.read(offset, 1 << 20, Isolation.LOG_END)
+            for row in fetched.headers:
+                position, size = int(row["position"]), int(row["size_bytes"])
+                data = bytes(fetched.records[position : position + size])
+                base, offset = int(row["base_offset"]), int(row["last_offset"]) + 1
+                self.batches[base] = offset - 1, data
+
+    def check(self, script: RemoteScript) -> None:
+        """[DUR-140, DUR-141] What is not here is whole in remote storage, in the log's lineage."""
+        log = script.opened
+        first_here = log.segments()[0].base_offset
+        remote = [
+            script.storage.segments[one.segment_id.id]["log"]
+            for one in readable_segments(log, script.metadata, script.partition)
+        ]
+        for base, (last, data) in self.batches.items():
+            if last >= log.log_start_offset and base < first_here:
+                assert any(data in one for one in remote), f"{base} to {last} is lost"
+
+
+def play(case: Case, path: Path) -> Iterator[Step]:
+    """Run a script; the errors of its operations are results."""
+    script = RemoteScript(case, path / "topic-0", Profile.SAFE)
+    records = Records()
+    try:
+        for number, operation in enumerate(case["ops"]):
+            if operation["op"] in NOT_RUN:
+                continue
+            error: Exception | None = None
+            script.error = None
+            try:
+                script.do(operation)
+            except SegstoreError as raised:
+                error = raised
+            if script.log is None:
+                continue
+            try:
+                if operation["op"] in CHANGES:
+                    records.follow(script)
+                if operation["op"] in LOSSES:
+                    records.check(script)
+                    check_copies(script, operation)
+            except AssertionError as wrong:
+                shown = {key: operation[key] for key in ("op", "faults") if key in operation}
+                raise AssertionError(f"operation {number} {shown}: {wrong}") from wrong
+            yield Step(operation["op"], error or script.error, script.state(), script)
+    finally:
+        script.let_go()
+
+
+def check_copies(script: RemoteScript, operation: Case) -> None:
+    """[DUR-142, DUR-143] A run without a failure leaves no copy that was only begun."""
+    if operation["op"] != "copy" or operation.get("faults") or script.error is not None:
+        return
+    if not operation.get("ready", True) or script.copy_task.is_cancelled:
+        return
+    begun = [
+        one.start_offset
+        for one in script.metadata.cache(script.partition).list_remote_log_segments()
+        if one.state is STARTED and one.broker_id == script.parts.broker_id
+    ]
+    is_waiting = script.copy_task._next_run_ms > script.time.now_ms
+    assert is_waiting or not begun, f"copies from {begun} on were begun, and are left"
+
+
+@pytest.fixture
+def better(vectors: Callable[[str, str], Cases], tmp_path: Path) -> Callable[[str], list[Step]]:
+    """Play the case whose ``about`` has these words."""
+
+    def steps(about: str) -> list[Step]:
+        (case,) = (
+            one
+            for one in vectors("remote_copy_expire", "remote_copy_expire better")
+            if about in one["about"]
+        )
+        assert case["better"]
+        return list(play(case, tmp_path))
+
+    return steps
+
+
+def states(steps: list[Step], op: str) -> list[Any]:
+    return [one.state for one in steps if one.op == op]
+
+
+def test_what_was_truncated_and_written_again_is_not_uploaded(better: Callable[[str], list[Step]]):
+    """[DUR-140, TIER-3, RTN-8] Kafka deletes records that no remote segment has."""
+    steps = better("truncated below the remote end")
+
+    deleted = states(steps, "delete_old_segments")[0]
+    assert deleted["local_log_start_offset"] == 4
+    assert deleted["highest_offset_in_remote_storage"] == 3
+
+
+def test_a_gap_in_remote_storage_is_copied(better: Callable[[str], list[Step]]):
+    """[DUR-140, DUR-143, TIER-32, TIER-40] Kafka moves the log start over records that are here."""
+    steps = better("a gap in the remote chain")
+
+    (copied,) = states(steps, "copy")
+    assert copied["log_start_offset"] == 0
+    finished = [one[1:3] for one in copied["remote_segments"]]
+    assert finished == [[0, 3], [4, 7], [8, 11], [8, 11]]  # the other broker's has no byte
+    assert copied["highest_offset_in_remote_storage"] == 11
+
+
+def test_a_missing_producer_snapshot_is_known_before_a_copy_begins(
+    better: Callable[[str], list[Step]],
+):
+    """[TIER-37, DUR-142] Kafka leaves one more begun copy at each run."""
+    steps = better("the producer snapshot at the end of a segment is missing")
+
+    copies = [one for one in steps if one.op == "copy"]
+    assert isinstance(copies[0].error, IllegalStateError)
+    assert "00000000000000000004.snapshot" in str(copies[0].error)
+    assert all(one.state["remote_segments"] == [] for one in copies)
+
+
+def test_custom_metadata_that_are_too_long_stop_one_run(better: Callable[[str], list[Step]]):
+    """[TIER-39] Kafka copies nothing until another broker leads."""
+    steps = better("custom metadata too long")
+
+    copies = [one for one in steps if one.op == "copy"]
+    assert isinstance(copies[0].error, CustomMetadataSizeLimitExceededError)
+    assert copies[0].state["remote_segments"] == []
+    assert not copies[0].script.copy_task.is_cancelled
+
+
+def test_the_log_start_is_durable_before_remote_segments_go(better: Callable[[str], list[Step]]):
+    """[DUR-143, TIER-56] Kafka begins at 0 again, where nothing is."""
+    steps = better("log start lost")
+
+    last_open = states(steps, "open")[-1]
+    assert last_open["log_start_offset"] == states(steps, "expire")[-1]["log_start_offset"] == 4
+
+
+def test_no_script_loses_a_record(vectors: Callable[[str, str], Cases], tmp_path: Path):
+    """[DUR-140…DUR-144] Whatever the order of operations, failures and crashes."""
+    cases = vectors("remote_copy_expire", "remote_copy_expire safe")
+
+    def compare(case: Case) -> None:
+        for _ in play(case, tmp_path / case["id"]):
+            pass
+
+    cases.check(compare)
