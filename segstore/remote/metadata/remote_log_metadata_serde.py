@@ -33,9 +33,9 @@ from segstore.types import EpochEntry, TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from segstore.remote.metadata.remote_partition_metadata_store import Event
+    from segstore.remote.metadata.segment_metadata import RemoteLogMetadata
 
-    Serializable = Event | RemoteLogSegmentMetadataSnapshot
+    Serializable = RemoteLogMetadata | RemoteLogSegmentMetadataSnapshot
 
 _StateT = TypeVar("_StateT", RemoteLogSegmentState, RemotePartitionDeleteState)
 
@@ -43,7 +43,7 @@ _MESSAGES = FramedMessages(REMOTE_LOG_MESSAGES)
 _SCHEMAS = parse_schemas(REMOTE_LOG_MESSAGES)
 
 
-def parse_event(value: bytes | None) -> Event:
+def parse_event(value: bytes | None) -> RemoteLogMetadata:
     """Parse the value of a record of the topic [RLM-2, RLM-3].
 
     Raises

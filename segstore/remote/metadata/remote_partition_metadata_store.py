@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from segstore.errors import (
@@ -20,12 +19,9 @@ from segstore.remote.metadata.segment_metadata import (
 
 if TYPE_CHECKING:
     from segstore.remote.metadata.segment_metadata import (
+        RemoteLogMetadata,
         RemotePartitionDeleteMetadata,
         TopicIdPartition,
-    )
-
-    Event = (
-        RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate | RemotePartitionDeleteMetadata
     )
 
 _log = logging.getLogger(__name__)
@@ -34,24 +30,22 @@ _log = logging.getLogger(__name__)
 class RemotePartitionMetadataStore:
     """Takes the events of assigned partitions (Kafka's class of the same name).
 
-    Several threads may use it; the events of one partition come from one at a time.
+    One thread at a time changes it; others may ask it meanwhile.
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
         self._caches: dict[TopicIdPartition, RemoteLogMetadataCache] = {}
         self._deletions: dict[TopicIdPartition, RemotePartitionDeleteMetadata] = {}
 
     def assign(self, partition: TopicIdPartition) -> None:
         """Take events of *partition* from now on."""
-        with self._lock:
-            self._caches.setdefault(partition, RemoteLogMetadataCache())
+        if partition not in self._caches:
+            self._caches[partition] = RemoteLogMetadataCache()
 
     def forget(self, partition: TopicIdPartition) -> None:
         """Take no more events of *partition*, and give up its memory."""
-        with self._lock:
-            self._caches.pop(partition, None)
-            self._deletions.pop(partition, None)
+        self._caches.pop(partition, None)
+        self._deletions.pop(partition, None)
 
     def mark_initialized(self, partition: TopicIdPartition) -> None:
         """Note that all events of *partition* up to now were taken, where it is assigned."""
@@ -59,12 +53,7 @@ class RemotePartitionMetadataStore:
         if cache is not None:
             cache.mark_initialized()
 
-    def is_initialized(self, partition: TopicIdPartition) -> bool:
-        """Whether `cache` answers for *partition*."""
-        cache = self._caches.get(partition)
-        return cache is not None and cache.is_initialized
-
-    def apply(self, event: Event) -> None:
+    def apply(self, event: RemoteLogMetadata) -> None:
         """Take the next event; an update of a segment that is not known is dropped [TIER-30].
 
         The end of a partition's deletion takes away all that is known of it.
@@ -77,10 +66,10 @@ class RemotePartitionMetadataStore:
             See `RemoteLogMetadataCache`.
         """
         if isinstance(event, RemoteLogSegmentMetadata):
-            cache = self._assigned(event.segment_id.topic_id_partition)
+            cache = self._assigned(event.topic_id_partition)
             cache.add_copy_in_progress_segment(event)
         elif isinstance(event, RemoteLogSegmentMetadataUpdate):
-            cache = self._assigned(event.segment_id.topic_id_partition)
+            cache = self._assigned(event.topic_id_partition)
             try:
                 cache.update_remote_log_segment_metadata(event)
             except RemoteResourceNotFoundError as error:
@@ -89,6 +78,11 @@ class RemotePartitionMetadataStore:
             self.forget(event.topic_id_partition)
         else:
             self._deletions[event.topic_id_partition] = event
+
+    def find(self, partition: TopicIdPartition) -> RemoteLogMetadataCache | None:
+        """Return what `cache` returns, None where it has nothing to return."""
+        cache = self._caches.get(partition)
+        return cache if cache is not None and cache.is_initialized else None
 
     def cache(self, partition: TopicIdPartition) -> RemoteLogMetadataCache:
         """Return what is known of *partition*.

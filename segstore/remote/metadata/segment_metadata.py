@@ -5,7 +5,7 @@ Source: [TIER-23, TIER-24, TIER-25], KIP-405, Kafka ``RemoteLogSegmentMetadata``
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -143,6 +143,11 @@ class RemoteLogSegmentMetadata:
     custom_metadata: bytes | None = None
     is_transaction_index_empty: bool = False
 
+    @property
+    def topic_id_partition(self) -> TopicIdPartition:
+        """Whose segment it is."""
+        return self.segment_id.topic_id_partition
+
     def __post_init__(self) -> None:
         if self.start_offset < 0 or self.end_offset < self.start_offset:
             raise IllegalArgumentError(
@@ -171,12 +176,18 @@ class RemoteLogSegmentMetadata:
                 found=str(update.segment_id),
                 expected=str(self.segment_id),
             )
-        return replace(
-            self,
+        return RemoteLogSegmentMetadata(  # of a million updates; dataclasses.replace takes longer
+            segment_id=self.segment_id,
+            start_offset=self.start_offset,
+            end_offset=self.end_offset,
+            max_timestamp_ms=self.max_timestamp_ms,
             broker_id=update.broker_id,
             event_timestamp_ms=update.event_timestamp_ms,
-            custom_metadata=update.custom_metadata,
+            segment_size_bytes=self.segment_size_bytes,
             state=update.state,
+            segment_leader_epochs=self.segment_leader_epochs,
+            custom_metadata=update.custom_metadata,
+            is_transaction_index_empty=self.is_transaction_index_empty,
         )
 
 
@@ -201,6 +212,11 @@ class RemoteLogSegmentMetadataUpdate:
     custom_metadata: bytes | None
     state: RemoteLogSegmentState
     broker_id: int
+
+    @property
+    def topic_id_partition(self) -> TopicIdPartition:
+        """Whose segment it is."""
+        return self.segment_id.topic_id_partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,3 +248,9 @@ class RemotePartitionDeleteMetadata:
     state: RemotePartitionDeleteState
     event_timestamp_ms: int
     broker_id: int
+
+
+RemoteLogMetadata = (
+    RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate | RemotePartitionDeleteMetadata
+)
+"""What a record of ``__remote_log_metadata`` says."""
