@@ -11,6 +11,9 @@ import pytest
 import segstore
 from segstore.errors import SegstoreError
 from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.remote.metadata.remote_log_metadata_serde import parse_event
+from segstore.remote.metadata.segment_metadata import RemoteLogSegmentMetadata
+from segstore.remote.tiered.custom_metadata import parse_custom_metadata
 from segstore.remote.tiered.object_key import (
     SUFFIXES,
     format_main_key,
@@ -18,7 +21,6 @@ from segstore.remote.tiered.object_key import (
     parse_kafka_id,
     parse_object_key,
 )
-from segstore.remote.tiered.remote_log_metadata import parse_custom_metadata, parse_event
 from segstore.remote.tiered.segment_manifest import check_key, parse_manifest
 from segstore.remote.tiered.segment_states import read_segment_states
 from segstore.remote.tiered.tiered_partition import list_partition
@@ -246,25 +248,27 @@ def events_of(case):
 
 def said_of(event):
     """Return an event in the form of ``remote_log_metadata.jsonl``."""
+    is_added = isinstance(event, RemoteLogSegmentMetadata)
+    topic_id, (topic, partition) = event.topic_id_partition
     said = {
-        "event": "update" if event.copied is None else "add",
+        "event": "add" if is_added else "update",
         "state": event.state.name,
-        "topic": event.topic_partition.topic,
-        "topic_id": topic_id_text(event.topic_id),
-        "partition": event.topic_partition.partition,
-        "segment_id": topic_id_text(event.segment_id),
+        "topic": topic,
+        "topic_id": topic_id_text(topic_id),
+        "partition": partition,
+        "segment_id": topic_id_text(event.segment_id.id),
         "broker_id": event.broker_id,
         "event_timestamp_ms": event.event_timestamp_ms,
     }
-    if event.copied is None:
+    if not is_added:
         return said | {"custom_metadata": encoded(event.custom_metadata)}
     return said | {
-        "start_offset": event.copied.start_offset,
-        "end_offset": event.copied.end_offset,
-        "max_timestamp_ms": event.copied.max_timestamp_ms,
-        "segment_size": event.copied.size_bytes,
-        "leader_epochs": {str(epoch): start for epoch, start in event.copied.leader_epochs},
-        "txn_index_empty": event.copied.is_transaction_index_empty,
+        "start_offset": event.start_offset,
+        "end_offset": event.end_offset,
+        "max_timestamp_ms": event.max_timestamp_ms,
+        "segment_size": event.segment_size_bytes,
+        "leader_epochs": {str(epoch): start for epoch, start in event.segment_leader_epochs},
+        "txn_index_empty": event.is_transaction_index_empty,
     }
 
 
@@ -282,7 +286,7 @@ def test_the_last_state_of_each_segment_is_that_of_the_cluster(bucket_case):
     states = read_segment_states(bucket_case.directory / "remote_log_metadata")
     for said in bucket_case.said["segments"]:
         copies = {
-            topic_id_text(copy.segment_id): copy.state.name
+            topic_id_text(copy.segment_id.id): copy.state.name
             for copy in states.copies(parse_kafka_id(said["topic_id"]), said["partition"])
         }
 

@@ -195,7 +195,7 @@ def test_the_states_of_copies_are_those_that_kafkas_own_store_lists(tiered_case,
         listed = tiered_case.listed_by_kafka(topic_partition)
         copies = states.copies(parse_kafka_id(folder[-22:]), topic_partition.partition)
         found = {
-            topic_id_text(copy.segment_id): (copy.state.name, copy.copied.start_offset)
+            topic_id_text(copy.segment_id.id): (copy.state.name, copy.start_offset)
             for copy in copies
             if copy.state.name != "DELETE_SEGMENT_FINISHED"  # which it forgets
         }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from segstore.errors import (
     CorruptLogError,
+    IllegalArgumentError,
     IllegalStateError,
     SegstoreError,
     UnsupportedFormatError,
@@ -68,8 +69,9 @@ class MetadataTopicPartition:
 
         Raises
         ------
-        CorruptLogError, UnsupportedFormatError
-            A record is no event that is known. It is not looked at again before `forget_damage`.
+        CorruptLogError, UnsupportedFormatError, IllegalArgumentError
+            A record is no event that is known, or begins a copy in another state. It is not looked
+            at again before `forget_damage`.
         """
         found = self._store.find(partition)
         if found is not None:
@@ -149,11 +151,12 @@ class MetadataTopicPartition:
         seen: set[TopicIdPartition] = set()
         try:
             for number, value in enumerate(self._topic.values(self._number)):
-                event = self._parse(value, number)
-                if only is None or event.topic_id_partition == only:
-                    seen.add(event.topic_id_partition)
-                    self._store.assign(event.topic_id_partition)
-                    self._store.apply(event)
+                try:
+                    self._take(parse_event(value), only, seen)
+                except (CorruptLogError, UnsupportedFormatError, IllegalArgumentError) as error:
+                    error.message += f", in record {number} of the partition, counted from 0"
+                    self._damage = error.locate(f"{REMOTE_LOG_METADATA_TOPIC}-{self._number}")
+                    raise self._damage from error.__cause__
         except BaseException:
             for each in seen:
                 self._store.forget(each)
@@ -161,13 +164,14 @@ class MetadataTopicPartition:
         for each in seen:
             self._store.mark_initialized(each)
 
-    def _parse(self, value: bytes | None, number: int) -> RemoteLogMetadata:
-        try:
-            return parse_event(value)
-        except (CorruptLogError, UnsupportedFormatError) as error:
-            error.message += f", in record {number} of the partition, counted from 0"
-            self._damage = error.locate(f"{REMOTE_LOG_METADATA_TOPIC}-{self._number}")
-            raise self._damage from error.__cause__
+    def _take(
+        self, event: RemoteLogMetadata, only: TopicIdPartition | None, seen: set[TopicIdPartition]
+    ) -> None:
+        partition = event.topic_id_partition
+        if only is None or partition == only:
+            seen.add(partition)
+            self._store.assign(partition)
+            self._store.apply(event)
 
 
 def _wrong_state(

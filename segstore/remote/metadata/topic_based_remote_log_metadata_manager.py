@@ -36,9 +36,10 @@ class TopicBasedRemoteLogMetadataManager:
     events of all others in it: each is read once, except for a partition that was stopped and is
     used again. A method raises what the topic raises, and:
 
-    * CorruptLogError or UnsupportedFormatError, which names the record, when one of them is no
-      event that is known: it may say that a segment is there, or deleted. That partition of the
-      topic then answers nothing before `on_partition_leadership_changes` reads it again.
+    * CorruptLogError, UnsupportedFormatError or IllegalArgumentError, which names the record, when
+      one of them is no event that is known or possible: it may say that a segment is there, or
+      deleted. That partition of the topic then answers nothing before
+      `on_partition_leadership_changes` reads it again.
     * ClosedError after `close`.
 
     Parameters

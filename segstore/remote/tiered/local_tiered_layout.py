@@ -29,7 +29,7 @@ from segstore.remote.tiered.chunk_index import fixed_chunk_index
 from segstore.remote.tiered.manifest_cache import ManifestCache
 from segstore.remote.tiered.object_key import ObjectKey, TopicFolder, parse_kafka_id
 from segstore.remote.tiered.segment_manifest import (
-    RemoteLogSegmentMetadata,
+    CopiedSegment,
     SegmentManifest,
     StoredIndex,
 )
@@ -234,7 +234,7 @@ class LocalTieredLayout:
 
     def _metadata(
         self, key: ObjectKey, log: RemoteFile, indexes: Mapping[str, RemoteFile]
-    ) -> RemoteLogSegmentMetadata:
+    ) -> CopiedSegment:
         """Return what the broker said of the segment, as far as its files say it."""
         snapshot = self._read(indexes["producerSnapshot"])
         name, found = self._name(indexes["producerSnapshot"]), f"{len(snapshot)} bytes"
@@ -256,7 +256,7 @@ class LocalTieredLayout:
             )
         times = self._read(indexes["timestamp"])
         last_time = times[len(times) // 12 * 12 - 12 :][:8]
-        return RemoteLogSegmentMetadata(
+        return CopiedSegment(
             TopicPartition(key.folder.head, key.partition),
             key.folder.topic_id,
             key.segment_id,

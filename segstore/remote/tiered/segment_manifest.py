@@ -52,7 +52,7 @@ class StoredIndex(NamedTuple):
     size: int
 
 
-class RemoteLogSegmentMetadata(NamedTuple):
+class CopiedSegment(NamedTuple):
     """What the broker said of the segment when it copied it [MAN-7].
 
     Attributes
@@ -93,7 +93,7 @@ class SegmentManifest(NamedTuple):
         The chunks of ``.log`` are; the indexes never are.
     encryption : Encryption or None
         Of the chunks and of the indexes.
-    metadata : RemoteLogSegmentMetadata
+    metadata : CopiedSegment
         Of the segment.
     """
 
@@ -101,7 +101,7 @@ class SegmentManifest(NamedTuple):
     indexes: dict[str, StoredIndex]
     is_compressed: bool
     encryption: Encryption | None
-    metadata: RemoteLogSegmentMetadata
+    metadata: CopiedSegment
 
     @property
     def is_transformed(self) -> bool:
@@ -344,13 +344,13 @@ def _indexes(fields: _Fields, overhead: int) -> dict[str, StoredIndex]:
     return found
 
 
-def _metadata(fields: _Fields) -> RemoteLogSegmentMetadata:
+def _metadata(fields: _Fields) -> CopiedSegment:
     segment = fields.nested("remoteLogSegmentId")
     partition = segment.nested("topicIdPartition")
     named = partition.nested("topicPartition")
     start_offset = fields.integer("startOffset", 0, MAX_LONG)
     end_offset = fields.integer("endOffset", start_offset, MAX_LONG)
-    return RemoteLogSegmentMetadata(
+    return CopiedSegment(
         TopicPartition(_topic(named), named.integer("partition", 0, MAX_INT)),
         partition.kafka_id("topicId"),
         segment.kafka_id("id"),

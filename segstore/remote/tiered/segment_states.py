@@ -16,13 +16,13 @@ from segstore.errors import (
 )
 from segstore.log.files.topic_names import REMOTE_LOG_METADATA_TOPIC
 from segstore.log.open_log import open as open_log
-from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState
-from segstore.remote.tiered.remote_log_metadata import (
-    PartitionDeletion,
-    SegmentEvent,
-    parse_custom_metadata,
-    parse_event,
+from segstore.remote.metadata.remote_log_metadata_serde import parse_event
+from segstore.remote.metadata.segment_metadata import (
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    RemotePartitionDeleteMetadata,
 )
+from segstore.remote.tiered.custom_metadata import parse_custom_metadata
 from segstore.remote.urls import is_url, shown_url
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from segstore.log.unified_log import Log
+    from segstore.remote.metadata.segment_metadata import RemoteLogMetadata
     from segstore.remote.tiered.object_key import ObjectKey
 
     Directories = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -44,31 +45,33 @@ class SegmentStates:
     """The last state of every copy, by the events in their order [RLM-1, RLM-4].
 
     As a broker does, it drops an update of a copy that is not known, and one that the state before
-    does not allow [TIER-23, TIER-30].
+    does not allow [TIER-23, TIER-30]. It remembers what is deleted, which a broker forgets.
     """
 
     def __init__(self) -> None:
-        self._copies: dict[UUID, SegmentEvent] = {}
+        self._copies: dict[UUID, RemoteLogSegmentMetadata] = {}
         self._of_partition: dict[tuple[UUID, int], set[UUID]] = {}
-        self._deletions: dict[tuple[UUID, int], PartitionDeletion] = {}
+        self._deletions: dict[tuple[UUID, int], RemotePartitionDeleteMetadata] = {}
 
-    def apply(self, event: SegmentEvent | PartitionDeletion) -> None:
+    def apply(self, event: RemoteLogMetadata) -> None:
         """Take the next event."""
-        key = event.topic_id, event.topic_partition.partition
-        if isinstance(event, PartitionDeletion):
+        partition = event.topic_id_partition
+        key = partition.topic_id, partition.topic_partition.partition
+        if isinstance(event, RemotePartitionDeleteMetadata):
             self._deletions[key] = event
             return
-        before = self._copies.get(event.segment_id)
-        if event.copied is not None:
+        copy_id = event.segment_id.id
+        before = self._copies.get(copy_id)
+        if isinstance(event, RemoteLogSegmentMetadata):
             if event.state == _COPY_STARTED:
-                self._copies[event.segment_id] = event
-                self._of_partition.setdefault(key, set()).add(event.segment_id)
+                self._copies[copy_id] = event
+                self._of_partition.setdefault(key, set()).add(copy_id)
         elif before is not None and RemoteLogSegmentState.is_valid_transition(
             before.state, event.state
         ):
-            self._copies[event.segment_id] = event._replace(copied=before.copied)
+            self._copies[copy_id] = before.with_update(event)
 
-    def copies(self, topic_id: UUID, partition: int) -> list[SegmentEvent]:
+    def copies(self, topic_id: UUID, partition: int) -> list[RemoteLogSegmentMetadata]:
         """Return the copies of a partition as they are now, in any state."""
         return [self._copies[one] for one in self._of_partition.get((topic_id, partition), ())]
 
@@ -102,14 +105,14 @@ class SegmentStates:
 
     def not_listed(
         self, topic_id: UUID, partition: int, listed: Container[UUID]
-    ) -> list[tuple[SegmentEvent, SegstoreError]]:
+    ) -> list[tuple[RemoteLogSegmentMetadata, SegstoreError]]:
         """Return the finished copies that are not *listed*, each with the error."""
         if (topic_id, partition) in self._deletions:
             return []
         lost = (
             copy
             for copy in self.copies(topic_id, partition)
-            if copy.state == _COPY_FINISHED and copy.segment_id not in listed
+            if copy.state == _COPY_FINISHED and copy.segment_id.id not in listed
         )
         return [(copy, _not_there(copy)) for copy in lost]
 
@@ -181,21 +184,16 @@ def _partition_directories(directories: Directories) -> list[str]:
     return found
 
 
-def _not_there(copy: SegmentEvent) -> SegstoreError:
+def _not_there(copy: RemoteLogSegmentMetadata) -> SegstoreError:
     noted = ""
     if copy.custom_metadata is not None:
         with suppress(CorruptLogError):  # of another plug-in
             said = parse_custom_metadata(copy.custom_metadata)
             if said.main_key is not None:
                 noted = f" with the key {said.key_prefix or ''}{said.main_key}"
-    error = CorruptLogError(
+    return CorruptLogError(
         f"{REMOTE_LOG_METADATA_TOPIC} says that the segment is finished, and the bucket does not"
         " hold it",
         found="no object",
         expected=f"three objects{noted}",
-    )
-    return (
-        error
-        if copy.copied is None
-        else error.lacks(copy.copied.start_offset, copy.copied.end_offset + 1)
-    )
+    ).lacks(copy.start_offset, copy.end_offset + 1)

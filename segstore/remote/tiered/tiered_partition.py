@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from segstore.remote.remote_file import BucketStore, RemoteFile
     from segstore.remote.tiered.key_ring import KeyRing
-    from segstore.remote.tiered.segment_manifest import RemoteLogSegmentMetadata
+    from segstore.remote.tiered.segment_manifest import CopiedSegment
     from segstore.remote.tiered.segment_states import SegmentStates
     from segstore.types import EpochEntry
 
@@ -107,14 +107,14 @@ class TieredPartition:
         All others.
     topic_note : str or None
         What an open says of the choice among several topic ids [SEL-12].
-    sound_manifests : mapping of str to RemoteLogSegmentMetadata
+    sound_manifests : mapping of str to CopiedSegment
         By main keys: what manifests say of segments in `left_out` that have another damage.
     """
 
     segments: tuple[TieredSegment, ...]
     left_out: tuple[LeftOut, ...]
     topic_note: str | None = None
-    sound_manifests: Mapping[str, RemoteLogSegmentMetadata] = field(default_factory=dict)
+    sound_manifests: Mapping[str, CopiedSegment] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -316,7 +316,7 @@ def list_partition(  # noqa: PLR0913 - where it lies, and what is known of it
         The store cannot be listed or read, or a manifest vanished meanwhile.
     """
     cache = ManifestCache() if manifests is None else manifests
-    sound: dict[str, RemoteLogSegmentMetadata] = {}
+    sound: dict[str, CopiedSegment] = {}
 
     def opened(one: _Copy) -> TieredSegment | LeftOut:
         key, files = one
@@ -502,8 +502,7 @@ def not_listed(  # noqa: PLR0913 - which partition, and where it lies
         Ids of the segments of which the folder has objects.
     """
     for copy, error in states.not_listed(topic_id, partition, listed):
-        start = 0 if copy.copied is None else copy.copied.start_offset
-        main_key = f"{folder}/{start:020}-{topic_id_text(copy.segment_id)}"
+        main_key = f"{folder}/{copy.start_offset:020}-{topic_id_text(copy.segment_id.id)}"
         yield LeftOut(main_key, error.locate(f"{url}/{main_key}"))
 
 

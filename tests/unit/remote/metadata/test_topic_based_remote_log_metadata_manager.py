@@ -200,6 +200,7 @@ def test_a_stop_before_the_first_use_reads_nothing():
         (serialize(added(0, 9))[:-3], CorruptLogError),
         (b"\1\7\0", UnsupportedFormatError),
         (b"\1\3\0" + bytes(60), SegstoreError),
+        (serialize(added(0, 9, state=FINISHED)), IllegalArgumentError),
     ],
 )
 def test_a_record_that_is_no_event_is_named_and_nothing_is_answered(value, error, caplog):

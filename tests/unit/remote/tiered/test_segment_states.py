@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -18,35 +19,23 @@ from segstore.errors import (
 )
 from segstore.remote.metadata.segment_metadata import (
     RemoteLogSegmentState,
+    RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
+    TopicIdPartition,
 )
 from segstore.remote.tiered.object_key import parse_kafka_id
-from segstore.remote.tiered.remote_log_metadata import (
-    CopiedSegment,
-    PartitionDeletion,
-    SegmentEvent,
-)
 from segstore.remote.tiered.segment_states import SegmentStates, read_segment_states
-from segstore.types import EpochEntry, TopicPartition
+from segstore.types import TopicPartition
 from tests.kits.golden_bucket import BucketCase
 from tests.kits.remote_log_events import event_bytes, write_topic
+from tests.kits.remote_metadata_kit import DELETED, DELETING, FINISHED, STARTED, added, updated
 
-STARTED, FINISHED, DELETING, DELETED = RemoteLogSegmentState
 TOPIC_ID = UUID(int=7)
-ADDED = SegmentEvent(
-    TopicPartition("orders", 0),
-    TOPIC_ID,
-    UUID(int=1),
-    STARTED,
-    1,
-    2,
-    None,
-    CopiedSegment(0, 9, 3, 4, (EpochEntry(0, 0),), True),
-)
+ADDED = added(0, 9, partition=TopicIdPartition(TOPIC_ID, TopicPartition("orders", 0)))
 
 
 def update(state, custom_metadata=None):
-    return ADDED._replace(state=state, custom_metadata=custom_metadata, copied=None)
+    return updated(ADDED, state, custom_metadata)
 
 
 def states_after(*events):
@@ -62,7 +51,7 @@ def test_an_update_replaces_custom_bytes_and_state():
     for event in (ADDED, update(FINISHED, b"custom"), update(DELETING)):
         states.apply(event)
 
-    assert states.copies(TOPIC_ID, 0) == [ADDED._replace(state=DELETING)]
+    assert states.copies(TOPIC_ID, 0) == [ADDED.with_update(update(DELETING))]
     assert states.copies(TOPIC_ID, 1) == []
 
 
@@ -86,7 +75,7 @@ def test_a_state_follows_only_where_kafka_allows_it(before, after):
 def test_an_update_of_a_copy_that_never_began_is_dropped():
     """[TIER-30] And so is a first event in a later state."""
     assert states_after(update(FINISHED)) == []
-    assert states_after(ADDED._replace(state=FINISHED)) == []
+    assert states_after(replace(ADDED, state=FINISHED)) == []
 
 
 @pytest.fixture
@@ -204,7 +193,12 @@ def test_a_partition_that_is_being_deleted_has_no_log(epochs, tmp_path):
     """[RLM-3] Kind 2 says it of all of its segments."""
     topic_id = parse_kafka_id(epochs.said["partitions"]["epochs-1"]["topic_id"])
     state = RemotePartitionDeleteState.DELETE_PARTITION_STARTED
-    deletion = PartitionDeletion(TopicPartition("epochs", 1), topic_id, state, 1, 2)
+    deletion = RemotePartitionDeleteMetadata(
+        topic_id_partition=TopicIdPartition(topic_id, TopicPartition("epochs", 1)),
+        state=state,
+        event_timestamp_ms=2,
+        broker_id=1,
+    )
     bucket = opened(epochs, write_topic(tmp_path / "data", [event_bytes(deletion)]))
     reasons = [str(one.reason) for one in bucket.left_out("epochs", 1)]
 
