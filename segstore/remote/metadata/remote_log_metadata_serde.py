@@ -28,6 +28,7 @@ from segstore.remote.metadata.segment_metadata import (
     RemotePartitionDeleteState,
     TopicIdPartition,
 )
+from segstore.remote.metadata.usual_events import usual_event
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def parse_event(value: bytes | None) -> RemoteLogMetadata:
     UnsupportedFormatError
         It is of another kind or version, or a snapshot.
     """
-    found = deserialize(value)
+    found = usual_event(value) or deserialize(value)
     if isinstance(found, RemoteLogSegmentMetadataSnapshot):
         raise UnsupportedFormatError(
             "the event is a snapshot of a segment, which Kafka keeps in files of its own",

@@ -26,6 +26,7 @@ from segstore.remote.metadata.segment_metadata import (
     RemotePartitionDeleteState,
     TopicIdPartition,
 )
+from segstore.remote.metadata.usual_events import usual_event
 from segstore.types import EpochEntry, TopicPartition
 from tests.fuzz.mutations import anything_like, outcome
 from tests.kits.remote_log_events import event_bytes
@@ -122,6 +123,26 @@ def test_what_has_no_bytes_is_refused(wrong):
     """A number that its field does not hold, a name that is no text."""
     with pytest.raises(IllegalArgumentError, match="have no bytes"):
         serialize(replace(GOOD, **wrong))
+
+
+@given(data=st.data())
+def test_the_reader_of_usual_bytes_reads_what_the_reader_of_all_reads(data):
+    """[RLM-2] [RLM-3] Or nothing: then the other one reads it, or says what is wrong."""
+    value = data.draw(anything_like(st.one_of(events, snapshots).map(serialize)))
+    found = usual_event(value)
+    if found is not None:
+        assert found == deserialize(value)
+
+
+@given(event=events)
+def test_what_kafka_writes_of_a_segment_is_usual(event):
+    """With a short name and few custom bytes; a deletion of a partition is rare."""
+    is_usual = (
+        not isinstance(event, RemotePartitionDeleteMetadata)
+        and len(event.topic_id_partition.topic_partition.topic.encode()) < 127
+        and len(event.custom_metadata or b"") < 127
+    )
+    assert usual_event(serialize(event)) == (event if is_usual else None)
 
 
 @given(data=st.data())
