@@ -513,7 +513,7 @@ class ChunkReader:
         if table.base_offset < first_offset or table.first_last_offset < offset:
             found = f"offsets {table.base_offset} to {table.first_last_offset}"
             return 0, found, f"offsets from {first_offset} on, to {offset} at least"
-        wrong = None if table.is_without_gap else _not_in_order(chunk.headers)
+        wrong = None if table.is_without_gap else not_in_order(chunk.headers)
         if wrong is None:
             then = _lower_offset_behind(
                 chunk.segment, fetched, chunk.data.nbytes, table.last_offset, end_position
@@ -653,7 +653,7 @@ def _read(
     )
 
 
-def _not_in_order(headers: BatchHeaders) -> tuple[int, int] | None:
+def not_in_order(headers: BatchHeaders) -> tuple[int, int] | None:
     """Return the first batch that ends before it begins, or in which the next one begins.
 
     And the offset that shows it; None where the offsets ascend.

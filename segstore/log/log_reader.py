@@ -48,8 +48,10 @@ from segstore.log.local.segment import Segment
 from segstore.log.local.timestamp_lookup import fetch_offset, find_offset_by_timestamp
 from segstore.log.open_transaction import OpenTransaction
 from segstore.log.readable_chunks import ReadableChunks, settle_transactions
+from segstore.log.remote_reads import RemoteReads, batches_below
 from segstore.log.remote_tier import fetch_tiered_offset, only_in_remote_storage
 from segstore.log.scan import LogScan
+from segstore.log.tiered_chunks import TieredChunks
 from segstore.number_limits import MAX_INT, MAX_LONG, MIN_LONG
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.types import (
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from segstore._core import Record
+    from segstore.log.chunk_reader import Chunks
     from segstore.log.committed_view import CommittedView
     from segstore.log.local.batch_transactions import Damage
     from segstore.log.local.local_log import LocalLog
@@ -165,6 +168,7 @@ class LogReader:
         self._epochs = parts.loaded.epochs
         self._checkpoint_store = parts.checkpoint_store
         self._remote = parts.remote
+        self._remote_reads = RemoteReads(parts)
         self._durable_end = durable_end
         self._append_lock = parts.append_lock
         self._codecs = parts.codecs
@@ -179,7 +183,14 @@ class LogReader:
         start = self._offsets.log_start_offset
         if self._remote.tier is None:
             return start
-        return max(start, self._local_log.segments.first_segment.base_offset)
+        return max(start, self._remote_reads.local_start)
+
+    @property
+    def first_offset(self) -> int:
+        """What can be read begins there: here, or in remote storage where that is read."""
+        if self._remote_reads.are_possible:
+            return self._offsets.log_start_offset
+        return self.first_offset_here
 
     def require_in_range(self, offset: int, first: int) -> None:
         """Raise when *offset* is not between *first* and the log end, or says where it is."""
@@ -234,6 +245,7 @@ class LogReader:
         """
         local_log = self._local_log
         truncations_done, end = local_log.truncations.done, local_log.log_end
+        local_start = self._remote_reads.local_start
         try:
             match isolation:
                 case Isolation.DURABLE:
@@ -245,6 +257,8 @@ class LogReader:
                 case _:
                     return VisibleRange(end)
         except SegstoreError as error:
+            if self._remote_reads.are_possible and self._remote_reads.local_start != local_start:
+                return self.visible(isolation, offset, size_bytes, end_offset)  # it has moved up
             local_log.check_not_changed(truncations_done, end.message_offset, error)
             if self._take_over_replaced():
                 return self.visible(isolation, offset, size_bytes, end_offset)
@@ -271,7 +285,7 @@ class LogReader:
                 with self._append_lock:
                     bound = offsets.fetch_last_stable_offset_metadata()
             if self._profile is Profile.KAFKA:
-                return VisibleRange(bound, self._local_log.aborted_between)
+                return VisibleRange(bound, self._aborted_as_a_broker)
             moment, visible = LogMoment.of(self._local_log), VisibleRange(bound, _nothing_aborted)
         first, end = offsets.log_start_offset, visible.bound.message_offset
         if offset is None or not first <= offset < end:
@@ -299,13 +313,28 @@ class LogReader:
             found = self._batches.between(moment.segments, moment.end, first_offset, end)
             return AbortedTransactions(list_of_aborted(local_log, found, first_offset, end))
 
+        local_start = moment.segments.first_segment.base_offset
+        is_remote = offset < local_start and self._remote_reads.are_possible
+
         found = self._batches.between(moment.segments, moment.end, offset, upper_bound_offset)
         if found.bound is not None and found.bound.message_offset < visible.bound.message_offset:
             visible = VisibleRange(found.bound, damage=found.damage)
         if size_bytes is not None:  # the fetch tells where its bytes end, and so its list [LOC-9]
             return visible._replace(aborted_from=aborted)
-        table = AbortedTransactions(found.transactions)
+        if is_remote:  # first here: what goes from here meanwhile is there
+            here = list_of_aborted(local_log, found, offset, upper_bound_offset)
+            table = self._remote_reads.aborted(offset, upper_bound_offset, here)
+        else:
+            table = AbortedTransactions(found.transactions)
         return visible._replace(aborted_from=lambda *_: table)
+
+    def _aborted_as_a_broker(self, offset: int, end_offset: int) -> AbortedTransactions:
+        """Return what the transaction indexes say, here and there [LOC-9, TIER-69]."""
+        if not self._remote_reads.hold(offset):
+            return self._local_log.aborted_between(offset, end_offset)
+        local_log, first = self._local_log, self._remote_reads.local_start
+        here = local_log.collect_aborted_transactions(offset, first, end_offset)
+        return self._remote_reads.aborted(offset, end_offset, here)
 
     def _committed_view(self) -> CommittedView:
         return self._committed.view(self._offsets.log_start_offset)[0]
@@ -337,6 +366,49 @@ class LogReader:
         self, offset: int, max_bytes: int, isolation: Isolation, *, min_one_message: bool
     ) -> FetchDataInfo:
         """Read from one segment, as `UnifiedLog.read` says; the arguments are checked."""
+        while not self._remote_reads.hold(offset):
+            try:
+                return self._fetch_here(
+                    offset, max_bytes, isolation, min_one_message=min_one_message
+                )
+            except SegstoreError:
+                if not self._remote_reads.hold(offset):  # where it has gone meanwhile
+                    raise
+        return self._fetch_remote(offset, max_bytes, isolation, min_one_message=min_one_message)
+
+    def _fetch_remote(
+        self, offset: int, max_bytes: int, isolation: Isolation, *, min_one_message: bool
+    ) -> FetchDataInfo:
+        """Read from remote storage [TIER-65..TIER-69]."""
+        topic, partition = self._checkpoint_store.topic_partition
+        bound = self.visible(isolation).bound.message_offset
+        records, metadata, name, aborted = memoryview(b""), LogOffsetMetadata(offset), None, None
+        if offset < bound:
+            is_committed = isolation is Isolation.READ_COMMITTED
+            found = self._remote_reads.read(
+                offset, max_bytes, min_one_message=min_one_message, is_committed=is_committed
+            )
+            records = batches_below(memoryview(found.records), bound)
+            metadata, name = found.offset_metadata, found.object_name
+            if found.aborted_transactions is not None:
+                aborted = AbortedTransactions([one[:3] for one in found.aborted_transactions])
+        elif isolation is Isolation.READ_COMMITTED:
+            aborted = _NOTHING_ABORTED
+        return FetchDataInfo(
+            records,
+            metadata,
+            start_offset=offset,
+            end_offset=bound,
+            aborted=aborted,
+            codecs=self._codecs,
+            topic=topic,
+            partition=partition,
+            file=name,
+        )
+
+    def _fetch_here(
+        self, offset: int, max_bytes: int, isolation: Isolation, *, min_one_message: bool
+    ) -> FetchDataInfo:
         local_log = self._local_log
         truncations_done = local_log.truncations.done
         visible = self._visible_fetch(offset, max_bytes, isolation)
@@ -569,16 +641,16 @@ class LogReader:
             Why the log ends before what it is known to have held: the scan raises it at its end.
         """
         truncations_done = self._local_log.truncations.done
-        first = self.first_offset_here
+        first = self.first_offset
         start = first if start_offset is None else start_offset
         self.require_in_range(start, first)
         visible = self.visible(isolation, start, None, end_offset)
         if start_offset is None:
-            start = max(start, self.first_offset_here)  # what was deleted meanwhile
+            start = max(start, self.first_offset)  # what was deleted meanwhile
         end = visible.bound.message_offset
         is_cut_off = end_offset is None or end_offset > end
         end = end if end_offset is None else min(end, end_offset)
-        chunks = ChunkReader(
+        chunks: Chunks = ChunkReader(
             self._local_log,
             self._codecs,
             start_offset=start,
@@ -589,6 +661,15 @@ class LogReader:
             take_over_replaced=self._take_over_replaced,
             start_timestamp=MIN_LONG if start_timestamp is None else start_timestamp,
         )
+        if self._remote_reads.are_possible:
+            chunks = TieredChunks(
+                chunks,
+                self._remote_reads,
+                partial(self._local_log.check_not_truncated, truncations_done),
+                start_offset=start,
+                end_offset=end,
+                start_timestamp=MIN_LONG if start_timestamp is None else start_timestamp,
+            )
         scan = LogScan(
             chunks,
             self._codecs,
@@ -601,7 +682,7 @@ class LogReader:
             end_timestamp=end_timestamp,
             check_crcs=check_crcs,
         )
-        self.require_in_range(start, self.first_offset_here)  # what it has taken may begin later
+        self.require_in_range(start, self.first_offset)  # what it has taken may begin later
         return scan
 
     def _end_error(

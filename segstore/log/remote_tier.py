@@ -22,6 +22,7 @@ from segstore.types import NO_TIMESTAMP, FileTimestampAndOffset, SpecialTimestam
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import TypedDict, Unpack
 
     from segstore._core import Directory
     from segstore.config.log_config import LogConfig
@@ -30,6 +31,15 @@ if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
     from segstore.log.local.transaction_index import AbortedTransaction
     from segstore.types import EpochEntry, LogOffsetMetadata, TopicPartition
+
+    class _ReadOptions(TypedDict):
+        """The keywords of `RemoteLogReader.read`."""
+
+        min_one_message: bool
+        leader_epochs: Sequence[EpochEntry]
+        is_committed: bool
+        local_aborted_transactions: Callable[[int, int], Iterable[AbortedTransaction]]
+
 
 _FoundT = TypeVar("_FoundT")
 
@@ -196,6 +206,11 @@ class RemoteTier:
         self.highest_offset = NOTHING_UPLOADED
         self.copies = copies
 
+    @property
+    def has_reader(self) -> bool:
+        """Whether its records can be read."""
+        return self._reader is not None
+
     def copy_segments(self, *, copies: bool) -> None:
         """Upload sealed segments from now on, or no more."""
         self.copies = copies
@@ -228,6 +243,41 @@ class RemoteTier:
         """
         return [one for one in segments if one.base_offset > self.highest_offset]
 
+    def read(
+        self,
+        topic_partition: TopicPartition,
+        start_offset: int,
+        max_bytes: int,
+        **options: Unpack[_ReadOptions],
+    ) -> RemoteRead:
+        """Read batches from remote storage; as of `RemoteLogReader`."""
+        reader = self._reader_of(topic_partition)
+        found = reader.read(topic_partition, start_offset, max_bytes, **options)
+        if not isinstance(found, RemoteRead):
+            raise _wrong_result(topic_partition, found, "a RemoteRead")
+        return found
+
+    def aborted_transactions(
+        self,
+        topic_partition: TopicPartition,
+        start_offset: int,
+        end_offset: int,
+        leader_epochs: Sequence[EpochEntry],
+    ) -> Iterable[AbortedTransaction]:
+        """Ask for the entries of remote transaction indexes; as of `RemoteLogReader`."""
+        reader = self._reader_of(topic_partition)
+        return reader.aborted_transactions(topic_partition, start_offset, end_offset, leader_epochs)
+
+    def _reader_of(self, topic_partition: TopicPartition) -> RemoteLogReader:
+        if self._reader is None:
+            raise IllegalStateError(
+                f"{topic_partition} has records in remote storage alone, and was opened without"
+                " remote_log_reader, which reads them",
+                found="no remote_log_reader",
+                expected="a remote_log_reader",
+            )
+        return self._reader
+
     def search(
         self,
         topic_partition: TopicPartition,
@@ -242,22 +292,11 @@ class RemoteTier:
         IllegalStateError
             There is no reader, or what it gave is no record of the log from its log start on.
         """
-        if self._reader is None:
-            raise IllegalStateError(
-                f"{topic_partition} has records in remote storage alone, and was opened without"
-                " remote_log_reader, which finds them by time",
-                found="no remote_log_reader",
-                expected="a remote_log_reader",
-            )
-        found = self._reader.find_offset_by_timestamp(
+        found = self._reader_of(topic_partition).find_offset_by_timestamp(
             topic_partition, timestamp, log_start_offset, leader_epochs
         )
         if found is not None and not isinstance(found, FileTimestampAndOffset):
-            raise IllegalStateError(
-                f"the remote_log_reader of {topic_partition} gave {type(found).__name__}",
-                found=type(found).__name__,
-                expected="a FileTimestampAndOffset or None",
-            )
+            raise _wrong_result(topic_partition, found, "a FileTimestampAndOffset or None")
         if found is not None and not _is_offset_from(log_start_offset, found.offset):
             raise IllegalStateError(
                 f"the remote_log_reader of {topic_partition} gave the offset {found.offset!r}",
@@ -288,6 +327,16 @@ class RemoteTier:
         if remote is not None and remote.offset < self.local_log_start_offset:
             return remote  # it was here, and has gone while we looked
         return found
+
+
+def _wrong_result(
+    topic_partition: TopicPartition, found: object, expected: str
+) -> IllegalStateError:
+    return IllegalStateError(
+        f"the remote_log_reader of {topic_partition} gave {type(found).__name__}",
+        found=type(found).__name__,
+        expected=expected,
+    )
 
 
 def _is_offset_from(log_start_offset: int, offset: object) -> bool:

@@ -832,7 +832,7 @@ class Log:
         start = self.log_end_offset if offset is None else integer("offset", offset)
         self.refresh()
         reader = self._reader
-        reader.require_in_range(start, reader.first_offset_here)
+        reader.require_in_range(start, reader.first_offset)
         patience = None if timeout is None else seconds("timeout", timeout)
         pause = min(seconds("poll_interval", poll_interval), threading.TIMEOUT_MAX)
         return reader.follow(self.refresh, start, patience, pause, isolation_of(isolation))

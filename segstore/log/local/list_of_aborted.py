@@ -28,7 +28,8 @@ def list_of_aborted(
 
     An entry of an index is listed when it agrees with the markers that were met, and begins behind
     its producer's marker before. So a wrong one neither shows nor hides a record. What the batches
-    say is listed in any case.
+    say is listed in any case. What lies below the first segment is in remote storage: of what was
+    aborted there only the indexes say where it began.
 
     Parameters
     ----------
@@ -42,9 +43,11 @@ def list_of_aborted(
     """
     listed = {one[2]: one for one in found.transactions}
     entries: list[AbortedTransaction] = []
-    with suppress(SegstoreError):  # a file that only helps costs no record
+    first = max(offset, local_log.segments.first_segment.base_offset)
+    only_helps = first == offset
+    with suppress(*(SegstoreError,) if only_helps else ()):  # such a file costs no record
         entries = local_log.collect_aborted_transactions(
-            offset, offset, upper_bound_offset, in_order=True
+            offset, first, upper_bound_offset, in_order=True
         )
     for entry in entries:
         producer_id, first_offset, marker = entry[:3]
