@@ -96,6 +96,7 @@ class LogFollower:
         self._topic_id = parts.loaded.topic_id
         self._topic_id_is_of: FileInfo | None = None
         self._offsets = parts.offsets
+        self._remote = parts.remote
         self._local_log = parts.local_log
         self._checkpoint_store = parts.checkpoint_store
         self._context = parts.context
@@ -434,10 +435,13 @@ class LogFollower:
             local_log.note_truncation(UNKNOWN_PLACE)
             observed_end.generation = None  # it was asked for before the cut, perhaps
         # first, so that whoever misses a segment is told that it lies before the log start
-        log_start_offset = max(found.log_start_offset, segments.base_offsets[0])
+        tier, first = self._remote.tier, segments.base_offsets[0]
+        log_start_offset = found.log_start_offset if tier else max(found.log_start_offset, first)
         if not is_cut:  # it goes up only, also where its checkpoint cannot be read now [DUR-5]
             log_start_offset = max(log_start_offset, self._offsets.log_start_offset)
         self._offsets.reset_log_start_offset(log_start_offset)
+        if tier is not None:
+            tier.restart_at(max(log_start_offset, first))
         local_log.show(segments, end, observed_end, is_replaced=is_replaced)
         self._observed_end = observed_end
         recovery_point = found.recovery_point

@@ -139,7 +139,7 @@ def _open_partition(
             kafka_profile=is_kafka,
         )
         if read_only:
-            loaded = LogView(*arguments).load()
+            loaded = LogView(*arguments, remote_log_enabled=is_tiered).load()
         elif is_kafka:
             loaded = KafkaLogLoader(
                 *arguments,
@@ -233,6 +233,7 @@ def open_partition_to_write(
 
 def _log_to_read(parts: LogParts, observed_end: ObservedEnd) -> Log:
     """Return a handle that reads, and follows what another process writes."""
+    parts.remote.show(parts.options.config, parts.local_log, parts.offsets)
     follower = LogFollower(parts, observed_end)
     access = LogAccess(parts.checkpoint_store, None, parts.log_environment.failures)
     return Log(parts, access, Closing(parts, access), follower, follower)

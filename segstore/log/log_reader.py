@@ -154,10 +154,16 @@ class LogReader:
     ----------
     take_over_replaced : callable
         See `nothing_replaced`.
+    refresh : callable
+        Looks for what another process has written since.
     """
 
     def __init__(
-        self, parts: LogParts, durable_end: DurableEnd, take_over_replaced: Callable[[], bool]
+        self,
+        parts: LogParts,
+        durable_end: DurableEnd,
+        take_over_replaced: Callable[[], bool],
+        refresh: Callable[[], object],
     ) -> None:
         local_log = parts.local_log
         self._batches = BatchTransactions(local_log)
@@ -168,7 +174,7 @@ class LogReader:
         self._epochs = parts.loaded.epochs
         self._checkpoint_store = parts.checkpoint_store
         self._remote = parts.remote
-        self._remote_reads = RemoteReads(parts)
+        self._remote_reads = RemoteReads(parts, refresh)
         self._durable_end = durable_end
         self._append_lock = parts.append_lock
         self._codecs = parts.codecs
@@ -245,7 +251,7 @@ class LogReader:
         """
         local_log = self._local_log
         truncations_done, end = local_log.truncations.done, local_log.log_end
-        local_start = self._remote_reads.local_start
+        segments = local_log.segments
         try:
             match isolation:
                 case Isolation.DURABLE:
@@ -257,8 +263,9 @@ class LogReader:
                 case _:
                     return VisibleRange(end)
         except SegstoreError as error:
-            if self._remote_reads.are_possible and self._remote_reads.local_start != local_start:
-                return self.visible(isolation, offset, size_bytes, end_offset)  # it has moved up
+            first = local_log.segments.first_segment.base_offset
+            if first != segments.first_segment.base_offset and self._remote_reads.are_possible:
+                return self.visible(isolation, offset, size_bytes, end_offset)  # to be read there
             local_log.check_not_changed(truncations_done, end.message_offset, error)
             if self._take_over_replaced():
                 return self.visible(isolation, offset, size_bytes, end_offset)
@@ -372,7 +379,7 @@ class LogReader:
                     offset, max_bytes, isolation, min_one_message=min_one_message
                 )
             except SegstoreError:
-                if not self._remote_reads.hold(offset):  # where it has gone meanwhile
+                if not self._remote_reads.took_over(offset):
                     raise
         return self._fetch_remote(offset, max_bytes, isolation, min_one_message=min_one_message)
 

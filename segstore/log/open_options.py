@@ -125,7 +125,9 @@ def open_options(  # noqa: PLR0913 - those of `open`
     given = given_keys(config, settings)
     config = (config or _DEFAULTS).with_changes(**settings)
     if remote_log_reader is not None:
-        _check_remote_storage(remote_log_reader, config, read_only=read_only)
+        expected = "an object with the methods read, aborted_transactions, find_offset_by_timestamp"
+        instance("remote_log_reader", remote_log_reader, RemoteLogReader, expected)
+        config.check_local_retention()
     return OpenOptions(
         durability=Durability.parse(durability),
         profile=profile,
@@ -158,18 +160,6 @@ def with_settings(
         **settings,
     )
     return options._replace(config=checked.config, given=checked.given)
-
-
-def _check_remote_storage(reader: RemoteLogReader, config: LogConfig, *, read_only: bool) -> None:
-    expected = "an object with the methods read, aborted_transactions, find_offset_by_timestamp"
-    instance("remote_log_reader", reader, RemoteLogReader, expected)
-    if read_only:
-        raise IllegalArgumentError(
-            "remote_log_reader is for a handle that writes: one that reads has local records",
-            found="read_only=True",
-            expected="read_only=False",
-        )
-    config.check_local_retention()
 
 
 def _index_mode(asked: Literal["heap", "mmap"] | None, profile: Profile) -> Literal["heap", "mmap"]:

@@ -98,6 +98,13 @@ class RemotePart:
         offsets.raise_high_watermark(start)
         flusher.raise_recovery_point(start)
 
+    def show(self, config: LogConfig, local_log: LocalLog, offsets: LogOffsets) -> None:
+        """Begin the remote part of a log that another handle writes, where it can be read."""
+        if self._reader is not None and self._is_wanted_by(config):
+            first = local_log.segments.first_segment.base_offset
+            start = max(offsets.log_start_offset, first)
+            self.tier = RemoteTier(self._reader, start, copies=False)
+
     def _is_wanted_by(self, config: LogConfig) -> bool:
         if self._is_kept and not config.remote_log_delete_on_disable:
             return True

@@ -7,6 +7,7 @@ Source: [TIER-2, TIER-65..TIER-69, DUR-141, DUR-144].
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from segstore._core import AbortedTransactions, BatchTable, scan_headers
@@ -18,7 +19,7 @@ from segstore.number_limits import MAX_LONG
 from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from segstore._core import BatchHeaders
     from segstore.log.local.segment import Segment
@@ -44,9 +45,16 @@ class RemoteBytes(NamedTuple):
 
 
 class RemoteReads:
-    """Reads what a log has in remote storage alone; any number of threads may."""
+    """Reads what a log has in remote storage alone; any number of threads may.
 
-    def __init__(self, parts: LogParts) -> None:
+    Parameters
+    ----------
+    refresh : callable
+        Looks for what another process has written, or deleted here, since.
+    """
+
+    def __init__(self, parts: LogParts, refresh: Callable[[], object]) -> None:
+        self._refresh = refresh
         self._remote = parts.remote
         self._local_log = parts.local_log
         self._offsets = parts.offsets
@@ -67,6 +75,13 @@ class RemoteReads:
     def hold(self, offset: int) -> bool:
         """Whether records at *offset* have to come from remote storage."""
         return self.are_possible and offset < self.local_start
+
+    def took_over(self, offset: int) -> bool:
+        """Whether records that could not be read here have gone to remote storage meanwhile."""
+        if self.are_possible and not self.hold(offset):
+            with suppress(SegstoreError):  # what failed here is raised
+                self._refresh()
+        return self.hold(offset)
 
     def read(
         self, offset: int, max_bytes: int, *, min_one_message: bool, is_committed: bool = False

@@ -216,7 +216,7 @@ class RemoteTier:
         self.copies = copies
 
     def restart_at(self, offset: int) -> None:
-        """The local part was emptied, and goes on at *offset*."""
+        """The local part was emptied, or is looked at again, and begins at *offset*."""
         self.local_log_start_offset = offset
 
     def raise_local_log_start(self, offset: int) -> None:

@@ -135,7 +135,7 @@ class TieredChunks:
                     yield chunk
                     offset = chunk.last_offset + 1
             except SegstoreError:
-                if not self._remote.hold(offset):
+                if not self._remote.took_over(offset):
                     raise
             else:
                 return  # the rest of the range has no batch

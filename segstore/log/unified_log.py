@@ -201,6 +201,7 @@ class Log:
             parts,
             durable_end,
             nothing_replaced if follower is None else follower.take_over_replaced,
+            nothing_replaced if follower is None else follower.refresh,
         )
         self._retention_planner = RetentionPlanner(parts)
 

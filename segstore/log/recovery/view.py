@@ -95,7 +95,10 @@ class LogView:
         checkpoint_store: CheckpointStore,
         context: SegmentContext,
         report: RecoveryReport,
+        *,
+        remote_log_enabled: bool = False,
     ) -> None:
+        self._remote_log_enabled = remote_log_enabled
         self._directory = directory
         self._checkpoint_store = checkpoint_store
         self._context = context
@@ -194,7 +197,9 @@ class LogView:
         del segments[
             : min(count_deleted(segments, stored.log_start_offset, end_of), len(segments) - 1)
         ]
-        report.log_start_offset = max(stored.log_start_offset, segments[0].base_offset)
+        report.log_start_offset = stored.log_start_offset
+        if not self._remote_log_enabled:  # else what lies before the first segment is read too
+            report.log_start_offset = max(stored.log_start_offset, segments[0].base_offset)
         report.log_end_offset, report.segments = end, len(segments)
         report.recovery_point = end if report.clean else safe_below
         report.had_recovery_point = report.clean or stored.recovery_point is not None

@@ -59,6 +59,15 @@ def log(tiered):
     return log
 
 
+@pytest.fixture
+def log_without_reader(log, tiered):
+    """The same log, opened again by who cannot read what is in remote storage alone."""
+    if log.profile == "kafka":
+        pytest.skip("a broker without remote storage begins where its files do")
+    log.close()
+    return tiered(log.path, remote_log_reader=None)
+
+
 # ---- what is asked for ---------------------------------------------------------------------------
 
 
@@ -72,11 +81,8 @@ def test_a_reader_is_an_object_that_finds(new_log, reader):
         new_log(remote_log_reader=reader)
 
 
-def test_a_reading_handle_takes_no_reader(log, new_log):
+def test_a_reading_handle_without_a_reader(log):
     """[DUR-71] it shows what is here: the log begins at the first segment."""
-    with pytest.raises(IllegalArgumentError, match="remote_log_reader") as caught:
-        new_log(read_only=True, remote_log_reader=RemoteRecords())
-    assert (caught.value.found, caught.value.expected) == ("read_only=True", "read_only=False")
     with segstore.open(log.path, read_only=True) as reading:
         assert reading.log_start_offset == reading.local_log_start_offset == 4
         assert not reading.remote_log_enabled
@@ -131,7 +137,7 @@ def test_what_is_no_record_was_not_uploaded(log):
     log.update_highest_offset_in_remote_storage(7)
     log.append_as_leader(singleton(b"other"), 4)
     log.delete_old_segments()
-    assert [record.value for record in log] == [b"other"]
+    assert [record.value for record in log.scan(log.local_log_start_offset)] == [b"other"]
 
 
 def test_the_remote_tier_cannot_move_the_log_start_beyond_the_log(log):
@@ -170,8 +176,9 @@ def test_the_local_part_begins_where_everybody_has_all(log):
     ],
     ids=["read", "high watermark", "committed", "slice", "scan", "lazily", "tail"],
 )
-def test_what_is_remote_cannot_be_read_here(log, read):
-    """[RD-2] and never what lies behind it instead."""
+def test_what_is_remote_cannot_be_read_without_a_reader(log_without_reader, read):
+    """[RD-2, DUR-26] and never what lies behind it instead."""
+    log = log_without_reader
     for offset in range(4):
         with pytest.raises(OffsetOutOfRangeError) as caught:
             read(log, offset)
@@ -180,8 +187,15 @@ def test_what_is_remote_cannot_be_read_here(log, read):
     read(log, 4)
 
 
-def test_all_of_a_log_is_what_is_here(log):
+def test_a_slice_is_of_a_file_here(log):
+    """[RD-2] what is remote has none: `read` gives its bytes."""
+    with pytest.raises(OffsetOutOfRangeError, match="its records below 4 are in remote storage"):
+        log.slice(3, 1000)
+
+
+def test_all_of_a_log_is_what_is_here_without_a_reader(log_without_reader):
     """Iteration, Arrow, a scan of everything."""
+    log = log_without_reader
     assert offsets(log) == offsets(log.scan()) == offsets(log.select()) == [4, 5, 6, 7]
     assert log.to_arrow().column("offset").to_pylist() == [4, 5, 6, 7]
     assert offsets(log.scan(isolation="read_committed")) == [4, 5, 6, 7]
@@ -216,7 +230,7 @@ def test_an_appended_log_goes_on(log, tiered):
         assert log.local_log_start_offset == 4
         if log.profile == "safe":
             assert log.log_start_offset == 0
-        assert offsets(log)[0] == 4
+        assert offsets(log.scan(4))[0] == 4
         assert log.verify().ok
     assert log.log_end_offset == 10
 
@@ -260,7 +274,7 @@ def test_a_truncation_keeps_what_is_remote_below_it(log, tiered):
         assert list(log._epochs.entries) == [(0, 0)]
         assert log.log_end_offset == log.segments()[0].base_offset == 2
     log.append_as_leader(singleton(), 4)
-    assert offsets(log) == [2]
+    assert offsets(log.scan(2)) == [2]
     log.truncate_to(0)
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
 

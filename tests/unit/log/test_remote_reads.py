@@ -285,6 +285,59 @@ def test_damage_names_the_object(log, remote):
         assert caught.value.position == int(row["position"])
 
 
+@pytest.fixture
+def reading(log, remote):
+    """Another handle of the same log, with the same storage; as of before anything is deleted."""
+    with segstore.open(log.path, read_only=True, remote_log_reader=remote, **TIERED) as reading:
+        yield reading
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_a_reading_handle_reads_both_tiers(log, remote, isolation):
+    """[TIER-2, TIER-5, DUR-71] the log begins where its writer says, not where its files do."""
+    whole = seen(log.scan(isolation=isolation))
+    leave_only(log, 60)
+    with segstore.open(log.path, read_only=True, remote_log_reader=remote, **TIERED) as reading:
+        assert reading.log_start_offset == 0
+        assert reading.local_log_start_offset == log.segments()[0].base_offset
+        assert reading.remote_log_enabled
+        assert seen(reading.scan(isolation=isolation)) == whole
+        assert offsets(reading.read(0, 10**6, isolation=isolation))
+
+
+def test_a_reading_handle_beside_its_writer(log, reading, profile):
+    """[TIER-2, DUR-75] what goes to remote storage meanwhile is read there."""
+    expected = offsets(log)
+    scan = reading.scan()
+    for start in (20, 40, 60, 80):
+        leave_only(log, start)
+        assert offsets(scan) == expected
+        assert offsets(reading) == expected
+        assert offsets(reading.read(0, 100, min_one_message=True))[0] == 0
+    reading.refresh()
+    assert reading.local_log_start_offset == log.segments()[0].base_offset
+    assert offsets(reading) == expected
+    if profile == "kafka":
+        return  # it writes the log start down later
+    log.update_log_start_offset_from_remote_tier(10)
+    reading.refresh()
+    assert reading.log_start_offset == 10
+    assert offsets(reading) == [one for one in expected if one >= 10]
+    with pytest.raises(OffsetOutOfRangeError):
+        reading.read(9, 100)
+
+
+def test_a_reading_handle_follows(log, reading):
+    """[TIER-2, DUR-75] from an offset that goes to remote storage under it."""
+    expected = offsets(log)
+    records = reading.tail(0, timeout=0.2, poll_interval=0.01)
+    found = [next(records).offset]
+    leave_only(log, 80)
+    new = write_plain(log)
+    found += [record.offset for record in records]
+    assert found == [*expected, new.base_offset]
+
+
 def test_without_a_reader(log, tiered, profile):
     """[DUR-26] the records are named, and who can read them."""
     if profile == "kafka":
