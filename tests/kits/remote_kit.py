@@ -52,7 +52,7 @@ class RemoteRecords:
 
     def read(self, topic_partition: TopicPartition, start_offset: int, *_: object, **__: object):
         raise OffsetOutOfRangeError(
-            f"no remote segment of {topic_partition} holds offset {start_offset}",
+            f"remote storage has no segment of {topic_partition} with offset {start_offset}",
             found=str(start_offset),
             expected="an offset that is there",
         )

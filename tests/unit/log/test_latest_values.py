@@ -38,7 +38,7 @@ from segstore.records.columns import KAFKA_COLUMNS
 from segstore.types import AppendOrigin
 from tests.kits.log_kit import singleton
 from tests.kits.records_kit import build
-from tests.kits.remote_kit import TIERED, RemoteRecords
+from tests.kits.remote_kit import TIERED, RemoteSegments
 from tests.kits.transactions_kit import ABORT, COMMIT, NOW
 
 if TYPE_CHECKING:
@@ -303,25 +303,33 @@ def test_a_directory_that_is_offline_may_have_partitions(tmp_path):
 
 
 @pytest.mark.parametrize("profile", ["safe", "kafka"])
-def test_a_log_whose_begin_is_in_remote_storage_alone_is_refused(new_log, profile):
-    """[RD-2] Four of eight records are there: the last value of a key may be one of them."""
-    size = len(singleton(key=b"0"))
+def test_a_log_whose_begin_is_in_remote_storage_alone(new_log, profile):
+    """[RD-2, TIER-2] Four of eight records are there: the last value of a key may be one of them.
+
+    They are read there, and without a reader the log is refused.
+    """
+    remote, size = RemoteSegments(), len(singleton(key=b"0"))
     log = new_log(
         recovery=profile,
         replicated=False,
         retention_ms=None,
         retention_bytes=4 * size,
         internal_segment_bytes=size,
-        remote_log_reader=RemoteRecords(),
+        remote_log_reader=remote,
         **TIERED,
     )
     for number in range(8):
         log.append([(NOW, b"%d" % (number % 6), b"value")])
+    remote.copy(log.path)
     log.update_highest_offset_in_remote_storage(5)
     assert len(log.delete_old_segments()) == 4
+    found = pa.table(segstore.LatestValues("topic", [log._latest(["offset"])]))
+    assert sorted(found.column("offset").to_pylist()) == [2, 3, 4, 5, 6, 7]
 
-    with pytest.raises(OffsetOutOfRangeError, match="in remote storage alone"):
-        log._latest(["offset"])
+    log.close()
+    if profile == "safe":  # a broker without remote storage begins where its files do
+        with pytest.raises(OffsetOutOfRangeError, match="in remote storage alone"):
+            new_log(log.path, retention_ms=None)._latest(["offset"])
 
 
 def test_a_closed_directory_is_refused(tmp_path):

@@ -219,7 +219,7 @@ class TieredLogMachine(RuleBasedStateMachine):
         log = self.log
         first = max(self.log_start, log.segments()[0].base_offset)
         expected = {at: value for at, value in self.values.items() if at >= first}
-        assert {record.offset: record.value for record in log} == expected
+        assert {record.offset: record.value for record in log.scan(first)} == expected
         if first > self.log_start:
             with pytest.raises(OffsetOutOfRangeError):
                 log.read(first - 1, 100)
