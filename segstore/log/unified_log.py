@@ -479,9 +479,12 @@ class Log:
         Raises
         ------
         OffsetOutOfRangeError
-            *offset* is outside the range above.
+            *offset* is outside the range above, or in remote storage alone and there is no
+            ``remote_log_reader``.
         LogTruncatedError
             The log was truncated during the read [DUR-77].
+        RemoteStorageError
+            The ``remote_log_reader`` failed; it may also raise errors of its own [DUR-144].
 
         Source: [RD-1, LOC-6]; Kafka ``UnifiedLog.read``, ``LocalLog.read``.
         """
@@ -519,8 +522,8 @@ class Log:
         Parameters
         ----------
         start_offset, end_offset : int or None
-            First offset, and one more than the last. Default: the whole local log as of now. An end
-            above the log end means the log end.
+            First offset, and one more than the last. Default: the whole log as of now; without a
+            ``remote_log_reader``, what is here of it. An end above the log end means the log end.
         columns : sequence of str or None
             For Arrow, some of key, value, topic, partition, offset, timestamp, timestampType,
             headers, leaderEpoch. Default: all but the last.
@@ -539,7 +542,7 @@ class Log:
             what was left out. Each file is searched from its beginning. With ``read_committed``,
             the headers of all batches are read first, and a transaction is left out when the damage
             may hide its end. `salvage` leaves out more: batches whose leader epoch is older than
-            that of a batch before them.
+            that of a batch before them. Records that are in remote storage alone are not read.
 
         Raises
         ------
@@ -744,7 +747,7 @@ class Log:
         Raises
         ------
         OffsetOutOfRangeError
-            *offset* is below the log start or above the log end.
+            *offset* is below the log start, above the log end, or in remote storage alone.
         CorruptRecordError
             A batch is damaged; only with *check_crcs*.
 
