@@ -60,6 +60,8 @@ class LogEnvironment(NamedTuple):
         A log that is to be written, and is not there, is made.
     origins : mapping of str to FileOrigin
         Of files that are not called by their names here.
+    is_fixed : bool
+        No writer changes the files: they are those of a listing.
     fills_import : bool
         The caller is the import of which `IMPORT_MARKER` says that it is not finished.
     """
@@ -81,6 +83,7 @@ class LogEnvironment(NamedTuple):
     lineage: tuple[EpochEntry, ...] = ()
     max_timestamps: Mapping[int, int] = MappingProxyType({})
     origins: Mapping[str, FileOrigin] = MappingProxyType({})
+    is_fixed: bool = False
     fills_import: bool = False
 
 

@@ -62,7 +62,12 @@ def log_parts(  # noqa: PLR0913 - what an open has found and taken
     observed_end = sidecars = None
     if open_handles.lock is None:
         observed_end = ObservedEnd(
-            checkpoint_store, context, loaded.segments, loaded.log_end, loaded.generation
+            checkpoint_store,
+            context,
+            loaded.segments,
+            loaded.log_end,
+            loaded.generation,
+            is_fixed=log_environment.is_fixed,
         )
     elif profile is Profile.SAFE:  # a broker and a reader keep none
         there, are_written = loaded.checksum_sidecars, options.checksum_sidecar

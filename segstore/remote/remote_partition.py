@@ -344,6 +344,7 @@ class RemotePartition:
                 log_environment = log_environment._replace(
                     origins=self._origins(),
                     environment=FetchedFiles(dict(blocks.files)),
+                    is_fixed=True,
                     lineage=self._shown.lineage,
                     max_timestamps=self._shown.max_timestamps,
                 )

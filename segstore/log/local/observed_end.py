@@ -77,6 +77,8 @@ class ObservedEnd:
         Where it has seen them end.
     generation : int or None
         `uncut_generation` before it looked at any of this.
+    is_fixed : bool
+        No writer changes the files: nothing is compared, and the end is never read for that.
 
     Raises
     ------
@@ -99,13 +101,15 @@ class ObservedEnd:
         "generation",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the reader has seen
         self,
         checkpoint_store: CheckpointStore,
         context: SegmentContext,
         segments: Segments,
         end: LogOffsetMetadata,
         generation: int | None,
+        *,
+        is_fixed: bool = False,
     ) -> None:
         self._checkpoint_store = checkpoint_store
         self._directory = checkpoint_store.directory
@@ -117,10 +121,10 @@ class ObservedEnd:
         self._base_offset = end.segment_base_offset
         self._position = self._size = 0
         self._seen: bytes | None = None
-        segment, position = _last_with_bytes(segments, end)
+        segment, position = (None, 0) if is_fixed else _last_with_bytes(segments, end)
         self._segment = segment
         if segment is None:
-            return  # no batch was seen: there is none to be cut
+            return  # no batch was seen, or none can be cut
         self._name, self._base_offset = segment.name, segment.base_offset
         self._suffix = segment.suffix
         try:

@@ -28,6 +28,7 @@ from segstore.errors import (
 pytest.importorskip("Crypto")
 
 import segstore
+from segstore.remote.block_reader import BlockFile
 from segstore.remote.local_folder import LocalFolder
 from tests.kits.cli_process import run_segstore
 from tests.kits.golden_bucket import BucketCase
@@ -93,6 +94,25 @@ def test_a_log_of_a_bucket_is_read_as_any_log(case, tmp_path):
         assert [record.offset for record in log[150:153]] == [150, 151, 152]
         with pytest.raises(LogReadOnlyError):
             log.append([(None, b"")])
+
+
+def test_a_scan_looks_at_no_segment_but_those_that_it_reads(case, tmp_path, monkeypatch):
+    """[SEL-14] A listing does not change: a reader need not look again and again where it ends."""
+    read_into, asked = BlockFile.read_into, []
+
+    def noted(self, target, position):
+        asked.append(self.file.name)
+        return read_into(self, target, position)
+
+    with opened(case, tmp_path).open("epochs", 1) as log:
+        bases = [one.base_offset for one in log.segments()]
+        monkeypatch.setattr(BlockFile, "read_into", noted)
+        assert [one.offset for one in log.scan(150, 153)] == [150, 151, 152]
+        log.read(150, 1000)
+        log.refresh()
+
+    assert asked
+    assert {int(name.partition(".")[0]) for name in asked} == {bases[0]}
 
 
 def test_a_bucket_in_s3_reads_as_the_folder(case, tmp_path, s3):
