@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections import Counter, OrderedDict
-from concurrent.futures import CancelledError, Future, InvalidStateError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -34,30 +34,30 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.files.partition_directory import LOG_FILE_SUFFIX
+from segstore.remote.block_memory import BlockMemory
+from segstore.remote.fetch_threads import FetchThreads
 from segstore.remote.urls import is_url
 from segstore.tables.read_ahead import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import TypeAlias
 
-    from typing_extensions import Buffer
-
+    from segstore.remote.block_memory import Block
     from segstore.remote.remote_file import FileReader, ListedReader, RemoteFile
     from segstore.remote.spool import Spool
 
-    Block: TypeAlias = bytes | memoryview
-
 AHEAD_BYTES: Final = 32 * 1024 * 1024
-"""That are fetched before they are asked for, at most, for all that read a log together."""
+"""That are fetched before they are asked for, at most, for all that read on in this process."""
 REQUEST_BYTES: Final = 8 * 1024 * 1024
 """Of one request ahead."""
-MEMORY_BYTES: Final = AHEAD_BYTES + REQUEST_BYTES
-"""Of blocks that stay in memory; what is in use, or one block, may be more. Memory that the process
-had before costs less than new memory, so there is not more than reading ahead needs."""
-NEAR_MEMORY_BYTES: Final = 16 * 1024 * 1024
-"""The same, of a folder of this machine."""
-MOST_THREADS: Final = 4
+MEMORY: Final = BlockMemory(AHEAD_BYTES + REQUEST_BYTES)
+"""For the logs of this process. Memory that the process had before costs less than new memory, so
+there is not more than reading ahead needs."""
+NEAR_MEMORY: Final = BlockMemory(16 * 1024 * 1024)
+"""The same, for folders of this machine."""
+THREADS: Final = FetchThreads(4)
+ONE_THREAD: Final = FetchThreads(1)
+"""For stores that cannot be asked by several threads."""
 _OTHERS: Final = "no segment follows"
 _STREAMS: Final = 8
 """So many places are known, those of the last reads."""
@@ -171,7 +171,9 @@ class BlockReader:
         is_near = not is_url(reader.url)
         self._spool = None if is_near else spool
         self._ahead_bytes = 0 if is_near else AHEAD_BYTES
-        self._memory_bytes = NEAR_MEMORY_BYTES if is_near else MEMORY_BYTES
+        self._memory = NEAR_MEMORY if is_near else MEMORY
+        self._owner = self._memory.new_owner()
+        self._threads = ONE_THREAD if reader.requests_at_once == 1 else THREADS
         self.files: dict[str, BlockFile] = {}
         first = 0
         for file in files:
@@ -182,13 +184,8 @@ class BlockReader:
         self._firsts = [file.first for file in self._in_order]
         self._count = first
         self._lock = threading.Lock()
-        self._kept: OrderedDict[int, Block] = OrderedDict()
-        self._kept_bytes = 0
-        self._parts_kept: Counter[int] = Counter()
-        """Blocks that are kept of each answer of the store, by its `id`; the bytes count once."""
         self._coming: dict[int, _Run] = {}
         self._streams: list[_Stream] = []
-        self._threads: ThreadPoolExecutor | None = None
         self._is_closed = False
         self.gone: SegstoreError | None = None
 
@@ -208,7 +205,7 @@ class BlockReader:
             self._require_open()
             with suppress(RuntimeError):  # no thread can be started, as when the process ends
                 for run in self._runs_ahead(first, last):
-                    self._pool().submit(self._fetch_ahead, run)
+                    self._threads.submit(self, partial(self._fetch_ahead, run))
 
     def block(self, file: BlockFile, number: int, last: int) -> Block:
         """Return a block of *file*; those up to *last* are asked for next, and come with it.
@@ -226,10 +223,8 @@ class BlockReader:
             run, blocks, is_asked = None, None, False
             with self._lock:
                 self._require_open()
-                block = self._kept.get(number)
-                if block is not None:
-                    self._kept.move_to_end(number)
-                else:
+                block = self._memory.get(self._owner, number)
+                if block is None:
                     run = self._coming.get(number)
                     if run is None or run.coming.done():  # done, and left by a Ctrl-C
                         run, is_asked = self._begin(file, number, last, is_ahead=False), True
@@ -251,28 +246,19 @@ class BlockReader:
             self._is_closed = True
             for run in self._coming.values():
                 run.coming.cancel()
-            self._kept.clear()
-            self._parts_kept.clear()
-            threads, self._threads = self._threads, None
-        if threads is not None:
-            threads.shutdown(cancel_futures=True)
+        self._threads.leave(self)
+        self._memory.forget(self._owner)
 
     def _require_open(self) -> None:
         if self._is_closed:
             raise ClosedError("the log is closed", file=self._reader.url)
-
-    def _pool(self) -> ThreadPoolExecutor:
-        if self._threads is None:
-            count = min(self._reader.requests_at_once, MOST_THREADS)
-            self._threads = ThreadPoolExecutor(count, "segstore-fetch-ahead")
-        return self._threads
 
     # ---- what comes next: under the lock ---------------------------------------------------------
 
     def _begin(self, file: BlockFile, first: int, last: int, *, is_ahead: bool) -> _Run:
         """Note that blocks come, from *first* on as far as none of them is here or coming."""
         behind, size = first + 1, file.bytes_of(first)
-        while behind <= last and behind not in self._kept and behind not in self._coming:
+        while behind <= last and not self._is_here(behind):
             size += file.bytes_of(behind)
             if size > REQUEST_BYTES:
                 break
@@ -286,8 +272,10 @@ class BlockReader:
         stream = self._stream_to(first, last)
         if stream is None:
             return
-        sharing = 1 + sum(bool(one.ahead_bytes) for one in self._streams if one is not stream)
-        wanted = min(stream.read_bytes // 2, self._ahead_bytes // sharing)
+        going = sum(bool(one.ahead_bytes) for one in self._streams if one is not stream)
+        going += stream.ahead < self._count or stream.ahead_bytes > 0
+        share = self._ahead_bytes // self._memory.sharing(self._owner, going)
+        wanted = min(stream.read_bytes // 2, max(share, min(self._ahead_bytes, REQUEST_BYTES)))
         if 2 * stream.ahead_bytes > wanted:
             return
         while stream.ahead < self._count:
@@ -302,7 +290,7 @@ class BlockReader:
                 if more > REQUEST_BYTES or stream.ahead_bytes + more > wanted:
                     break
                 last, size = last + 1, more
-            if stream.ahead not in self._kept and stream.ahead not in self._coming:
+            if not self._is_here(stream.ahead):
                 run = self._begin(file, stream.ahead, last, is_ahead=True)
                 last, size = run.last, file.bytes_of(run.first, run.last)
                 yield run
@@ -320,9 +308,7 @@ class BlockReader:
                     self._file_of(number).bytes_of(number)
                     for number in range(stream.at + 1, last + 1)
                 )
-                for number in range(stream.first, first):
-                    if number in self._kept:  # who reads on does not come back: it makes room first
-                        self._kept.move_to_end(number, last=False)
+                self._memory.pass_by(self._owner, range(stream.first, first))
                 stream.first, stream.at = first, last
                 stream.read_bytes += size
                 stream.ahead_bytes = max(stream.ahead_bytes - size, 0)
@@ -330,6 +316,10 @@ class BlockReader:
                 return stream
         self._streams = [*self._streams[1 - _STREAMS :], _Stream(first, last)]
         return None
+
+    def _is_here(self, number: int) -> bool:
+        """Whether a block is in memory, or comes."""
+        return self._memory.holds(self._owner, number) or number in self._coming
 
     def _file_of(self, number: int) -> BlockFile:
         return self._in_order[bisect_right(self._firsts, number) - 1]
@@ -369,7 +359,7 @@ class BlockReader:
                 if self._coming.get(number) is run:
                     del self._coming[number]
             if blocks is not None and not self._is_closed:
-                self._keep(blocks)
+                self._memory.keep(self._owner, blocks)
 
     def _blocks_of(self, run: _Run) -> dict[int, Block]:
         """Return blocks from the spool, and those that it lacks by a request for neighbours."""
@@ -434,23 +424,3 @@ class BlockReader:
 
     def _name_of(self, file: BlockFile, number: int) -> tuple[FileReader, RemoteFile, int]:
         return self._reader, file.file, number - file.first
-
-    def _keep(self, blocks: dict[int, Block]) -> None:
-        for number, block in blocks.items():
-            self._kept[number] = block
-            answer = _answer_of(block)
-            self._parts_kept[id(answer)] += 1
-            if self._parts_kept[id(answer)] == 1:
-                self._kept_bytes += memoryview(answer).nbytes
-        while self._kept_bytes > self._memory_bytes and len(self._kept) > 1:
-            _, block = self._kept.popitem(last=False)
-            answer = _answer_of(block)
-            self._parts_kept[id(answer)] -= 1
-            if not self._parts_kept[id(answer)]:
-                del self._parts_kept[id(answer)]
-                self._kept_bytes -= memoryview(answer).nbytes
-
-
-def _answer_of(block: Block) -> Buffer:
-    """Return what a block keeps in memory: all of the answer that it is a part of."""
-    return block.obj if isinstance(block, memoryview) else block

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import weakref
@@ -13,6 +14,7 @@ import pytest
 
 from segstore.errors import ClosedError, LogNotFoundError, ReadIOError
 from segstore.remote import block_reader
+from segstore.remote.block_memory import BlockMemory
 from segstore.remote.block_reader import BlockReader
 from segstore.remote.remote_file import RemoteFile
 from segstore.remote.spool import Spool
@@ -137,7 +139,7 @@ def test_what_was_fetched_ahead_twice_is_in_the_spool(
     """[RDB-3] One scan fills no spool; the second one is what the third reads again."""
     monkeypatch.setattr(block_reader, "AHEAD_BYTES", 4 * BLOCK)
     monkeypatch.setattr(block_reader, "REQUEST_BYTES", BLOCK)
-    monkeypatch.setattr(block_reader, "MEMORY_BYTES", 5 * BLOCK)
+    monkeypatch.setattr(block_reader, "MEMORY", BlockMemory(5 * BLOCK))
     file = file_of()
     reader = opened(file)
     read_on(reader, file)
@@ -154,7 +156,7 @@ def test_several_that_read_on_together_fetch_each_block_once(opened, store, monk
     """They share what is fetched ahead: so none of it has to go before it was read."""
     monkeypatch.setattr(block_reader, "AHEAD_BYTES", 12 * BLOCK)
     monkeypatch.setattr(block_reader, "REQUEST_BYTES", BLOCK)
-    monkeypatch.setattr(block_reader, "MEMORY_BYTES", 18 * BLOCK)
+    monkeypatch.setattr(block_reader, "MEMORY", BlockMemory(18 * BLOCK))
     files = [file_of(f"{name}.log", 60 * BLOCK) for name in "abc"]
     reader = opened(*files)
     for start in range(0, 60 * BLOCK, 500):
@@ -162,6 +164,55 @@ def test_several_that_read_on_together_fetch_each_block_once(opened, store, monk
             assert read(reader.files[file.name], start, 500) == content(file)[start : start + 500]
 
     assert store.bytes_asked == 180 * BLOCK
+
+
+def test_logs_share_memory_and_threads(opened, store, monkeypatch):
+    """Of a topic with many partitions all logs are open; the process has one limit for them."""
+    memory = BlockMemory(18 * BLOCK)
+    monkeypatch.setattr(block_reader, "MEMORY", memory)
+    monkeypatch.setattr(block_reader, "AHEAD_BYTES", 12 * BLOCK)
+    monkeypatch.setattr(block_reader, "REQUEST_BYTES", BLOCK)
+    files = [file_of(f"{name}.log", 60 * BLOCK) for name in "abcdef"]
+    readers = [opened(file) for file in files]
+    for start in range(0, 60 * BLOCK, 500):
+        for reader, file in zip(readers, files, strict=True):
+            assert read(reader.files[file.name], start, 500) == content(file)[start : start + 500]
+        assert memory._kept_bytes <= 18 * BLOCK
+        named = [one for one in threading.enumerate() if one.name.startswith("segstore-fetch")]
+        assert len(named) <= 4
+
+    assert store.bytes_asked == 360 * BLOCK
+    for reader in readers:
+        reader.close()
+    assert (memory._kept_bytes, len(memory._kept), len(memory._going)) == (0, 0, 0)
+
+
+def test_a_fork_has_neither_locks_nor_threads_of_its_parent(opened, store):
+    """What it reads, it fetches itself, or with threads of its own."""
+    reader = opened(file_of())
+    read_on(reader, file_of())
+    with block_reader.MEMORY._lock, block_reader.THREADS._lock:
+        child = os.fork()
+    if not child:
+        try:
+            other = BlockReader(store, Spool(str(reader._spool.directory)), [file_of()])
+            read_on(other, file_of())
+            other.close()
+            os._exit(0)
+        finally:
+            os._exit(1)
+
+    assert within_time(lambda: os.waitpid(child, 0)[1] == 0)
+
+
+def test_a_store_for_one_thread_gets_one(opened, store, monkeypatch):
+    monkeypatch.setattr(store, "requests_at_once", 1)
+    monkeypatch.setattr(block_reader, "REQUEST_BYTES", BLOCK)
+    reader = opened(file_of())
+    for start in range(0, 60 * BLOCK, 500):
+        read(reader.files["a.log"], start, 500)
+        named = [one for one in threading.enumerate() if one.name.startswith("segstore-fetch")]
+        assert len(named) <= 1
 
 
 def test_notes_that_cannot_be_kept_keep_no_block(store, spool):
@@ -225,7 +276,7 @@ def test_blocks_leave_room_in_the_spool(store, tmp_path):
 
 def test_kept_blocks_hold_no_more_memory_than_the_limit(opened, store, monkeypatch):
     """A block that is a part of an answer keeps all of it in memory, and counts as that."""
-    monkeypatch.setattr(block_reader, "MEMORY_BYTES", 20 * BLOCK)
+    monkeypatch.setattr(block_reader, "MEMORY", BlockMemory(20 * BLOCK))
     monkeypatch.setattr(block_reader, "AHEAD_BYTES", 0)
     answers: list[weakref.ref] = []
     read_range = store.read_range
@@ -292,7 +343,7 @@ def test_closing_gives_up_what_is_to_come(opened, store, monkeypatch):
     file = reader.files["a.log"]
     for start in range(0, 40 * BLOCK, BLOCK):
         read(file, start, BLOCK)
-    while 40 not in reader._kept:  # it was fetched ahead
+    while not reader._memory.holds(reader._owner, 40):  # it was fetched ahead
         time.sleep(0.001)
     store.may_answer.clear()
     store.asked.clear()
