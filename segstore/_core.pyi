@@ -387,6 +387,11 @@ class Directory:
         """Make an empty file where there is none; nothing is synced."""
     def set_modified(self, name: str, modified_ms: int) -> None:
         """Set the time of the last modification; a link itself is not followed."""
+    def make_read_only(self, name: str) -> None:
+        """Take the permission to write a file from everybody.
+
+        A link is not followed, and nothing is synced.
+        """
 
     def rename(self, old: str, new: str) -> None: ...
     def unlink(self, name: str, *, missing_ok: bool = False) -> None: ...

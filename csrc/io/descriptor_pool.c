@@ -689,6 +689,15 @@ static sgs_status pooled_set_modified_at(const sgs_env *env, int directory, cons
     return status;
 }
 
+static sgs_status pooled_make_read_only_at(const sgs_env *env, int directory, const char *name, sgs_error *err)
+{
+    descriptor_use use;
+    SGS_TRY(take(env, directory, &use, err));
+    const sgs_status status = base_of(env)->make_read_only_at(base_of(env), use.fd, name, err);
+    give_back(&use);
+    return status;
+}
+
 /* ---- names that change ---- */
 
 /* The next of all handles of one directory: several may have opened it. */
@@ -1036,6 +1045,7 @@ void sgs_descriptor_pool_init(sgs_descriptor_pool *pool, const sgs_env *base)
     pool->env.sync_directory = pooled_sync_directory;
     pool->env.file_info_at = pooled_file_info_at;
     pool->env.set_modified_at = pooled_set_modified_at;
+    pool->env.make_read_only_at = pooled_make_read_only_at;
     pool->env.rename = pooled_rename;
     pool->env.unlink = pooled_unlink;
     pool->env.open_file = pooled_open_file;

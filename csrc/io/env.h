@@ -72,6 +72,8 @@ struct sgs_env {
                                sgs_error *err); /* does not follow links */
     sgs_status (*set_modified_at)(const sgs_env *env, int directory_fd, const char *name, int64_t modified_ms,
                                   sgs_error *err); /* not of what a link leads to */
+    /* take the permission to write from everybody; who has the file open for writing keeps it */
+    sgs_status (*make_read_only_at)(const sgs_env *env, int directory_fd, const char *name, sgs_error *err);
     sgs_status (*rename)(const sgs_env *env, int directory_fd, const char *from, const char *to, sgs_error *err);
     sgs_status (*unlink)(const sgs_env *env, int directory_fd, const char *name, sgs_error *err);
 

@@ -491,6 +491,7 @@ static const sgs_env posix_env = {
     .sync_directory = sgs_posix_sync_directory,
     .file_info_at = sgs_posix_file_info_at,
     .set_modified_at = sgs_posix_set_modified_at,
+    .make_read_only_at = sgs_posix_make_read_only_at,
     .rename = sgs_posix_rename,
     .unlink = sgs_posix_unlink,
     .open_file = posix_open_file,

@@ -71,6 +71,7 @@ sgs_status sgs_posix_file_info_at(const sgs_env *env, int directory_fd, const ch
                                   sgs_error *err);
 sgs_status sgs_posix_set_modified_at(const sgs_env *env, int directory_fd, const char *name, int64_t modified_ms,
                                      sgs_error *err);
+sgs_status sgs_posix_make_read_only_at(const sgs_env *env, int directory_fd, const char *name, sgs_error *err);
 sgs_status sgs_posix_rename(const sgs_env *env, int directory_fd, const char *from, const char *to, sgs_error *err);
 sgs_status sgs_posix_unlink(const sgs_env *env, int directory_fd, const char *name, sgs_error *err);
 

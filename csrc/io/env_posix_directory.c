@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h> /* renameat */
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "io/env_posix.h"
@@ -17,7 +18,8 @@ _Static_assert(SGS_CWD == AT_FDCWD, "SGS_CWD is handed to the system as it is");
 
 enum {
     DIRECTORY_MODE = 0750, /* less the umask [DUR-100] */
-    NAMES_LIMIT = 1000000  /* [DUR-98] */
+    ALL_BUT_WRITE_BITS = 07555,
+    NAMES_LIMIT = 1000000 /* [DUR-98] */
 };
 
 sgs_status sgs_posix_open_directory(const sgs_env *env, int parent_fd, const char *path, int *fd, sgs_error *err)
@@ -121,6 +123,21 @@ sgs_status sgs_posix_set_modified_at(const sgs_env *env, int directory_fd, const
     if (utimensat(directory_fd, name, times, AT_SYMLINK_NOFOLLOW) != 0)
         return sgs_posix_fail(err, "set the time of the file", name, SGS_WRITE_IO);
     return SGS_OK;
+}
+
+sgs_status sgs_posix_make_read_only_at(const sgs_env *env, int directory_fd, const char *name, sgs_error *err)
+{
+    (void)env;
+    struct stat found;
+    int fd;
+    SGS_RETRY(fd, openat(directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+    if (fd < 0)
+        return sgs_posix_fail(err, "open the file", name, SGS_WRITE_IO);
+    sgs_status status = SGS_OK;
+    if (fstat(fd, &found) != 0 || fchmod(fd, found.st_mode & ALL_BUT_WRITE_BITS) != 0)
+        status = sgs_posix_fail(err, "make the file read-only", name, SGS_WRITE_IO);
+    (void)close(fd);
+    return status;
 }
 
 sgs_status sgs_posix_rename(const sgs_env *env, int directory_fd, const char *from, const char *to, sgs_error *err)

@@ -340,6 +340,7 @@ static const sgs_env table = {
     .sync_directory = sgs_sim_sync_directory,
     .file_info_at = sgs_sim_file_info_at,
     .set_modified_at = sgs_sim_set_modified_at,
+    .make_read_only_at = sgs_sim_make_read_only_at,
     .rename = sgs_sim_rename,
     .unlink = sgs_sim_unlink,
     .open_file = sgs_sim_open_file,

@@ -9,7 +9,7 @@
  *
  * Effects are the successful calls that change or sync something. A store through a mapping is none; it is noticed
  * before the next effect. sync_mapping alone promises nothing: the sync of the file does.
- * LIMITS  no links, owners, permissions or sockets (send_file fails); a mapped file grows to twice the size of its first mapping, at least 64 KiB.
+ * LIMITS  no links, owners or sockets; of permissions only that a file is read-only (send_file fails); a mapped file grows to twice the size of its first mapping, at least 64 KiB.
  * THREADS  as every env. Everything below but the env itself: one thread, while no call is inside. */
 #ifndef SGS_IO_ENV_SIM_H
 #define SGS_IO_ENV_SIM_H
@@ -22,7 +22,7 @@ typedef struct sgs_sim_disk sgs_sim_disk;
 /* clang-format off */
 #define SGS_SIM_CALLS(X) \
     X(open_directory) X(make_directory) X(remove_directory) X(list_directory) X(sync_directory) X(file_info_at) \
-    X(set_modified_at) X(rename) X(unlink) X(open_file) X(close) X(file_info) X(read_at) X(write_at) X(send_file) X(truncate) \
+    X(set_modified_at) X(make_read_only_at) X(rename) X(unlink) X(open_file) X(close) X(file_info) X(read_at) X(write_at) X(send_file) X(truncate) \
     X(allocate_space) X(sync_data) X(sync_file) X(map) X(sync_mapping) X(lock) X(unlock) X(is_network_file_system)
 /* clang-format on */
 

@@ -211,6 +211,20 @@ sgs_status sgs_sim_set_modified_at(const sgs_env *env, int directory_fd, const c
     return sgs_sim_leave(disk, status, name, err);
 }
 
+/* No effect of the log: after a crash a file may be written again, which no program may count on not to be so. */
+sgs_status sgs_sim_make_read_only_at(const sgs_env *env, int directory_fd, const char *name, sgs_error *err)
+{
+    sgs_sim_disk *disk = sgs_sim_of(env);
+    place found;
+    sgs_status status = sgs_sim_enter(disk, SGS_SIM_make_read_only_at, name, err);
+    if (status != SGS_OK)
+        return status;
+    status = find(disk, directory_fd, name, SGS_SIM_make_read_only_at, &found, err);
+    if (status == SGS_OK)
+        sgs_sim_node_at(disk, found.node)->is_read_only = true;
+    return sgs_sim_leave(disk, status, name, err);
+}
+
 static int may_not_replace(const sgs_sim_disk *disk, const place *source, const place *target)
 {
     if (source->directory != target->directory)
@@ -278,6 +292,8 @@ static sgs_status may_be_opened(const sgs_sim_disk *disk, const place *found, sg
         return sgs_sim_fail_call(SGS_SIM_open_file, EEXIST, name, err);
     if (sgs_sim_node_at(disk, found->node)->is_directory)
         return sgs_sim_fail_call(SGS_SIM_open_file, EISDIR, name, err);
+    if (mode != SGS_OPEN_READ && sgs_sim_node_at(disk, found->node)->is_read_only)
+        return sgs_sim_fail_call(SGS_SIM_open_file, EACCES, name, err);
     return SGS_OK;
 }
 

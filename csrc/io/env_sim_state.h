@@ -41,7 +41,7 @@ typedef struct sgs_sim_entry {
 } sgs_sim_entry;
 
 typedef struct sgs_sim_node {
-    bool is_directory, may_not_move;
+    bool is_directory, may_not_move, is_read_only;
     int64_t modified_ms;
     sgs_buffer entries;     /* of a directory: sgs_sim_entry */
     uint8_t *data, *shadow; /* of a file, `capacity` bytes each; no shadow before it is mapped for writing */
@@ -140,6 +140,7 @@ sgs_status sgs_sim_list_directory(const sgs_env *env, int fd, sgs_name_visitor v
 sgs_status sgs_sim_sync_directory(const sgs_env *env, int fd, sgs_barrier barrier, sgs_error *err);
 sgs_status sgs_sim_file_info_at(const sgs_env *env, int directory_fd, const char *name, sgs_file_info *info,
                                 sgs_error *err);
+sgs_status sgs_sim_make_read_only_at(const sgs_env *env, int directory_fd, const char *name, sgs_error *err);
 sgs_status sgs_sim_set_modified_at(const sgs_env *env, int directory_fd, const char *name, int64_t modified_ms,
                                    sgs_error *err);
 sgs_status sgs_sim_rename(const sgs_env *env, int directory_fd, const char *from, const char *to, sgs_error *err);

@@ -278,6 +278,20 @@ cdef class Directory(_Handle):
         finally:
             self.leave()
 
+    def make_read_only(self, str name):
+        """Take the permission to write a file from everybody; a link is not followed, nothing is synced."""
+        cdef bytes encoded = encoded_name(name)
+        cdef const char *text = encoded
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = self.env.make_read_only_at(self.env, self.fd, text, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+
     def rename(self, str old, str new):
         """Rename inside the directory, without a sync."""
         cdef bytes encoded_old = encoded_name(old)

@@ -71,6 +71,8 @@ cdef extern from "io/env.h" nogil:
                                    sgs_error *err) noexcept nogil
         sgs_status (*set_modified_at)(const sgs_env *env, int directory_fd, const char *name, int64_t modified_ms,
                                       sgs_error *err) noexcept nogil
+        sgs_status (*make_read_only_at)(const sgs_env *env, int directory_fd, const char *name,
+                                        sgs_error *err) noexcept nogil
         sgs_status (*rename)(const sgs_env *env, int directory_fd, const char *old, const char *new,
                              sgs_error *err) noexcept nogil
         sgs_status (*unlink)(const sgs_env *env, int directory_fd, const char *name, sgs_error *err) noexcept nogil

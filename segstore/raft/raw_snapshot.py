@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import Barrier, DataFile
 from segstore.arguments import natural
-from segstore.errors import IllegalStateError
+from segstore.errors import IllegalStateError, SegstoreError
 from segstore.log.files.metadata_log_files import SnapshotId
 from segstore.raft.offset_and_epoch import OffsetAndEpoch
 
@@ -95,6 +95,7 @@ class RawSnapshotWriter:
         final = snapshot_name(snapshot_id).removesuffix(".checkpoint")
         self._name = f"{final}-{secrets.randbits(63)}.checkpoint.part"
         self._size = 0
+        self._is_ended = False
         self._file: DataFile | None = DataFile(directory, self._name, create=True)
 
     @property
@@ -130,7 +131,7 @@ class RawSnapshotWriter:
         Raises
         ------
         IllegalStateError
-            It is frozen already, or closed.
+            It is frozen already, or closed; or the file cannot be made read-only.
         CorruptLogError
             It is not whole: header and footer are missing, or a batch is damaged. The file goes
             with `close`. In Kafka's profile nothing is checked [DUR-145].
@@ -140,10 +141,27 @@ class RawSnapshotWriter:
         self._check(self._name)
         file.close()
         self._file = None
+        self._make_read_only()
         self._directory.rename(self._name, snapshot_name(self.snapshot_id))
         self.is_frozen = True
         self._directory.sync(Barrier.METADATA_SNAPSHOT_NAME)
         self._on_frozen(self.snapshot_id)
+
+    def _make_read_only(self) -> None:
+        """Take the permission to write: a snapshot is whole, and no program changes it any more.
+
+        No sync brings that to the disk. A power cut may give the permission back, and costs nothing
+        else: the log itself never writes to a snapshot.
+        """
+        try:
+            self._directory.make_read_only(self._name)
+        except SegstoreError as error:
+            raise IllegalStateError(
+                f"the snapshot cannot be made read-only: {error.message}",
+                file=self.path,
+                found=error.found,
+                expected="a file of this process, in a file system with permissions",
+            ) from error
 
     def _open_file(self, what: str) -> DataFile:
         if self._file is None:
@@ -159,8 +177,10 @@ class RawSnapshotWriter:
     def close(self) -> None:
         """End it; without `freeze` the file is removed. Twice is harmless."""
         file, self._file = self._file, None
+        is_ended, self._is_ended = self._is_ended, True
         if file is not None:
             file.close()
+        if not (is_ended or self.is_frozen):
             self._directory.unlink(self._name, missing_ok=True)
 
     def __enter__(self) -> Self:

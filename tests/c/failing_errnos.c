@@ -22,7 +22,7 @@ const int *failing_errnos(memory_env_call call)
     static const int allocate_space[] = { EIO, ENOSPC, EDQUOT, EFBIG, 0 };
     static const int sync[] = { EIO, ENOSPC, EDQUOT, EROFS, 0 };
     static const int map[] = { ENOMEM, EACCES, ENFILE, EPERM, 0 };
-    static const int set_modified_at[] = { EIO, EACCES, EPERM, EROFS, ENOENT, ENOMEM, 0 };
+    static const int attributes[] = { EIO, EACCES, EPERM, EROFS, ENOENT, ENOMEM, 0 };
     static const int lock[] = { EIO, EAGAIN, ENOLCK, ENOMEM, 0 };
     static const int unlock[] = { EIO, ENOLCK, 0 };
     static const int is_network_file_system[] = { EIO, EACCES, ENOMEM, 0 };
@@ -65,7 +65,8 @@ const int *failing_errnos(memory_env_call call)
     case MEMORY_ENV_map:
         return map;
     case MEMORY_ENV_set_modified_at:
-        return set_modified_at;
+    case MEMORY_ENV_make_read_only_at:
+        return attributes;
     case MEMORY_ENV_lock:
         return lock;
     case MEMORY_ENV_unlock:

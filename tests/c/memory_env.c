@@ -155,6 +155,12 @@ static sgs_status memory_set_modified_at(const sgs_env *env, int directory_fd, c
     return of(env)->base->set_modified_at(of(env)->base, directory_fd, name, modified_ms, err);
 }
 
+static sgs_status memory_make_read_only_at(const sgs_env *env, int directory_fd, const char *name, sgs_error *err)
+{
+    FAIL_HERE(make_read_only_at, name);
+    return of(env)->base->make_read_only_at(of(env)->base, directory_fd, name, err);
+}
+
 static sgs_status memory_rename(const sgs_env *env, int directory_fd, const char *from, const char *to, sgs_error *err)
 {
     FAIL_HERE(rename, from);

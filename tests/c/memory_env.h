@@ -21,7 +21,7 @@ enum { MEMORY_ENV_BROKEN_INVARIANT = -1 };
 #define MEMORY_ENV_CALLS(X) \
     X(allocate) X(release) \
     X(open_directory) X(make_directory) X(remove_directory) X(list_directory) X(sync_directory) \
-    X(file_info_at) X(set_modified_at) X(rename) X(unlink) X(open_file) X(close) X(file_info) X(read_at) X(write_at) \
+    X(file_info_at) X(set_modified_at) X(make_read_only_at) X(rename) X(unlink) X(open_file) X(close) X(file_info) X(read_at) X(write_at) \
     X(send_file) X(truncate) X(allocate_space) X(sync_data) X(sync_file) X(drop_cache) X(read_ahead) X(map) X(unmap) X(sync_mapping) \
     X(lock) X(unlock) X(is_network_file_system)
 /* clang-format on */

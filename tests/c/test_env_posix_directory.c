@@ -167,6 +167,26 @@ TEST(names_are_looked_up_renamed_and_removed)
     end();
 }
 
+TEST(a_file_is_made_read_only)
+{
+    begin();
+    struct stat found;
+    temporary_write(&directory, "file", "12345", 5);
+    REQUIRE_EQ_I64(fchmodat(directory.fd, "file", 0664, 0), 0);
+    REQUIRE_EQ_I64(symlinkat("file", directory.fd, "link"), 0);
+    EXPECT_STATUS(env->make_read_only_at(env, directory.fd, "link", &err), SGS_NOT_A_LOG); /* as at every open */
+    REQUIRE_EQ_I64(fstatat(directory.fd, "file", &found, 0), 0);
+    EXPECT_EQ_I64(found.st_mode & 07777, 0664);
+    EXPECT_OK(env->make_read_only_at(env, directory.fd, "file", &err), &err);
+    EXPECT_OK(env->make_read_only_at(env, directory.fd, "file", &err), &err);
+    REQUIRE_EQ_I64(fstatat(directory.fd, "file", &found, 0), 0);
+    EXPECT_EQ_I64(found.st_mode & 07777, 0444);
+    EXPECT_STATUS(env->make_read_only_at(env, directory.fd, "none", &err), SGS_NOT_FOUND);
+    EXPECT_TEXT(err.file, "none");
+    EXPECT_OK(env->unlink(env, directory.fd, "file", &err), &err);
+    end();
+}
+
 TEST(a_name_that_is_too_long_is_the_callers_mistake)
 {
     begin();

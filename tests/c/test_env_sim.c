@@ -293,6 +293,23 @@ TEST(the_time_of_a_file_is_set)
     end();
 }
 
+TEST(a_read_only_file_is_opened_for_reading_alone)
+{
+    begin();
+    const int fd = open_as("file", SGS_OPEN_CREATE);
+    const int64_t effects = sgs_sim_effects(disk);
+    EXPECT_OK(env->make_read_only_at(env, directory, "file", &err), &err);
+    EXPECT_EQ_I64(sgs_sim_effects(disk), effects);
+    write_text(fd, "text", 0); /* who has it open may */
+    EXPECT_TEXT(read_text(open_as("file", SGS_OPEN_READ), 0), "text");
+    int other;
+    EXPECT_STATUS(env->open_file(env, directory, "file", SGS_OPEN_WRITE, &other, &err), SGS_PERMISSION);
+    EXPECT_EQ_I64(err.os_error, EACCES);
+    EXPECT_STATUS(env->open_file(env, directory, "file", SGS_OPEN_WRITE_OR_CREATE, &other, &err), SGS_PERMISSION);
+    EXPECT_STATUS(env->make_read_only_at(env, directory, "none", &err), SGS_NOT_FOUND);
+    end();
+}
+
 TEST(without_power_every_call_fails)
 {
     begin();

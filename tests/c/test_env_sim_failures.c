@@ -63,6 +63,8 @@ static sgs_status use_all(const sgs_env *env)
     if (status == SGS_OK)
         status = env->set_modified_at(env, root, "inside/file", 77, &err);
     if (status == SGS_OK)
+        status = env->make_read_only_at(env, root, "inside/file", &err);
+    if (status == SGS_OK)
         status = env->lock(env, file, "file", SGS_LOCK_EXCLUSIVE, &err);
     if (status == SGS_OK)
         status = env->unlock(env, file, "file", &err);
@@ -252,6 +254,7 @@ TEST(closed_descriptors_are_refused_by_every_call)
         EXPECT_TRUE(env->sync_directory(env, bad, SGS_BARRIER(APPENDED_NAMES), &err) != SGS_OK);
         EXPECT_TRUE(env->file_info_at(env, bad, "x", &info, &err) != SGS_OK);
         EXPECT_TRUE(env->set_modified_at(env, bad, "x", 1, &err) != SGS_OK);
+        EXPECT_TRUE(env->make_read_only_at(env, bad, "x", &err) != SGS_OK);
         EXPECT_TRUE(env->rename(env, bad, "x", "y", &err) != SGS_OK);
         EXPECT_TRUE(env->unlink(env, bad, "x", &err) != SGS_OK);
         EXPECT_TRUE(env->open_file(env, bad, "x", SGS_OPEN_CREATE, &other, &err) != SGS_OK);

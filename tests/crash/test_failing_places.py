@@ -95,7 +95,7 @@ def test_the_errnos_are_those_of_the_c_tests():
         != errnos["rename"]
         == errnos["make_directory"]
     )
-    assert len(errnos) == 24
+    assert len(errnos) == 25
     assert all(errnos.values())
 
 

@@ -83,9 +83,11 @@ class KafkaMetadata:
         )
         return directory / f"{offset:020}-{epoch:010}.checkpoint"
 
-    def image(self, directory: Path, snapshot: str | None = None) -> dict[str, Any]:
-        """Return what Kafka's image of a directory says."""
-        image: dict[str, Any] = self._ask("show", directory, snapshot=snapshot)["image"]
+    def image(
+        self, directory: Path, snapshot: str | None = None, at: int | None = None
+    ) -> dict[str, Any]:
+        """Return what Kafka's image of a directory says, of all records or of those below *at*."""
+        image: dict[str, Any] = self._ask("show", directory, snapshot=snapshot, at=at)["image"]
         for broker in image["brokers"].values():
             broker["directories"].sort()
         return image

@@ -112,6 +112,42 @@ def test_a_snapshot_of_kafka_and_the_log_after_it(
     assert (image.snapshot, image.end_offset) == (snapshot.name, after)
 
 
+def test_an_image_at_an_offset_is_what_kafka_knew_there(
+    kafka: KafkaMetadata, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """[RAFT-23, RAFT-47] ``--at``: in a batch, in a transaction, before and at a snapshot."""
+    inside_transactions = 0
+    for seed in range(ROUNDS // 3):
+        random = Random(seed)
+        directory = metadata_log(tmp_path / str(seed))
+        made = RandomMetadata(random)
+        middle = kafka.append(directory, [MINIMUM, *whole_batches(made, BATCHES)])
+        snapshot = kafka.take_snapshot(directory, middle)
+        batches = [made.batch() for _ in range(BATCHES)]
+        end = kafka.append(directory, batches, segment=middle, next_offset=middle)
+        offsets = {0, 1, middle - 1, middle, middle + 1, end, *random.sample(range(end), 12)}
+        for at in sorted(offsets):
+            image = read_metadata_image(directory, at=at)
+            known = kafka.image(directory, image.snapshot, at)
+
+            assert image.end_offset == at
+            assert image.snapshot == (snapshot.name if at >= middle else None)
+            assert tree_of(image) == known, (seed, at)
+            inside_transactions += image.open_transaction_offset is not None
+
+            assert main(["metadata", str(directory), "--at", str(at), "--json"]) == 0
+            shown = json.loads(capsys.readouterr().out)
+            assert (shown["brokers"].keys(), shown["features"]) == (
+                known["brokers"].keys(),
+                known["features"],
+            )
+            for name, topic in known["topics"].items():
+                assert shown["topics"][name]["topic_id"] == topic["topic_id"]
+                assert shown["topics"][name]["partitions"] == topic["partitions"]
+            assert shown["topics"].keys() == known["topics"].keys()
+    assert inside_transactions > 5
+
+
 def test_the_newest_whole_snapshot_is_taken(kafka: KafkaMetadata, tmp_path: Path):
     """[RAFT-20] One that lacks its end is passed over: the log after the one before has it all."""
     directory = metadata_log(tmp_path)

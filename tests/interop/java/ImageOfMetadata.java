@@ -68,7 +68,8 @@ import org.apache.kafka.snapshot.RecordsSnapshotWriter;
  * Writes metadata logs and snapshots with Kafka's own classes, and tells the image that Kafka makes of a directory. A
  * request is a line of JSON, its answer another; the process lives as long as its input.
  *
- * <p>All have the directory, and the name of the snapshot to begin with, or null. batches: those to append to the segment
+ * <p>All have the directory, and the name of the snapshot to begin with, or null; show may have the offset before which
+ * to end. batches: those to append to the segment
  * that begins with "segment", each with epoch, timestamp and records [type, version, JSON of the message]. snapshot: one
  * of what the directory says, with offset, epoch, timestamp, kraft_version, voters and batch_bytes. show: the image.
  * properties: what its meta.properties says.
@@ -90,7 +91,8 @@ public class ImageOfMetadata {
                     case "snapshot" -> writeSnapshot(directory, request);
                     case "properties" -> answer.put("properties", new MetaProperties.Builder(
                         PropertiesUtils.readPropertiesFile(directory + "/meta.properties")).build().toString());
-                    default -> answer.set("image", describe(load(directory, request.get("snapshot"))));
+                    default -> answer.set("image", describe(
+                        load(directory, request.get("snapshot"), request.get("at").asLong(Long.MAX_VALUE))));
                 }
             } catch (Exception | AssertionError error) {
                 answer.put("error", error + ", caused by " + error.getCause());
@@ -158,7 +160,7 @@ public class ImageOfMetadata {
                 .setMaxBatchSizeBytes(request.get("batch_bytes").asInt())
                 .setRawSnapshotWriter(FileRawSnapshotWriter.create(directory.toPath(), id))
                 .build(SERDE)) {
-            MetadataImage image = load(directory, request.get("snapshot"));
+            MetadataImage image = load(directory, request.get("snapshot"), Long.MAX_VALUE);
             ImageWriterOptions options =
                 new ImageWriterOptions.Builder(image).setEligibleLeaderReplicasEnabled(true).build();
             RaftSnapshotWriter records = new RaftSnapshotWriter(writer, 3);
@@ -169,8 +171,8 @@ public class ImageOfMetadata {
 
     // ---- Kafka's image of a directory ---------------------------------------------------------------------------------
 
-    /** The image of the last record; each batch is a delta of its own, as they are for a running broker. */
-    private static MetadataImage load(File directory, JsonNode snapshot) throws Exception {
+    /** The image of the last record below an offset; each batch is a delta of its own, as they are for a running broker. */
+    private static MetadataImage load(File directory, JsonNode snapshot, long end) throws Exception {
         long start = 0;
         MetadataImage image = MetadataImage.EMPTY;
         if (!snapshot.isNull()) {
@@ -178,7 +180,7 @@ public class ImageOfMetadata {
             try (FileRecords records = FileRecords.open(new File(directory, snapshot.asText()), false)) {
                 for (RecordBatch batch : records.batches()) {
                     batch.ensureValid();
-                    for (ApiMessageAndVersion record : decoded(batch, 0)) {
+                    for (ApiMessageAndVersion record : decoded(batch, 0, Long.MAX_VALUE)) {
                         delta.replay(record.message());
                     }
                 }
@@ -200,7 +202,7 @@ public class ImageOfMetadata {
             try (FileRecords records = FileRecords.open(segment, false)) {
                 for (RecordBatch batch : records.batches()) {
                     batch.ensureValid();
-                    List<ApiMessageAndVersion> list = decoded(batch, start);
+                    List<ApiMessageAndVersion> list = decoded(batch, start, end);
                     if (list.isEmpty()) {
                         continue;
                     }
@@ -213,11 +215,11 @@ public class ImageOfMetadata {
         return images.get(images.size() - 1);
     }
 
-    private static List<ApiMessageAndVersion> decoded(RecordBatch batch, long start) {
+    private static List<ApiMessageAndVersion> decoded(RecordBatch batch, long start, long end) {
         List<ApiMessageAndVersion> records = new ArrayList<>();
         if (!batch.isControlBatch()) {
             for (Record record : batch) {
-                if (record.offset() >= start) {
+                if (record.offset() >= start && record.offset() < end) {
                     ByteBuffer value = record.value();
                     records.add(SERDE.read(new ByteBufferAccessor(value), value.remaining()));
                 }
