@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import base64
 import uuid
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from segstore._core import Directory, FileBarrier, RecordsBuilder
+from segstore._core import Barrier, Directory, FileBarrier, RecordsBuilder
 from segstore.arguments import natural, path_text
-from segstore.errors import AlreadyExistsError, IllegalArgumentError, IllegalStateError
+from segstore.errors import (
+    AlreadyExistsError,
+    IllegalArgumentError,
+    IllegalStateError,
+    SegstoreError,
+)
 from segstore.log.files.checkpoints import META_PROPERTIES
 from segstore.log.files.meta_properties import read_meta_properties
 from segstore.log.files.metadata_image import ConfigResourceType
+from segstore.log.files.partition_directory import delete_directory_name
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.files.partition_path import absolute_path
-from segstore.log.files.topic_names import METADATA_LOG
+from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC, METADATA_LOG
+from segstore.log.files.tree_removal import remove_trees
 from segstore.log.log_environment import STANDALONE
 from segstore.manager.log_manager import open_dir
 from segstore.manager.topic_description import SettingSource
@@ -29,6 +36,7 @@ from segstore.records.compression import codec_table
 from segstore.records.messages.message_schema import parse_schemas
 from segstore.records.messages.message_writer import framed_message
 from segstore.records.messages.metadata_messages import METADATA_MESSAGES
+from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     import os
@@ -82,7 +90,7 @@ def write_metadata_log(
     A broker with ``process.roles=broker,controller`` and this node id then has all topics, with
     their ids and settings, each partition on this one node. A topic without ``retention.ms`` gets
     -1: nothing has deleted its records so far, and Kafka's default is a week. ``meta.properties``
-    is written where there is none.
+    is written where there is none. The log is there whole or, also after a crash, not at all.
 
     Parameters
     ----------
@@ -131,7 +139,8 @@ def write_metadata_log(
                 *_topic_records(manager, topics, node_id, directory_id),
                 _record("EndTransactionRecord"),
             ]
-        if properties is None:
+        _write(directory, records)
+        if properties is None:  # the last: no broker starts without it
             text = (
                 f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\n"
                 f"directory.id={topic_id_text(directory_id)}\n"
@@ -139,23 +148,41 @@ def write_metadata_log(
             directory.write_file_atomically(
                 META_PROPERTIES, text.encode(), FileBarrier.PARTITION_METADATA
             )
-        log_path = f"{full_path}/{METADATA_LOG}"
-        log_environment = STANDALONE._replace(environment=environment)
-        with open_metadata_log(log_path, log_environment=log_environment) as log:
+    names = tuple(topic.name for topic in topics)
+    log_path = f"{full_path}/{METADATA_LOG}"
+    return WrittenMetadata(log_path, cluster_id, node_id, directory_id, names, len(records))
+
+
+def _write(directory: Directory, records: list[bytes]) -> None:
+    """Write the log under another name, and give it its own when it is whole.
+
+    A broker that finds a part of it, or none, begins a new cluster: all partitions would be strays.
+    """
+    building = delete_directory_name(TopicPartition(CLUSTER_METADATA_TOPIC, 0))
+    log_environment = STANDALONE._replace(environment=directory.environment)
+    try:
+        with open_metadata_log(
+            f"{directory.path}/{building}", log_environment=log_environment
+        ) as log:
             now_ms = directory.wall_clock_ms()
             for start in range(0, len(records), BATCH_RECORDS):
                 batch = _batch(start, records[start : start + BATCH_RECORDS], now_ms)
                 log.append_as_leader(batch, EPOCH)
             log.flush()
-    names = tuple(topic.name for topic in topics)
-    return WrittenMetadata(log_path, cluster_id, node_id, directory_id, names, len(records))
+        directory.rename(building, METADATA_LOG)
+    except BaseException:
+        with suppress(SegstoreError):
+            remove_trees(directory, [building])
+        raise
+    directory.sync(Barrier.NEW_DIRECTORY)
 
 
 def _refuse_existing(directory: Directory) -> None:
     if directory.exists(METADATA_LOG):
         raise AlreadyExistsError(
             "the log directory has a metadata log: its topics are those of a cluster. If an earlier"
-            " call was interrupted, remove that directory and call again",
+            " call was interrupted and there is no meta.properties, remove that directory and call"
+            " again",
             file=f"{directory.path}/{METADATA_LOG}",
             found="a directory",
             expected="none",

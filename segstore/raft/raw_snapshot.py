@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import Barrier, DataFile
 from segstore.arguments import natural
-from segstore.errors import IllegalStateError, SegstoreError
+from segstore.errors import IllegalStateError, LogNotFoundError, SegstoreError
 from segstore.log.files.metadata_log_files import SnapshotId
 from segstore.raft.offset_and_epoch import OffsetAndEpoch
 
@@ -193,6 +193,9 @@ class RawSnapshotWriter:
 class RawSnapshotReader:
     """The bytes of a finished snapshot.
 
+    They can be read as long as the file is there: also when the log has forgotten the snapshot, up
+    to the end of the delay [RAFT-37].
+
     Attributes
     ----------
     snapshot_id : OffsetAndEpoch
@@ -218,9 +221,20 @@ class RawSnapshotReader:
         return f"{self._directory.path}/{self._name}"
 
     def slice(self, position: int, size: int) -> bytes:
-        """Return up to *size* bytes from *position* on; fewer only at the end."""
+        """Return up to *size* bytes from *position* on; fewer only at the end.
+
+        Raises
+        ------
+        LogNotFoundError
+            The file is gone.
+        """
         size = min(natural("size", size), max(0, self.size_bytes - natural("position", position)))
-        return self._directory.read_range(self._name, position, size) if size else b""
+        if not size:
+            return b""
+        try:
+            return self._directory.read_range(self._name, position, size)
+        except LogNotFoundError:
+            return self._directory.read_range(self._name + DELETED_SUFFIX, position, size)
 
     def read(self) -> bytes:
         """Return all bytes."""

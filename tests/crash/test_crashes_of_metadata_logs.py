@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
-from segstore._core import SimulatedDisk
+from segstore._core import Directory, SimulatedDisk
 from segstore.errors import DiskFullError, SegstoreError
+from segstore.log.files.metadata_image_reader import read_metadata_image
+from segstore.manager.log_manager import LogManager
+from segstore.manager.metadata_writing import write_metadata_log
 from segstore.raft.offset_and_epoch import OffsetAndEpoch
+from tests.crash.barrier_scene import new_disk
 from tests.crash.barrier_scenes_of_directories import SMALL_SEGMENTS, raft_environment
 from tests.crash.crash_check import Crash, distinct
 from tests.crash.crash_script import START_MS
+from tests.crash.failing_scenarios_of_managers import living_on
 from tests.kits.raft_kit import append_singly, check_covered, commit, open_raft, snapshot
 
 if TYPE_CHECKING:
@@ -147,3 +153,34 @@ def test_a_full_disk_makes_no_snapshot():
     snapshot(history.log, 3, 1)
     check_covered(history.log)
     history.log.close_quietly()
+
+
+def test_a_metadata_log_is_written_whole_or_not_at_all():
+    """[DUR-145] After a crash anywhere: no part of it, and no ``meta.properties`` before it.
+
+    A broker that finds less than all topics takes the partitions of the others for stray.
+    """
+    disk = new_disk()
+    with living_on(disk), LogManager("/logs") as manager:
+        for name in ("clicks", "orders"):
+            manager.create_topic(name)
+    before = disk.effects
+    with living_on(disk):
+        write_metadata_log("/logs", environment=disk)
+    outcomes = set()
+    for effects in range(before, disk.effects + 1):
+        drawn = [Crash(effects, "seed", number) for number in range(3)]
+        for crash in distinct([*drawn, *(Crash(effects, fate) for fate in FATES)], disk):
+            image = crash.image(disk)
+            with closing(Directory("/logs", image)) as directory:
+                is_there = directory.exists("__cluster_metadata-0")
+                has_properties = directory.exists("meta.properties")
+            assert is_there or not has_properties
+            if is_there:
+                assert [*read_metadata_image("/logs", image).topics] == ["clicks", "orders"]
+            elif effects % 5 == 0:
+                with living_on(image):
+                    again = write_metadata_log("/logs", environment=image)
+                assert again.topics == ("clicks", "orders")
+            outcomes.add((is_there, has_properties))
+    assert outcomes == {(False, False), (True, False), (True, True)}

@@ -11,7 +11,12 @@ import segstore
 from segstore import cli
 from segstore._core import first_batch_size, wall_clock_ms
 from segstore.cli import metadata
-from segstore.errors import AlreadyExistsError, IllegalArgumentError, IllegalStateError
+from segstore.errors import (
+    AlreadyExistsError,
+    DiskFullError,
+    IllegalArgumentError,
+    IllegalStateError,
+)
 from segstore.log.files.metadata_image_reader import read_metadata_image
 from segstore.manager import metadata_writing
 from segstore.manager.metadata_writing import METADATA_VERSION, write_metadata_log
@@ -107,9 +112,22 @@ def test_producer_ids_that_records_have_are_not_given_out_again(tmp_path: Path):
     assert read_metadata_image(tmp_path).next_producer_id == 42
 
 
-def test_a_write_that_was_interrupted_has_no_topics(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_write_that_fails_leaves_nothing(directory: Path, monkeypatch: pytest.MonkeyPatch):
+    """Not even ``meta.properties``: a broker would begin a new cluster there."""
+
+    def fail(*_: object) -> bytes:
+        raise DiskFullError("no space", found="0 bytes", expected="more")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(metadata_writing, "_batch", fail)
+        with pytest.raises(DiskFullError):
+            write_metadata_log(directory)
+
+    assert not [*directory.glob("__cluster_metadata*"), *directory.glob("meta.properties")]
+    assert write_metadata_log(directory).topics == ("events", "orders")
+
+
+def test_a_part_of_a_metadata_log_has_no_topics(directory: Path, monkeypatch: pytest.MonkeyPatch):
     """Its transaction has no end: segstore and a broker leave out what is there."""
     monkeypatch.setattr(metadata_writing, "BATCH_RECORDS", 5)
     write_metadata_log(directory)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from segstore._core import Directory, SimulatedDisk
-from segstore.errors import IllegalStateError, SegstoreError
+from segstore.errors import IllegalStateError, LogNotFoundError, SegstoreError
 from segstore.raft.offset_and_epoch import OffsetAndEpoch
 from tests.crash.barrier_scene import new_disk
 from tests.crash.barrier_scenes_of_directories import raft_environment
+from tests.crash.manual_scheduler import ManualScheduler
 from tests.kits.raft_kit import append, commit, open_raft, snapshot
 
 if TYPE_CHECKING:
@@ -55,6 +56,28 @@ def test_a_snapshot_that_cannot_be_frozen_is_none(call: str, kind: type[Segstore
         snapshot(log, *SNAPSHOT)
 
         assert _snapshots(disk) == [f"{3:020}-{1:010}.checkpoint"]
+
+
+def test_a_reader_goes_on_while_the_snapshot_is_deleted():
+    """[RAFT-28, RAFT-37] Up to the end of the delay: who loads it need not begin anew."""
+    disk, scheduler = new_disk(), ManualScheduler()
+    log_environment = raft_environment(disk)._replace(background=lambda *_: scheduler)
+    with open_raft("/data", log_environment=log_environment) as log:
+        append(log, 3, 1)
+        commit(log)
+        snapshot(log, *SNAPSHOT)
+        reader = log.latest_snapshot()
+        assert reader is not None
+        whole = reader.read()
+        append(log, 3, 1)
+        commit(log)
+        assert log.delete_before_snapshot(snapshot(log, 6, 1))
+
+        assert log.read_snapshot(SNAPSHOT) is None
+        assert reader.slice(0, 10) + reader.slice(10, len(whole)) == whole
+        scheduler.run(60)
+        with pytest.raises(LogNotFoundError):
+            reader.read()
 
 
 def _snapshots(disk: SimulatedDisk) -> list[str]:
