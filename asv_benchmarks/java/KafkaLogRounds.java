@@ -26,9 +26,20 @@ import com.sun.management.OperatingSystemMXBean;
 import kafka.log.LogManager;
 import kafka.server.KafkaConfig;
 
+import org.apache.kafka.common.record.internal.FileRecords;
 import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.utils.BufferSupplier;
+import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.common.utils.Utils;
+import org.apache.kafka.image.MetadataImage;
+import org.apache.kafka.image.loader.MetadataBatchLoader;
+import org.apache.kafka.metadata.MetadataRecordSerde;
+import org.apache.kafka.metadata.SupportedConfigChecker;
+import org.apache.kafka.raft.Batch;
+import org.apache.kafka.raft.LeaderAndEpoch;
+import org.apache.kafka.raft.internals.RecordsIterator;
+import org.apache.kafka.server.common.ApiMessageAndVersion;
 import org.apache.kafka.server.common.RequestLocal;
 import org.apache.kafka.server.storage.log.FetchIsolation;
 import org.apache.kafka.server.util.Scheduler;
@@ -50,13 +61,14 @@ import scala.jdk.javaapi.CollectionConverters;
  * Kafka's UnifiedLog, one measured round per line of input, so that its rounds come in turn with those of another process.
  *
  * A line holds words parted by tabs: pool FILE; append leader|follower DIR; append_and_flush THREADS COUNT DIR; open DIR CLEAN RECOVERY_POINT SEGMENT_BYTES and
- * open_and_close with the same; start LOG_DIR THREADS, of a LogManager that is shut down after that; clean DIR MAP_BYTES IO_BUFFER_BYTES SEGMENT_BYTES; keep DIR, the log that read COUNT MAX_BYTES and timestamps COUNT FROM TO then ask. The
+ * open_and_close with the same; start LOG_DIR THREADS, of a LogManager that is shut down after that; clean DIR MAP_BYTES IO_BUFFER_BYTES SEGMENT_BYTES; image SEGMENT, the image of a metadata log; keep DIR, the log that read COUNT MAX_BYTES and timestamps COUNT FROM TO then ask. The
  * answer is CPU seconds of this thread, wall seconds and the work done: collector and compiler count for nothing, but where
  * threads append.
  */
 public class KafkaLogRounds {
     private static final BrokerTopicStats STATS = new BrokerTopicStats(false);
     private static final RequestLocal REQUEST = RequestLocal.withThreadConfinedCaching();
+    private static final int METADATA_READ_BYTES = 8 * 1024 * 1024;
     private static final Random CHOOSER = new Random(20130101);
 
     private final List<ByteBuffer> pool = new ArrayList<>();
@@ -91,6 +103,8 @@ public class KafkaLogRounds {
                 return start(words[1], words[2]);
             case "clean":
                 return clean(new File(words[1]), Integer.parseInt(words[2]), Integer.parseInt(words[3]), Integer.parseInt(words[4]));
+            case "image":
+                return image(new File(words[1]));
             case "keep":
                 if (kept != null)
                     kept.closeHandlers();
@@ -148,6 +162,31 @@ public class KafkaLogRounds {
         });
         remove(log, directory);
         return measured;
+    }
+
+    /** Batches are read and checked as a broker's client of the quorum does, and an image is made of each 8 MiB of them. */
+    private static String image(File segment) throws Exception {
+        return measure(() -> {
+            MetadataImage[] made = { MetadataImage.EMPTY };
+            MetadataBatchLoader loader = new MetadataBatchLoader(new LogContext(), Time.SYSTEM, (message, error) -> {
+                throw new IllegalStateException(message, error);
+            }, (delta, image, manifest) -> made[0] = image, SupportedConfigChecker.TRUE);
+            loader.resetToImage(made[0]);
+            long bytes = 0;
+            try (FileRecords records = FileRecords.open(segment, false); RecordsIterator<ApiMessageAndVersion> batches =
+                    new RecordsIterator<>(records, new MetadataRecordSerde(), BufferSupplier.create(), METADATA_READ_BYTES, true, new LogContext())) {
+                while (batches.hasNext()) {
+                    Batch<ApiMessageAndVersion> batch = batches.next();
+                    loader.loadBatch(batch, LeaderAndEpoch.UNKNOWN);
+                    bytes += batch.sizeInBytes();
+                    if (bytes >= METADATA_READ_BYTES || !batches.hasNext()) {
+                        loader.maybeFlushBatches(LeaderAndEpoch.UNKNOWN, true);
+                        bytes = 0;
+                    }
+                }
+            }
+            return made[0].provenance().lastContainedOffset() + 1;
+        });
     }
 
     private static void remove(UnifiedLog log, File directory) throws IOException {

@@ -230,17 +230,20 @@ def _partition(state: MetadataReplay, fields: Fields) -> None:
 def _partition_change(state: MetadataReplay, fields: Fields) -> None:
     partitions = _known(state.partitions, fields["topicId"], "a topic")
     before = _known(partitions, fields["partitionId"], "a partition")
-    changed = {
-        name: tuple(fields[key]) for name, key in _CHANGED_LISTS.items() if fields[key] is not None
-    }
-    after = before._replace(**changed, partition_epoch=before.partition_epoch + 1)
-    after = after._replace(directories=_directories(after.directories, after.replicas))
+    changes: dict[str, Any] = {"partition_epoch": before.partition_epoch + 1}
+    for name, key in _CHANGED_LISTS.items():
+        if fields[key] is not None:
+            changes[name] = tuple(fields[key])
+    if "replicas" in changes or "directories" in changes:
+        changes["directories"] = _directories(
+            changes.get("directories", before.directories),
+            changes.get("replicas", before.replicas),
+        )
     if fields["leader"] != NO_LEADER_CHANGE:
-        after = after._replace(leader=fields["leader"], leader_epoch=before.leader_epoch + 1)
+        changes["leader"], changes["leader_epoch"] = fields["leader"], before.leader_epoch + 1
     if fields["leaderRecoveryState"] != NO_RECOVERY_CHANGE:
-        recovery = _recovery_state(fields["leaderRecoveryState"])
-        after = after._replace(leader_recovery_state=recovery)
-    partitions[fields["partitionId"]] = after
+        changes["leader_recovery_state"] = _recovery_state(fields["leaderRecoveryState"])
+    partitions[fields["partitionId"]] = before._replace(**changes)
 
 
 def _clear_elr(state: MetadataReplay, fields: Fields) -> None:

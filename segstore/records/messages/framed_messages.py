@@ -111,6 +111,8 @@ def _short(reader: MessageReader, what: str) -> int:
         value = reader.unsigned_varint()
     except MessageError as error:
         raise MessageError(f"Error while reading {what}") from error
-    if value > MAX_SHORT:
+    if 0 <= value <= MAX_SHORT:  # as all are
+        return value
+    if value > 0:
         raise MessageError(f"Value for {what} was too large.")
     return (value + MAX_SHORT + 1) % (2 * MAX_SHORT + 2) - MAX_SHORT - 1

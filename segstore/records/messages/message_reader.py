@@ -144,7 +144,7 @@ class MessageReader:
         count = self.unsigned_varint()
         if count == 0:
             return found
-        by_tag = {field.tag: field for field in fields if field.tag is not None}
+        by_tag = _tagged_fields(fields)
         for _ in range(count):
             tag = self.unsigned_varint()
             size = self.unsigned_varint()
@@ -261,6 +261,12 @@ def _plain_fields(
         for field in fields
         if field.tag is None and version in field.versions
     ]
+
+
+@lru_cache(1024)
+def _tagged_fields(fields: tuple[Field, ...]) -> dict[int, Field]:
+    """Return those that have a tag, by it."""
+    return {field.tag: field for field in fields if field.tag is not None}
 
 
 @lru_cache(4096)

@@ -21,7 +21,7 @@ named). A type that is no primitive has its fields below it, or in a ``struct`` 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
 
@@ -92,10 +92,15 @@ class Schema:
     versions: Versions
     flexible: Versions
     fields: tuple[Field, ...]
+    _defaults: dict[str, object] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        defaults = {one.name: one.default for one in self.fields}
+        object.__setattr__(self, "_defaults", defaults)  # the class is frozen
 
     def complete(self, found: dict[str, object]) -> dict[str, object]:
         """Return *found* with the default of each field that the message left out."""
-        return {field.name: found.get(field.name, field.default) for field in self.fields}
+        return self._defaults | found
 
 
 @dataclass(slots=True)
