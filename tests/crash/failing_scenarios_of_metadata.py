@@ -163,8 +163,10 @@ def keeping_snapshots() -> Trial:
         commit(log)
         log.delete_before_snapshot(snapshot(log, 4, 1))
         log.truncate_to(6)
+        replaced = log.latest_snapshot()
         snapshot(log, 9, 2, unchecked=True)
         log.truncate_to_latest_snapshot()
+        assert replaced is None or replaced.read()
         scheduler.run(60)
         log.close()
 
