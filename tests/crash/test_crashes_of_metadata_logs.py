@@ -33,8 +33,8 @@ SETTINGS = {**SMALL_SEGMENTS, "metadata_max_retention_bytes": 700}
 class History:
     """A metadata log that is driven at random, and what it has promised."""
 
-    def __init__(self, seed: int) -> None:
-        self.disk = SimulatedDisk()
+    def __init__(self, seed: int, disk: SimulatedDisk | None = None) -> None:
+        self.disk = SimulatedDisk() if disk is None else disk
         self.disk.wall_clock_ms = START_MS
         self.chance = random.Random(seed)
         self.epoch = 1
@@ -184,3 +184,33 @@ def test_a_metadata_log_is_written_whole_or_not_at_all():
                 assert again.topics == ("clicks", "orders")
             outcomes.add((is_there, has_properties))
     assert outcomes == {(False, False), (True, False), (True, True)}
+
+
+def test_a_power_cut_after_a_killed_process(one_in: Callable[[int], int]):
+    """[DUR-145, RAFT-23, RAFT-27] What the next process relies on is on the disk before it does.
+
+    A snapshot whose name was not synced by the process that was killed: the next one begins at it,
+    and deletes what it has.
+    """
+    killed = History(0)
+    killed.append()
+    killed.commit()
+    end = killed.end
+    snapshot(killed.log, end, 1)
+    snapshot(killed.log, end + 4, 2, unchecked=True)
+    killed.log.truncate_to_latest_snapshot()
+    killed.log.close_quietly()
+    looked_at = 0
+    for kill in range(1, killed.disk.effects + 1, one_in(11)):
+        following = History(0, killed.disk.crash_image(kill, fate="killed"))
+        began = following.disk.effects
+        following.promises = [one for one in killed.promises if one[0] <= kill]
+        commit(following.log)
+        following.delete()
+        append_singly(following.log, 1, 3)
+        following.log.close_quietly()
+        for effects in range(began, following.disk.effects + 1, one_in(3)):
+            for fate in ("lost", "kept"):
+                following.check(Crash(effects, fate))
+                looked_at += 1
+    assert looked_at > 50
