@@ -11,6 +11,7 @@ from segstore.cli.output import say, say_warnings, write
 from segstore.cli.partition_paths import (
     add_as_argument,
     add_partition_arguments,
+    add_remote_argument,
     readable_logs,
 )
 from segstore.cli.record_format import add_format_arguments, formatter_of
@@ -38,6 +39,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     add_partition_arguments(parser, takes_files=True)
     add_as_argument(parser)
+    add_remote_argument(parser, "read both parts of a log")
     add_bucket_arguments(parser)
     add_offset_argument(parser)
     parser.add_argument(

@@ -11,6 +11,7 @@ from segstore.cli.output import Progress, UsageError, count_of, human_bytes, say
 from segstore.cli.partition_paths import (
     add_as_argument,
     add_partition_arguments,
+    add_remote_argument,
     readable_logs,
 )
 from segstore.errors import SegstoreError
@@ -40,6 +41,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="the file, as orders-0.parquet, or the folder: an existing one, or with -t",
     )
     add_as_argument(parser)
+    add_remote_argument(parser, "read both parts of a log")
     add_bucket_arguments(
         parser,
         gaps_of_others="; of .log files alone: export them although the end of the last one is"
@@ -129,12 +131,12 @@ def _export_topic(arguments: argparse.Namespace) -> list[ExportReport]:
     import segstore
 
     partitions = None if arguments.partition is None else [arguments.partition]
-    named = bucket_at(arguments.path, arguments)
+    named = None if arguments.remote is not None else bucket_at(arguments.path, arguments)
     if named is not None:
         named.selected(arguments.topic, arguments.partition)  # or say that there is none
     with (
         Progress(quiet=arguments.quiet) as progress,
-        segstore.open_dir(arguments.path, read_only=True)
+        segstore.open_dir(arguments.path, read_only=True, remote=arguments.remote)
         if named is None
         else named.bucket as logs,
     ):

@@ -15,10 +15,12 @@ from segstore.cli.partition_paths import (
     add_as_argument,
     add_log_dir_argument,
     add_metadata_log_argument,
+    add_remote_argument,
     all_partitions,
     holds_log,
     is_partition,
     log_dirs,
+    open_both_parts,
     unlisted_directories,
 )
 from segstore.cli.policy_text import UNKNOWN, policy_of_topic, stray_text, strays_of
@@ -51,6 +53,8 @@ class PartitionSummary:
     topic: str
     partition: int
     log_start_offset: int
+    local_log_start_offset: int
+    """Records below it are in remote storage alone."""
     log_end_offset: int
     first_timestamp: int | None
     """Of the first record, in ms."""
@@ -81,7 +85,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         "stable offset, where committed reads end. HELD-BY is the producer id of the open "
         "transaction that holds it there; stderr lists the transactions that hang. "
         "POLICY is what deletes records: the topic's limits of time and size, compact, or keep; a "
-        "bucket does not know it."
+        "bucket does not know it. With --remote, START is that of the whole log; in parentheses, "
+        "that of its local part."
     )
     parser.add_argument(
         "path",
@@ -92,6 +97,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_as_argument(parser)
     add_bucket_arguments(parser)
     add_metadata_log_argument(parser)
+    add_remote_argument(parser, "where both parts of a log begin")
     parser.add_argument("-t", "--topic", help="only this topic")
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
 
@@ -130,7 +136,12 @@ def _of_directory(arguments: argparse.Namespace) -> Iterator[_Listed]:
     policies = _Policies(above, arguments.metadata_log)
 
     def look(path: str) -> PartitionSummary:
-        with segstore.open(path, read_only=True, as_=arguments.as_) as log:
+        opened = (
+            segstore.open(path, read_only=True, as_=arguments.as_)
+            if arguments.remote is None
+            else open_both_parts(path, arguments.remote)
+        )
+        with opened as log:
             summary = summarise(log, path, policies.of(log), policies.why_stray(log))
         say_warnings(log)
         return summary
@@ -225,6 +236,7 @@ def summarise(
         topic=topic,
         partition=partition,
         log_start_offset=log.log_start_offset,
+        local_log_start_offset=log.local_log_start_offset,
         log_end_offset=log.log_end_offset,
         first_timestamp=times.first_timestamp,
         last_timestamp=times.last_timestamp,
@@ -244,11 +256,17 @@ def _damage(log: Log) -> str | None:
     return log.report.damage or "; ".join(map(str, log.missing_records())) or None
 
 
+def _start_text(summary: PartitionSummary) -> str:
+    """Return where the log begins, and where its local part does if that is elsewhere."""
+    start, local = summary.log_start_offset, summary.local_log_start_offset
+    return str(start) if start == local else f"{start} ({local} here)"
+
+
 def _row(summary: PartitionSummary) -> tuple[str, ...]:
     return (
         summary.topic,
         str(summary.partition),
-        str(summary.log_start_offset),
+        _start_text(summary),
         f"{summary.log_end_offset}{'' if summary.damage is None else '!'}",
         str(summary.log_end_offset - summary.log_start_offset),
         human_time(summary.first_timestamp),

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from segstore.cli.output import (
+    Progress,
     count_of,
     human_bytes,
     human_time,
@@ -19,6 +20,7 @@ from segstore.cli.output import (
 from segstore.cli.partition_paths import (
     add_log_dir_argument,
     add_metadata_log_argument,
+    add_remote_argument,
     add_wait_argument,
     log_dirs,
     opened_together,
@@ -47,13 +49,15 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Delete what the retention settings of topics no longer keep, compact topics with "
         "cleanup.policy=compact, write checkpoints, sync and remove files on time, until Ctrl-C or "
-        "SIGTERM. Each deleted segment, and each pass of compaction, is a line on "
+        "SIGTERM. With --remote, sealed segments of tiered topics are copied there. Each "
+        "deleted segment, each pass of compaction, and what is copied of a partition, is a line on "
         "stdout. A topic without retention.ms or retention.bytes keeps all records. The command "
         "locks the directory: a program that has it open calls LogManager.maintain instead."
     )
     parser.add_argument("path", metavar="DIR", help="a log directory")
     add_log_dir_argument(parser)
     add_metadata_log_argument(parser)
+    add_remote_argument(parser, "copy sealed segments there, and delete what expired there")
     parser.add_argument(
         "--config",
         action="append",
@@ -65,6 +69,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     add_wait_argument(parser)
     parser.add_argument("--once", action="store_true", help="do what is due now, and end")
+    parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -73,12 +78,21 @@ def run(arguments: argparse.Namespace) -> int:
     config = keys_and_values(arguments.config)
     with (
         _sigterm_as_ctrl_c(),
-        opened_together(directories, arguments, config=config, lock_timeout=arguments.wait) as logs,
+        opened_together(
+            directories,
+            arguments,
+            config=config,
+            lock_timeout=arguments.wait,
+            remote=arguments.remote,
+        ) as logs,
     ):
         with suppress(SegstoreError):  # settings that cannot be read: the pass says so
             _say_what_deletes(logs)
         while True:
-            report = logs.maintain()
+            with Progress(quiet=arguments.quiet) as progress:
+                report = logs.maintain(
+                    progress=lambda one, done, total: progress(f"{one} to remote", done, total)
+                )
             _show(report)
             if arguments.once:
                 break
@@ -90,6 +104,9 @@ def run(arguments: argparse.Namespace) -> int:
             saved = sum(one.bytes_read - one.bytes_written for one in stats)
             count = len({one.topic_partition for one in report.cleaned})
             text += f"; {count_of(count, 'partition')} compacted, {human_bytes(saved)} less"
+        if report.copied:
+            size = sum(one.size_bytes for one in report.copied)
+            text += f"; {human_bytes(size)} copied to remote storage"
         write_line(text)
     return 1 if report.failed else 0
 
@@ -136,8 +153,8 @@ def _say_what_deletes(logs: LogManager) -> None:
 def _show(report: MaintenanceReport) -> None:
     for deletion in report.deleted:
         write_line(deletion_text(deletion))
-    for cleaned in report.cleaned:
-        write_line(str(cleaned))
+    for done in (*report.cleaned, *report.copied, *report.expired):
+        write_line(str(done))
     for failed in report.failed:
         say(f"segstore: {failed}")
     sys.stdout.flush()

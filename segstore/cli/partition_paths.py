@@ -81,6 +81,8 @@ def readable_logs(paths: Sequence[str], arguments: argparse.Namespace) -> list[R
     from segstore.log.lone_segment import open_to_read
 
     topic, number, as_ = arguments.topic, arguments.partition, arguments.as_
+    if arguments.remote is not None:
+        return _both_parts(paths, topic, number, arguments.remote)
     bucket = bucket_at(paths[0], arguments) if len(paths) == 1 else None
     if bucket is not None:
         chosen = bucket.selected(topic, number)
@@ -91,6 +93,27 @@ def readable_logs(paths: Sequence[str], arguments: argparse.Namespace) -> list[R
             raise UsageError("-t and -p go with one PATH, a log directory")
         found = selected_partitions(paths[0], topic, number)
     return [ReadableLog(partial(open_to_read, one, as_=as_)) for one in found]
+
+
+def _both_parts(
+    paths: Sequence[str], topic: str | None, number: int | None, remote: str
+) -> list[ReadableLog]:
+    """Return tiered logs of a log directory, which go on in remote storage."""
+    if len(paths) > 1:
+        raise UsageError("--remote goes with one PATH: a partition's directory, or that of logs")
+    found = selected_partitions(paths[0], topic, number)
+    return [ReadableLog(partial(open_both_parts, one, remote)) for one in found]
+
+
+@contextmanager
+def open_both_parts(path: str, remote: str) -> Iterator[Log]:
+    """Open a partition's directory to read it, with what of it is in remote storage."""
+    import segstore
+    from segstore.log.files.partition_directory import parse_directory_name
+
+    directory = Path(path).absolute()
+    with segstore.open_dir(directory.parent, read_only=True, remote=remote) as logs:
+        yield logs.log(*parse_directory_name(directory.name))
 
 
 def partition_number(text: str) -> int:
@@ -243,6 +266,16 @@ def add_wait_argument(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         metavar="SECONDS",
         help="how long to wait while another program has the lock (default: not at all)",
+    )
+
+
+def add_remote_argument(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add ``--remote``, for the directories of tiered topics."""
+    parser.add_argument(
+        "--remote",
+        metavar="URL",
+        help=f"remote storage of topics with remote.storage.enable=true, as s3://bucket/tier or a"
+        f" folder: {what}",
     )
 
 

@@ -10,6 +10,7 @@ from segstore.cli.output import Progress, UsageError, count_of, print_table, say
 from segstore.cli.partition_paths import (
     add_log_dir_argument,
     add_metadata_log_argument,
+    add_remote_argument,
     add_wait_argument,
 )
 from segstore.cli.policy_text import given_properties, policy_of_topic, stray_text, strays_of
@@ -39,6 +40,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     created = actions.add_parser("create", help="make a topic: all partitions or none")
     _add_topic(created)
     add_wait_argument(created)
+    add_remote_argument(created, "the topic may have remote.storage.enable=true")
     created.add_argument("--partitions", type=int, default=1, metavar="N", help="how many (1)")
     _add_config(created, "a setting, such as retention.ms=604800000; repeat it for more")
     _add_quiet(created)
@@ -47,6 +49,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     altered = actions.add_parser("alter", help="other settings, more partitions: all or nothing")
     _add_topic(altered)
     add_wait_argument(altered)
+    add_remote_argument(altered, "what a setting ends is deleted there")
     altered.add_argument(
         "--partitions", type=int, metavar="N", help="how many there are to be: not fewer"
     )
@@ -71,6 +74,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     deleted = actions.add_parser("delete", help="delete a topic with all its records")
     _add_topic(deleted)
     add_wait_argument(deleted)
+    add_remote_argument(deleted, "what the topic has there is deleted too")
     deleted.set_defaults(action=_delete)
 
     forgotten = actions.add_parser(
@@ -127,7 +131,10 @@ def _open_to_write(arguments: argparse.Namespace) -> LogManager:
 
     paths = [arguments.path, *arguments.others]
     return segstore.open_dir(
-        paths, metadata_log=arguments.metadata_log, lock_timeout=arguments.wait
+        paths,
+        metadata_log=arguments.metadata_log,
+        lock_timeout=arguments.wait,
+        remote=getattr(arguments, "remote", None),
     )
 
 

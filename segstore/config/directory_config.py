@@ -38,8 +38,23 @@ INTERVAL_KEYS: Final = (
     "replica.high.watermark.checkpoint.interval.ms",
 )
 """How often what is done."""
+REMOTE_KEYS: Final = (
+    "remote.log.index.file.cache.total.size.bytes",
+    "remote.log.index.file.cache.ttl.ms",
+    "remote.log.manager.copy.max.bytes.per.second",
+    "remote.log.manager.copy.quota.window.num",
+    "remote.log.manager.copy.quota.window.size.seconds",
+    "remote.log.manager.fetch.max.bytes.per.second",
+    "remote.log.manager.fetch.quota.window.num",
+    "remote.log.manager.fetch.quota.window.size.seconds",
+    "remote.log.manager.task.interval.ms",
+    "remote.log.manager.task.retry.backoff.max.ms",
+    "remote.log.manager.task.retry.backoff.ms",
+    "remote.log.metadata.custom.metadata.max.bytes",
+)
+"""How remote storage is used."""
 DIRECTORY_KEYS: Final = frozenset(
-    {*TOPIC_KEYS, *CLEANER_KEYS, *INTERVAL_KEYS}.union(
+    {*TOPIC_KEYS, *CLEANER_KEYS, *INTERVAL_KEYS, *REMOTE_KEYS}.union(
         synonym for key in TOPIC_KEYS.values() for synonym in key.synonyms
     )
 )

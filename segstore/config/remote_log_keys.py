@@ -1,7 +1,7 @@
 """The settings of a broker's remote storage.
 
-They are read, checked and documented. Only ``remote.log.storage.system.enable`` has an effect here:
-segments are not copied yet.
+They are read, checked and documented. `directory_config.REMOTE_KEYS` are those that a log directory
+goes by: it has no Java class to load, and no threads of its own for the tasks.
 
 Source: [CFG-81, CFG-86], Kafka's ``RemoteLogManagerConfig`` of 4.4.0.
 """

@@ -19,6 +19,7 @@ from segstore.log.files.stale_partition_state import remove_stale_state
 from segstore.log.log_environment import STANDALONE
 from segstore.log.log_opener import open_partition
 from segstore.log.unified_log import Log, UnifiedLog
+from segstore.manager.missing_remote_storage import MissingRemoteStorage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -136,8 +137,9 @@ class CurrentLogs:
     ) -> UnifiedLog:
         # a log that only reads refuses what it does not have: whoever asks for one asked to write
         log_dir, path = self._directory.path, self._path_of(topic_partition)
+        config = self._config_of(topic_partition)
         options = self._options._replace(
-            config=self._config_of(topic_partition),
+            config=config,
             state_dir=self._state_dir_of(topic_partition),
         )
         owned = self._owned
@@ -153,6 +155,9 @@ class CurrentLogs:
         if self._failures.has_offline_log_dir(log_dir):  # to be read, as those that are open
             options = options._replace(read_only=True, remote_log_reader=None)
             return cast("UnifiedLog", open_partition(path, options, log_environment))
+        is_safe = options.profile is Profile.SAFE
+        if is_safe and config.remote_storage_enable and options.remote_log_reader is None:
+            options = options._replace(remote_log_reader=MissingRemoteStorage(log_dir))
         watched = self._maintenance.watched(topic_partition)
         log_environment = log_environment._replace(background=watched.background, watcher=watched)
         with self._failures.guard(log_dir):

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from segstore.manager.maintenance_report import MaintenanceReport
     from segstore.manager.partition_listing import Listed
     from segstore.manager.throttler import Throttler
+    from segstore.manager.tiered_topics import TieredTopics
 
     PathOrPaths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -97,6 +98,8 @@ class LogDirectory:
         What limits it in all directories together.
     is_shared : bool
         Other processes write some of the logs: those that are read take no lock.
+    tiered : TieredTopics or None
+        The remote part of the directory.
 
     Attributes
     ----------
@@ -130,6 +133,7 @@ class LogDirectory:
         throttler: Throttler,
         *,
         is_shared: bool = False,
+        tiered: TieredTopics | None = None,
     ) -> None:
         self.path = path
         self._options = options
@@ -178,6 +182,7 @@ class LogDirectory:
                 failures,
                 intervals=intervals,
                 others=self if is_shared else None,
+                tiered=tiered,
             )
         self.logs = CurrentLogs(
             self.directory,
@@ -479,10 +484,12 @@ class LogDirectory:
         """Let threads do what is due."""
         cast("Maintenance", self.maintenance).start()
 
-    def maintain(self, now_ms: int | None) -> MaintenanceReport:
+    def maintain(
+        self, now_ms: int | None, progress: Callable[[TopicPartition, int, int], None] | None
+    ) -> MaintenanceReport:
         """Do everything that is due, in this thread."""
         with self.guard():
-            return cast("Maintenance", self.maintenance).run_due(now_ms)
+            return cast("Maintenance", self.maintenance).run_due(now_ms, progress)
 
     # ---- close -----------------------------------------------------------------------------------
 

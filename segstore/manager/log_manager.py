@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 import segstore._core as _core
 from segstore._core import AppendLock
 from segstore.arguments import (
+    callback,
     flag,
     instance,
     integer,
@@ -29,6 +30,7 @@ from segstore.arguments import (
 from segstore.arguments import timestamp as timestamp_of
 from segstore.config.directory_config import directory_config
 from segstore.errors import (
+    AlreadyExistsError,
     ClosedError,
     ForkedHandleError,
     IllegalArgumentError,
@@ -38,6 +40,7 @@ from segstore.errors import (
     LogNotFoundError,
     LogReadOnlyError,
     NotALogError,
+    RemoteStorageError,
     SegstoreError,
     UnknownTopicOrPartitionError,
 )
@@ -47,13 +50,16 @@ from segstore.log.files.partition_directory import directory_name
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.files.profile import Profile
 from segstore.log.files.topic_directories import make_log_directory
+from segstore.log.files.topic_names import REMOTE_LOG_METADATA_TOPIC
 from segstore.log.files.topics_file import UNREADABLE_TOPICS, read_topics_file
 from segstore.log.latest_values import LatestValues
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.open_options import OpenKeywords, open_options, with_settings
+from segstore.log.remote_tier import is_remote_log_enabled
 from segstore.log.shutdown import Shutdown, suppress_repeated_error
 from segstore.manager.cleaner_config import CleanerConfig
 from segstore.manager.directory_metadata import DirectoryMetadata, metadata_log_of
+from segstore.manager.directory_metadata_topic import NEVER_CLEANED
 from segstore.manager.known_directories import KnownDirectories, is_new
 from segstore.manager.log_directory import (
     LogDirectory,
@@ -98,6 +104,7 @@ if TYPE_CHECKING:
     from segstore.manager.maintenance_report import MaintenanceReport
     from segstore.manager.manager_stats import ManagerStats
     from segstore.manager.partition_listing import Listed
+    from segstore.manager.tiered_topics import TieredTopics
     from segstore.manager.topic_description import TopicDescription
     from segstore.records.record_builder import Records
     from segstore.tables.partition_export import ExportReport
@@ -144,6 +151,8 @@ def open_dir(  # noqa: PLR0913 - keywords of users
     shared: bool = False,
     background: bool = False,
     metadata_log: str | os.PathLike[str] | None = None,
+    remote: str | os.PathLike[str] | None = None,
+    remote_settings: Mapping[str, str] | None = None,
     cleaner: CleanerConfig | None = None,
     config: LogConfig | Mapping[str, TopicValue] | None = None,
     **settings: Unpack[OpenKeywords],
@@ -171,6 +180,14 @@ def open_dir(  # noqa: PLR0913 - keywords of users
         ``__cluster_metadata-0`` of the directory's broker, or the directory that holds it: that of
         ``metadata.log.dir``, else the first of ``log.dirs``. Topics that it has go by its settings,
         and then by Kafka's defaults. None = the one in *path*, if there is one.
+    remote : str, path or None
+        Where topics with ``remote.storage.enable=true`` keep their older segments:
+        ``s3://bucket/tier``, a URL of another object store, or a folder. `LogManager.maintain`, or
+        the background, copies sealed segments there, and deletes what expired. Reads go over both
+        parts. For one log directory that is not shared. The topic ``__remote_log_metadata`` of the
+        directory says what is there. `open_bucket` reads it without the directory.
+    remote_settings : mapping of str to str, or None
+        Of the object store, as the keywords of `open_bucket`: ``{"endpoint": "…"}``.
     cleaner : CleanerConfig or None
         How topics with ``cleanup.policy=compact`` are compacted by `LogManager.maintain` and in the
         background: threads, memory, a limit of bytes a second. None = what *config* says.
@@ -211,6 +228,8 @@ def open_dir(  # noqa: PLR0913 - keywords of users
         shared=shared,
         background=background,
         metadata_log=metadata_log,
+        remote=remote,
+        remote_settings=remote_settings,
         cleaner=cleaner,
         config=config,
         **settings,
@@ -233,6 +252,8 @@ class LogManager:
         shared: bool = False,
         background: bool = False,
         metadata_log: str | os.PathLike[str] | None = None,
+        remote: str | os.PathLike[str] | None = None,
+        remote_settings: Mapping[str, str] | None = None,
         cleaner: CleanerConfig | None = None,
         config: LogConfig | Mapping[str, TopicValue] | None = None,
         **settings: Unpack[OpenKeywords],
@@ -259,9 +280,9 @@ class LogManager:
         self._shutdown = Shutdown(self._ends_with_this_thread)
         self._is_closing = False
         self._combined = CombinedListing()
-        if metadata_log is not None:
-            metadata_log = path_text("metadata_log", metadata_log)
-        self._metadata_log = metadata_log
+        self._metadata_log = (
+            None if metadata_log is None else path_text("metadata_log", metadata_log)
+        )
         paths = distinct_paths(path)
         if shared:
             self._check_may_be_shared(paths)
@@ -272,6 +293,8 @@ class LogManager:
         self._paths = paths
         self._directories: list[LogDirectory] = []
         self._offline: dict[str, SegstoreError] = {}
+        self._tiered: TieredTopics | None = None
+        self._use_remote_storage(remote, remote_settings, given)
         try:
             waiting_for_lock(self._lock_timeout, self._open_directories)
             if not self._directories:
@@ -315,6 +338,54 @@ class LogManager:
                     found=found,
                     expected=expected,
                 )
+
+    def _use_remote_storage(
+        self,
+        remote: str | os.PathLike[str] | None,
+        settings: Mapping[str, str] | None,
+        given: DirectoryConfig,
+    ) -> None:
+        """Have the remote part of the directory, where a user names one; its notes are there."""
+        if remote is None and settings is None:
+            return
+        count = len(self._paths)
+        for is_wrong, found, expected in (
+            (remote is None, "remote_settings=, and no remote=", "remote= too"),
+            (self._is_shared, "remote=, shared=True", "one of them"),
+            (count > 1, f"remote=, {count} log directories", "one log directory"),
+            (self._options.remote_log_reader, "remote=, remote_log_reader=", "one of them"),
+        ):
+            if is_wrong:
+                raise IllegalArgumentError(
+                    "remote= is the remote storage of one log directory that no other process"
+                    " writes",
+                    found=found,
+                    expected=expected,
+                )
+        from segstore.manager.directory_metadata_topic import DirectoryMetadataTopic
+        from segstore.manager.tiered_topics import TieredTopics
+
+        topic = DirectoryMetadataTopic(
+            self.path,
+            lambda: self._listed().topics.get(REMOTE_LOG_METADATA_TOPIC, ()),
+            lambda number: self.log(REMOTE_LOG_METADATA_TOPIC, number),
+            None if self._read_only else self._create_metadata_topic,
+        )
+        self._tiered = TieredTopics(
+            cast("str", remote),
+            settings or {},
+            given.broker.values,
+            lambda: self._directories[0].directory,
+            topic,
+            lambda one: self._directories[0].settings.topic_id_of(one.topic, [one.partition]),
+            read_only=self._read_only,
+        )
+        self._options = self._options._replace(remote_log_reader=self._tiered)
+
+    def _create_metadata_topic(self) -> None:
+        """Make the topic that says what is remote; another thread may do so first."""
+        with suppress(AlreadyExistsError):
+            self.create_topic(REMOTE_LOG_METADATA_TOPIC, config=NEVER_CLEANED)
 
     def _open_directories(self) -> None:
         """Open all; an empty one only while none is missing that was used with the others.
@@ -365,6 +436,7 @@ class LogManager:
                 self._intervals,
                 self._throttler,
                 is_shared=self._is_shared,
+                tiered=self._tiered,
             )
         except LogLockedError:  # another process uses it: the disk has no fault [MGR-6]
             raise
@@ -570,14 +642,19 @@ class LogManager:
     # ---- topics ----------------------------------------------------------------------------------
 
     def topics(self) -> dict[str, list[int]]:
-        """Return the partitions of each topic as of now, sorted; internal topics too."""
+        """Return the partitions of each topic as of now, sorted; internal topics too.
+
+        But for ``__remote_log_metadata``, in which the directory notes what is in remote storage.
+        """
         self._check_usable()
-        return {topic: [*numbers] for topic, numbers in self._listed().topics.items()}
+        topics = self._listed().topics.items()
+        return {name: [*numbers] for name, numbers in topics if name != REMOTE_LOG_METADATA_TOPIC}
 
     def partitions(self) -> list[TopicPartition]:
-        """Return all partitions as of now, sorted; other directories are ignored."""
+        """Return the partitions of all `topics` as of now, sorted."""
         self._check_usable()
-        return [*self._listed().partitions]
+        listed = self._listed().partitions
+        return [one for one in listed if one.topic != REMOTE_LOG_METADATA_TOPIC]
 
     def create_topic(
         self,
@@ -676,7 +753,23 @@ class LogManager:
         self._change_topics(
             lambda changes: changes.alter(name, config, partitions, directories or {}, progress)
         )
+        if self._tiered is not None:
+            self._delete_what_is_disabled(name, self._tiered)
         return self.describe_topic(name)
+
+    def _delete_what_is_disabled(self, name: str, tiered: TieredTopics) -> None:
+        """Delete the remote parts of a topic whose settings have ended them [TIER-90, CFG-46]."""
+        for number in self._numbers_of(name):
+            log = self.log(name, number)
+            if log.config.remote_log_delete_on_disable and not log.remote_log_enabled:
+                try:
+                    tiered.delete_disabled(log)
+                except RemoteStorageError as error:
+                    error.add_note(
+                        f"topic {name!r} has the settings; the next maintain deletes the rest in"
+                        " remote storage"
+                    )
+                    raise
 
     def reconfigure_default_log_config(
         self, config: LogConfig | None = None, **settings: Unpack[LogSettings]
@@ -769,7 +862,8 @@ class LogManager:
 
         Source: [MGR-63, MGR-66, DUR-121]; Kafka ``LogManager.asyncDelete``.
         """
-        self._change_topics(lambda changes: changes.delete(name))
+        with self._deleting_remote_parts(name):
+            self._change_topics(lambda changes: changes.delete(name))
 
     def delete_partition(self, topic: str, partition: int) -> None:
         """Delete one partition with its records, as a broker does when the partition moves away.
@@ -788,7 +882,45 @@ class LogManager:
         Source: [MGR-63]; Kafka ``LogManager.asyncDelete``.
         """
         partition = integer("partition", partition)
-        self._change_topics(lambda changes: changes.delete_partition(topic, partition))
+        with self._deleting_remote_parts(topic, partition):
+            self._change_topics(lambda changes: changes.delete_partition(topic, partition))
+
+    @contextmanager
+    def _deleting_remote_parts(self, topic: str, partition: int | None = None) -> Iterator[None]:
+        """Delete what is in remote storage with the partitions that the block deletes [TIER-90]."""
+        self._check_writable()
+        tiered = self._tiered
+        numbers = self._listed().topics.get(topic, ())
+        if tiered is None:
+            self._refuse_to_forget(topic, numbers)
+            yield
+            return
+        chosen = [one for one in numbers if partition in {None, one}]
+        with tiered.deleting(TopicPartition(topic, one) for one in chosen):
+            yield
+        try:
+            tiered.finish_deletions()
+        except RemoteStorageError as error:
+            error.add_note(
+                f"what was asked for is deleted of {topic!r} here; the next maintain deletes the"
+                " rest in remote storage"
+            )
+            raise
+
+    def _refuse_to_forget(self, topic: str, numbers: Sequence[int]) -> None:
+        """Raise where records of a topic are in remote storage: nothing would delete them."""
+        for one in self._directories:
+            for number in numbers:
+                config = one.settings.config_of(TopicPartition(topic, number))
+                if is_remote_log_enabled(config, topic, system_enabled=True):
+                    raise IllegalStateError(
+                        f"topic {topic!r} has remote.storage.enable=true, and the log directory was"
+                        " opened without remote=: its records in remote storage would be left"
+                        " there",
+                        file=one.path,
+                        found="no remote=",
+                        expected="open_dir(…, remote=…)",
+                    )
 
     def set_aside_partition(
         self, topic: str, partition: int, directory: str | os.PathLike[str] | None = None
@@ -1518,21 +1650,30 @@ class LogManager:
                 for one in self._directories
                 if one.maintenance is not None and one.error is None
             },
+            remote={} if self._tiered is None else self._tiered.figures(),
         )
 
     # ---- background work -------------------------------------------------------------------------
 
-    def maintain(self, now: int | datetime | None = None) -> MaintenanceReport:
+    def maintain(
+        self,
+        now: int | datetime | None = None,
+        *,
+        progress: Callable[[TopicPartition, int, int], None] | None = None,
+    ) -> MaintenanceReport:
         """Do everything that is due, in this thread; return what was done [MGR-30, RTN-1].
 
         Retention deletes what the settings of topics say. Topics with ``cleanup.policy=compact``
         keep the last record of each key, as far as their settings say so: a log is compacted when
         more than ``min.cleanable.dirty.ratio`` of it is new, or ``max.compaction.lag.ms`` are over.
+        With *remote* of `open_dir`, sealed segments of tiered topics are copied there, and what is
+        expired is deleted there.
         The checkpoints of the log directory are written. Directories of deleted partitions are
         removed, and logs do what they have to do later: timed syncs, unlinking, the look for silent
         producers. Call it as often as you like:
         retention is due every five minutes, and after `alter_topic`; compaction every 15 seconds,
-        the rest every minute, or as each log says.
+        the rest every minute, or as each log says. Remote storage is due every 30 seconds, and
+        after `alter_topic`.
         ``open_dir(..., background=True)`` needs no call.
 
         In the safe profile, a topic without limits loses nothing. What fails is in the report, and
@@ -1543,6 +1684,9 @@ class LogManager:
         now : int, datetime or None
             For tests: the time, in ms since 1970. Timers go on from there, and segments are as old
             as it says. None = the clock of the system.
+        progress : callable or None
+            Called with a partition that is copied to remote storage, the bytes that are copied, and
+            those that were to be. It must not use the manager.
 
         Raises
         ------
@@ -1552,13 +1696,14 @@ class LogManager:
             A signal handler called in the middle of another pass.
         """
         self._check_writable()
+        callback("progress", progress)
         now_ms = None if now is None else timestamp_of("now", now)
         reports: list[MaintenanceReport] = []
         errors: list[Exception] = []
         for one in self._directories:
             if one.error is None:
                 try:
-                    reports.append(one.maintain(now_ms))
+                    reports.append(one.maintain(now_ms, progress))
                 except Exception as error:  # noqa: BLE001 - the others do what is due all the same
                     errors.append(error)
         raise_of_several(errors, "another log directory could not be maintained")
@@ -1721,6 +1866,8 @@ class LogManager:
         raise_of_several(errors, "another log directory could not be closed")
 
     def _release(self) -> None:
+        if self._tiered is not None:
+            self._tiered.close()
         for directory in self._directories:
             directory.release()
         self._shutdown.finish()

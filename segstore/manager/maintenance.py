@@ -6,7 +6,7 @@ the embedder has asked for them. Each log decides what it deletes, syncs and unl
 THREADS  A pass holds `_passing`, a job its own lock; under these come the manager's lock and those
 of the logs. What a log tells is noted without a lock.
 
-Source: [MGR-30…MGR-33, MGR-35, MGR-37, MGR-40, MGR-45…MGR-47, DUR-131], Kafka
+Source: [TIER-31, MGR-30…MGR-33, MGR-35, MGR-37, MGR-40, MGR-45…MGR-47, DUR-131], Kafka
 ``LogManager.startup``; DESIGN D18.
 """
 
@@ -16,7 +16,7 @@ import logging
 import weakref
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from segstore._core import AppendLock
 from segstore.errors import ClosedError
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from segstore.manager.shared_log_directory import SharedCheckpoints
     from segstore.manager.task_pool import PooledTasks
     from segstore.manager.throttler import Throttler
+    from segstore.manager.tiered_topics import TieredTopics
     from segstore.types import TopicPartition
 
 FIRST_RETRY_MS: Final = 1000
@@ -187,6 +188,8 @@ class Maintenance:
         How often what is done.
     others : OtherPartitions or None
         Of a directory that other processes write too.
+    tiered : TieredTopics or None
+        The remote part of the directory.
     thread_count : int
         How many threads do what logs do later; 0 = it is done in passes alone.
 
@@ -213,6 +216,7 @@ class Maintenance:
         *,
         intervals: MaintenanceIntervals = MaintenanceIntervals(),  # noqa: B008 - a value
         others: OtherPartitions | None = None,
+        tiered: TieredTopics | None = None,
         thread_count: int = THREADS,
     ) -> None:
         self._clock = Clock(directory.environment)
@@ -255,7 +259,9 @@ class Maintenance:
             self.now_ms,
         )
         now_ms = self._clock.now_ms()
+        self._open_log = open_log
         self._open_logs = open_logs
+        self._tiered = tiered
         self._is_kafka = options.profile is Profile.KAFKA
         runs = [
             ("retention", intervals.retention_ms, self._run_retention),
@@ -263,6 +269,8 @@ class Maintenance:
             ("log starts", intervals.log_starts_ms, self._write_log_starts),
             ("deleted partitions", intervals.recovery_points_ms, self._remove_directories),
         ]
+        if tiered is not None:  # before retention: that deletes here what is copied
+            runs.insert(0, ("remote storage", tiered.interval_ms, self._run_remote))
         if self._is_kafka:
             runs.insert(1, ("flushes", intervals.flushes_ms, self._flush_late))
         if options.replicated:
@@ -377,20 +385,26 @@ class Maintenance:
 
     # ---- a pass ----------------------------------------------------------------------------------
 
-    def run_due(self, now_ms: int | None = None) -> MaintenanceReport:
+    def run_due(
+        self,
+        now_ms: int | None = None,
+        progress: Callable[[TopicPartition, int, int], None] | None = None,
+    ) -> MaintenanceReport:
         """Do everything that is due, in this thread.
 
         Parameters
         ----------
         now_ms : int or None
             The time: the clock of the directory is moved on to it, for good. None = now.
+        progress : callable or None
+            See `LogManager.maintain`.
 
         Raises
         ------
         RuntimeError
             A signal handler called in the middle of a pass.
         """
-        findings = Findings()
+        findings = Findings(progress)
         with self._passing:
             if now_ms is not None:
                 self._clock.move_to(now_ms)
@@ -432,12 +446,18 @@ class Maintenance:
     def ask_for_retention(self) -> None:
         """Let the next pass look for segments to delete, or a thread now; also beside a pass."""
         self._ask_for("retention")
+        self._ask_for("remote storage")  # the limits of a topic may be other ones
 
     def _ask_for(self, name: str) -> None:
         for job in self._jobs:
             if job.name == name:
                 job.is_asked = True
                 self._submit(job)
+
+    def _run_remote(self, now_ms: int | None, findings: Findings) -> None:
+        """Copy to remote storage, and delete there [TIER-31]."""
+        tiered = cast("TieredTopics", self._tiered)
+        tiered.run(self._topics.current(), self._open_log, now_ms, findings, self._has_ended)
 
     def _run_retention(self, now_ms: int | None, findings: Findings) -> None:
         if self._others is not None:
@@ -579,6 +599,8 @@ class Maintenance:
     def begin_close(self) -> None:
         """Begin no job any more; `ClosedError` comes out of those that run, and is no failure."""
         self._is_over = True
+        if self._tiered is not None:
+            self._tiered.cancel()
 
     def stop(self) -> None:
         """Begin nothing any more, and wait for what runs: at most for what one log does.

@@ -10,7 +10,7 @@ from segstore.log.retention_plan import RetentionLimit
 from segstore.notebook import text_as_html
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from segstore.log.retention_plan import DeletedSegment
     from segstore.manager.log_cleaner import CleanedLog
@@ -35,6 +35,54 @@ class SegmentDeletion(NamedTuple):
         return f"{self.topic_partition}: deleted {self.segment}"
 
 
+class RemoteCopy(NamedTuple):
+    """What was copied of a log to remote storage.
+
+    Attributes
+    ----------
+    topic_partition : TopicPartition
+        Whose it was.
+    size_bytes : int
+        Of its segments.
+    end_offset : int
+        All records below it are in remote storage now, or expired there.
+    """
+
+    topic_partition: TopicPartition
+    size_bytes: int
+    end_offset: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic_partition}: copied {self.size_bytes} bytes to remote storage, which has"
+            f" all below offset {self.end_offset} now"
+        )
+
+
+class RemoteDeletion(NamedTuple):
+    """What was deleted in remote storage: expired, or of a topic that is not tiered any more.
+
+    Attributes
+    ----------
+    topic_partition : TopicPartition
+        Whose it was.
+    segments : int
+        How many.
+    log_start_offset : int or None
+        Where the log begins now; None: the partition is gone.
+    """
+
+    topic_partition: TopicPartition
+    segments: int
+    log_start_offset: int | None
+
+    def __str__(self) -> str:
+        text = f"{self.topic_partition}: deleted {self.segments} segments in remote storage"
+        if self.log_start_offset is None:
+            return f"{text}, of a partition that is deleted"
+        return f"{text}; the log begins at offset {self.log_start_offset}"
+
+
 class FailedTask(NamedTuple):
     """A task that failed; the others were done.
 
@@ -42,7 +90,9 @@ class FailedTask(NamedTuple):
     ----------
     task : str
         ``retention``, ``cleaning``, ``flushes``, ``recovery points``, ``log starts``,
-        ``high watermarks``, ``deleted partitions``, ``settings``, or the name of a log's own task.
+        ``high watermarks``, ``deleted partitions``, ``settings``, ``remote storage``, ``copies to
+        remote storage``, ``expiration in remote storage``, ``deletion in remote storage``, or the
+        name of a log's own task.
     topic_partition : TopicPartition or None
         The log that it was for; None = the whole directory.
     error : Exception
@@ -74,6 +124,10 @@ class MaintenanceReport(NamedTuple):
         The segments that retention deleted, of each log oldest first.
     cleaned : tuple of CleanedLog
         The passes of compaction, each with the log and its numbers.
+    copied : tuple of RemoteCopy
+        What was copied to remote storage, of each log.
+    expired : tuple of RemoteDeletion
+        What was deleted there.
     checkpoints : tuple of str
         The checkpoint files of the log directory that were written.
     removed : tuple of str
@@ -89,6 +143,8 @@ class MaintenanceReport(NamedTuple):
 
     deleted: tuple[SegmentDeletion, ...]
     cleaned: tuple[CleanedLog, ...]
+    copied: tuple[RemoteCopy, ...]
+    expired: tuple[RemoteDeletion, ...]
     checkpoints: tuple[str, ...]
     removed: tuple[str, ...]
     tasks: int
@@ -105,6 +161,7 @@ class MaintenanceReport(NamedTuple):
             f" written, {len(self.failed)} tasks failed; due again in {self.due_in_ms} ms"
         )
         lines: list[object] = [counts, *self.failed, *self.deleted, *self.cleaned]
+        lines += [*self.copied, *self.expired]
         return "\n".join(map(str, lines))
 
 
@@ -150,6 +207,8 @@ def combined_report(reports: Sequence[MaintenanceReport]) -> MaintenanceReport:
     return MaintenanceReport(
         tuple(one for report in reports for one in report.deleted),
         tuple(one for report in reports for one in report.cleaned),
+        tuple(one for report in reports for one in report.copied),
+        tuple(one for report in reports for one in report.expired),
         tuple(one for report in reports for one in report.checkpoints),
         tuple(one for report in reports for one in report.removed),
         sum(report.tasks for report in reports),
@@ -163,13 +222,18 @@ class Findings:
 
     Attributes
     ----------
-    deleted, cleaned, checkpoints, removed, failed : list
+    deleted, cleaned, copied, expired, checkpoints, removed, failed : list
         See `MaintenanceReport`.
+    progress : callable or None
+        See `LogManager.maintain`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, progress: Callable[[TopicPartition, int, int], None] | None = None) -> None:
+        self.progress = progress
         self.deleted: list[SegmentDeletion] = []
         self.cleaned: list[CleanedLog] = []
+        self.copied: list[RemoteCopy] = []
+        self.expired: list[RemoteDeletion] = []
         self.checkpoints: list[str] = []
         self.removed: list[str] = []
         self.failed: list[FailedTask] = []
@@ -179,6 +243,8 @@ class Findings:
         return MaintenanceReport(
             tuple(self.deleted),
             tuple(self.cleaned),
+            tuple(self.copied),
+            tuple(self.expired),
             tuple(self.checkpoints),
             tuple(self.removed),
             tasks,

@@ -1,7 +1,7 @@
 """Numbers of log directories under Kafka's metric names, and as Prometheus reads them.
 
-Nothing is opened for them: a log that is not open has no numbers. Source: [MGR-12, MGR-24]; Kafka
-``LogManager``, ``UnifiedLog.newMetrics``, ``ReplicaManager``.
+Nothing is opened for them: a log that is not open has no numbers. Source: [MGR-12, MGR-24],
+[TIER-43]; Kafka ``LogManager``, ``UnifiedLog.newMetrics``, ``ReplicaManager``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.maintenance_report import DeletionCounts
+    from segstore.remote.log_manager.remote_log_stats import RemoteLogFigures
+    from segstore.types import TopicPartition
 
 OFFLINE_DIRECTORIES: Final = "kafka.log:type=LogManager,name=OfflineLogDirectoryCount"
 DIRECTORY_OFFLINE: Final = "kafka.log:type=LogManager,name=LogDirectoryOffline"
@@ -30,6 +32,7 @@ SIZE: Final = "kafka.log:type=Log,name=Size"
 SEGMENTS: Final = "kafka.log:type=Log,name=NumLogSegments"
 LOG_START_OFFSET: Final = "kafka.log:type=Log,name=LogStartOffset"
 LOG_END_OFFSET: Final = "kafka.log:type=Log,name=LogEndOffset"
+REMOTE: Final = "kafka.server:type=BrokerTopicMetrics,name="
 
 _OF_LOGS: Final = {
     SIZE: "size",
@@ -38,6 +41,15 @@ _OF_LOGS: Final = {
     LOG_END_OFFSET: "log_end_offset",
 }
 """What `Log.stats` calls it."""
+_OF_REMOTE_LOGS: Final = {
+    f"{REMOTE}RemoteCopyLagBytes": "copy_lag_bytes",
+    f"{REMOTE}RemoteCopyLagSegments": "copy_lag_segments",
+    f"{REMOTE}RemoteDeleteLagBytes": "delete_lag_bytes",
+    f"{REMOTE}RemoteDeleteLagSegments": "delete_lag_segments",
+    f"{REMOTE}RemoteLogMetadataCount": "metadata_count",
+    f"{REMOTE}RemoteLogSizeBytes": "remote_log_size_bytes",
+}
+"""What `RemoteLogFigures` calls it."""
 _COUNTERS: Final = frozenset({DELETED_SEGMENTS, DELETED_BYTES})
 _HELP: Final = {
     OFFLINE_DIRECTORIES: "Log directories in which an I/O error has ended writing.",
@@ -61,6 +73,12 @@ _HELP: Final = {
     SEGMENTS: "Segments.",
     LOG_START_OFFSET: "First offset that can be read.",
     LOG_END_OFFSET: "Offset that the next record gets.",
+    f"{REMOTE}RemoteCopyLagBytes": "Bytes of sealed segments that are not in remote storage.",
+    f"{REMOTE}RemoteCopyLagSegments": "Sealed segments that are not in remote storage.",
+    f"{REMOTE}RemoteDeleteLagBytes": "Bytes in remote storage that are to be deleted.",
+    f"{REMOTE}RemoteDeleteLagSegments": "Segments in remote storage that are to be deleted.",
+    f"{REMOTE}RemoteLogMetadataCount": "Segments in remote storage, in any state.",
+    f"{REMOTE}RemoteLogSizeBytes": "Bytes in remote storage.",
 }
 
 
@@ -138,6 +156,7 @@ def manager_stats(  # noqa: PLR0913 - each by its name
     deletions: DeletionCounts,
     failing_tasks: int,
     cleaning: Mapping[str, Mapping[str, int]],
+    remote: Mapping[TopicPartition, RemoteLogFigures],
 ) -> ManagerStats:
     """Put the numbers together.
 
@@ -157,6 +176,8 @@ def manager_stats(  # noqa: PLR0913 - each by its name
         How many fail.
     cleaning : mapping of str to mapping of str to int
         By log directory, the numbers of its cleaner by their names.
+    remote : mapping of TopicPartition to RemoteLogFigures
+        Of tiered logs, as of the last pass.
     """
     of_logs = sorted(_numbers_of(logs))
     limits = sorted(deletions.segments)
@@ -188,6 +209,12 @@ def manager_stats(  # noqa: PLR0913 - each by its name
                 Metric(name, (("topic", topic), ("partition", str(number))), numbers[place])
                 for place, name in enumerate(_OF_LOGS)
                 for topic, number, numbers in of_logs
+            ),
+            *(
+                Metric(name, (("topic", one.topic), ("partition", str(one.partition))), number)
+                for name, field in _OF_REMOTE_LOGS.items()
+                for one, figures in sorted(remote.items())
+                for number in [getattr(figures, field)]
             ),
         )
     )

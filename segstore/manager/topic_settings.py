@@ -18,11 +18,18 @@ from segstore.errors import (
     LogNotFoundError,
 )
 from segstore.log.files.broker_metadata import UNREADABLE_METADATA
-from segstore.log.files.checkpoints import UNREADABLE_TO_READERS
-from segstore.log.files.partition_directory import directory_name
-from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC
+from segstore.log.files.checkpoints import LOG_START_OFFSET_CHECKPOINT, UNREADABLE_TO_READERS
+from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
+from segstore.log.files.partition_directory import (
+    LOG_FILE_SUFFIX,
+    directory_name,
+    segment_files,
+)
+from segstore.log.files.profile import Profile
+from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC
 from segstore.log.files.topics_file import UNREADABLE_TOPICS, read_topics
 from segstore.log.settings_above import REFUSED_SETTINGS, id_of_partition, older_settings
+from segstore.manager.directory_metadata_topic import NEVER_CLEANED
 from segstore.manager.topic_description import TopicDescription, settings_of
 from segstore.manager.topic_limits import GivenSettings, config_of_topic
 from segstore.records.compression import require_codec
@@ -81,7 +88,42 @@ class TopicSettings:
     # ---- what logs go by -------------------------------------------------------------------------
 
     def config_of(self, topic_partition: TopicPartition) -> LogConfig:
-        """Return what a log goes by; it has no limit where its settings cannot be read."""
+        """Return what a log goes by; it has no limit where its settings cannot be read.
+
+        A log of a broker whose log start lies below its first file begins in remote storage. Where
+        no settings say so, it would be taken for whole here, and the rest would expire there
+        [TIER-5, DUR-143].
+        """
+        config = self._given_config_of(topic_partition)
+        ends_remote_part = config.remote_log_delete_on_disable or config.remote_storage_enable
+        if (
+            ends_remote_part
+            or self._options.profile is not Profile.SAFE
+            or not self._begins_in_remote_storage(topic_partition)
+        ):
+            return config
+        return config.with_changes(remote_storage_enable=True)
+
+    def _begins_in_remote_storage(self, topic_partition: TopicPartition) -> bool:
+        listed = self._listing.last or self._listing.current()
+        if REMOTE_LOG_METADATA_TOPIC not in listed.topics:
+            return False
+        checkpoints = LogDirectoryCheckpoints(self._directory)
+        start = checkpoints.offset(LOG_START_OFFSET_CHECKPOINT, topic_partition)
+        if start is None:
+            return False
+        path = f"{self._directory.path}/{directory_name(topic_partition)}"
+        with (
+            suppress(LogNotFoundError),
+            closing(Directory(path, self._directory.environment)) as directory,
+        ):
+            files = segment_files(directory.names())
+            return start < min(
+                (one.offset for one in files if one.kind == LOG_FILE_SUFFIX), default=0
+            )
+        return False
+
+    def _given_config_of(self, topic_partition: TopicPartition) -> LogConfig:
         topic, number = topic_partition
         if topic == CLUSTER_METADATA_TOPIC:  # its records go with snapshots alone [RAFT-41]
             return self._config(None)
@@ -98,7 +140,7 @@ class TopicSettings:
         if entry is not None and not entry.counts_for(self._id_in(topic, number)):
             _log.warning("%s: %s", self._directory.path, older_settings(topic))
             entry = None
-        return self._usable_config(topic, _of_entry(entry))
+        return self._usable_config(topic, _of_entry(topic, entry))
 
     def configs_of(self, topics: Iterable[str]) -> dict[str, LogConfig]:
         """Return what the logs of topics go by that have the ids which are known of the topics.
@@ -111,7 +153,7 @@ class TopicSettings:
         metadata, entries = self._metadata.get(), read_topics(self._directory)
         found: dict[str, LogConfig] = {}
         for topic in topics:
-            given: GivenSettings | None = _of_entry(entries.get(topic))
+            given: GivenSettings | None = _of_entry(topic, entries.get(topic))
             if topic == CLUSTER_METADATA_TOPIC:
                 given = None
             elif metadata is not None and metadata.has_topic(topic):
@@ -133,7 +175,7 @@ class TopicSettings:
             entry = read_topics(self._directory).get(name)
             if entry is not None and not entry.counts_for(topic_id):
                 entry = None
-            given = _of_entry(entry)
+            given = _of_entry(name, entry)
             if topic_id is None and entry is not None:
                 topic_id = entry.topic_id
         options = self._options
@@ -234,5 +276,8 @@ def _of_broker(metadata: BrokerMetadata, topic: str) -> GivenSettings:
     )
 
 
-def _of_entry(entry: TopicEntry | None) -> GivenSettings:
-    return GivenSettings() if entry is None else GivenSettings(entry.config)
+def _of_entry(topic: str, entry: TopicEntry | None) -> GivenSettings:
+    given = {} if entry is None else entry.config
+    if topic == REMOTE_LOG_METADATA_TOPIC:  # no limit of the log directory deletes what it says
+        given = {**NEVER_CLEANED, **given}
+    return GivenSettings(given)

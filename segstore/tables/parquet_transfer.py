@@ -182,7 +182,7 @@ def export_parquet(  # noqa: PLR0913 - keywords of users
         scan = log.scan(start_offset, end_offset, columns=COLUMNS, isolation=level)
         until = scan.end_offset
         if isinstance(log, Log):
-            _check_whole(log, start_offset, until)
+            _check_whole(log, scan, start_offset)
         else:
             if not allow_gaps:
                 _check_files(log, scan, end_offset)
@@ -273,7 +273,7 @@ def export_logs(  # noqa: PLR0913 - keywords of users
 def _whole_range(topic: str, number: int, log: Log, isolation: Isolation) -> OffsetRange:
     """Return what an export of all of *log* holds now."""
     scan = log.scan(columns=COLUMNS, isolation=isolation)
-    _check_whole(log, None, scan.end_offset)
+    _check_whole(log, scan, None)
     return OffsetRange(topic, number, scan.start_offset, scan.end_offset, _topic_id(log))
 
 
@@ -404,9 +404,9 @@ def _check_bounds(
             )
 
 
-def _check_whole(log: Log, start_offset: int | None, end_offset: int) -> None:
+def _check_whole(log: Log, scan: LogScan, start_offset: int | None) -> None:
     """Refuse an export that would look whole, and lacks records."""
-    if log.report.damage is not None and end_offset >= log.log_end_offset:
+    if log.report.damage is not None and scan.end_offset >= log.log_end_offset:
         raise CorruptLogError(
             f"{log.report.damage_in(log.path)}. `segstore salvage` copies what can be read; "
             "end_offset ends an export before the damage",
@@ -414,10 +414,11 @@ def _check_whole(log: Log, start_offset: int | None, end_offset: int) -> None:
             found=f"an end at offset {log.log_end_offset}",
             expected="all that was synced",
         )
-    if start_offset is None and log.log_start_offset < log.local_log_start_offset:
+    is_tiered = log.log_start_offset < log.local_log_start_offset
+    if start_offset is None and is_tiered and scan.start_offset > log.log_start_offset:
         raise IllegalStateError(
-            f"the records below offset {log.local_log_start_offset} are in remote storage: pass "
-            "start_offset to export the local part",
+            f"the records below offset {log.local_log_start_offset} are in remote storage: open the"
+            " log with it (remote=, --remote), or pass start_offset to export the local part",
             file=str(log.path),
             found=f"a local part from offset {log.local_log_start_offset} on",
             expected=f"all records from offset {log.log_start_offset} on",

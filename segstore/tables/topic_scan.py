@@ -426,20 +426,27 @@ def _timestamp_of(record: Record) -> int:
     return NO_TIMESTAMP if record.timestamp is None else record.timestamp
 
 
+def first_offset_to_read(log: Log) -> int:
+    """Return where reads of a log may begin: in remote storage too, where it was opened with it."""
+    if log.log_start_offset == log.local_log_start_offset:
+        return log.log_start_offset
+    return log.scan().start_offset
+
+
 def _scan_log(
     log: Log, start: int | None, end: int | None, *, is_of_all: bool, **query: Any
 ) -> LogScan:
     """Return the scan of one log; of a bound for all partitions it takes what it has."""
     goes_on = query["on_damage"] == "skip" and log.report.damage is not None
     while is_of_all:
-        first, behind = log.local_log_start_offset, log.log_end_offset
+        first, behind = first_offset_to_read(log), log.log_end_offset
         most = MAX_LONG if goes_on else behind  # records behind the damage are read too
         low = None if start is None or start <= first else min(start, most)
         high = None if end is None else max(end, first if low is None else low)
         try:
             return log._scan(LogQuery.of(low, high, **query), to_known_end=True)  # noqa: SLF001 - a query
         except OffsetOutOfRangeError:  # records were deleted, or cut off, meanwhile
-            if (first, behind) == (log.local_log_start_offset, log.log_end_offset):
+            if (first, behind) == (first_offset_to_read(log), log.log_end_offset):
                 raise
     return log._scan(LogQuery.of(start, end, **query), to_known_end=True)  # noqa: SLF001 - a query
 

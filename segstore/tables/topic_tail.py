@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from segstore.arguments import isolation_of, seconds
 from segstore.errors import ClosedError
-from segstore.tables.topic_scan import offsets_by_partition
+from segstore.tables.topic_scan import first_offset_to_read, offsets_by_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -115,7 +115,7 @@ def follow_logs(  # noqa: PLR0913 - as `LogManager.tail`
     positions = {number: given.get(number, log.log_end_offset) for number, log in logs.items()}
     for number, log in logs.items():
         if number in given and not isinstance(offset, Mapping):
-            first = max(given[number], log.local_log_start_offset)
+            first = max(given[number], first_offset_to_read(log))
             positions[number] = min(first, log.log_end_offset)
         log.scan(positions[number], positions[number])  # an error where there is no such offset
     patience = None if timeout is None else seconds("timeout", timeout)

@@ -13,6 +13,7 @@ from segstore.config.directory_config import (
     CLEANER_KEYS,
     DIRECTORY_KEYS,
     INTERVAL_KEYS,
+    REMOTE_KEYS,
     directory_config,
 )
 from segstore.config.topic_keys import TOPIC_KEYS
@@ -150,7 +151,7 @@ def test_compaction_is_set_in_one_place(tmp_path: Path):
 
 def test_keys_are_those_of_brokers_and_topics():
     """[CFG-52, CFG-62…CFG-75]"""
-    assert {*CLEANER_KEYS, *INTERVAL_KEYS} <= {*BROKER_KEYS}
+    assert {*CLEANER_KEYS, *INTERVAL_KEYS, *REMOTE_KEYS} <= {*BROKER_KEYS}
     assert {*BROKER_KEYS, *TOPIC_KEYS} > DIRECTORY_KEYS
     broker = directory_config({}).broker
     assert MaintenanceIntervals.of_broker(broker) == MaintenanceIntervals()

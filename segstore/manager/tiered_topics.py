@@ -1,0 +1,529 @@
+"""The topics of a log directory that have a part in remote storage.
+
+Each pass copies what is sealed, deletes what expired, and goes on with deletions that were begun.
+What is there is noted in the directory's own topic, `DirectoryMetadataTopic`.
+
+A deletion is marked in that topic before the partition goes. The mark alone deletes nothing: the
+remote part goes once no directory of that topic id is here. So a crash leaves all of a topic, or
+what the next pass deletes. Where a setting has ended the remote part, the setting is the mark.
+
+THREADS  Any thread may read. One at a time copies or deletes; it holds `_working`, and no lock of
+the manager. Source: [TIER-31, TIER-60, TIER-90, TIER-91, TIER-92, DUR-140…DUR-144], Kafka
+``RemoteLogManager``, ``ReplicaManager.stopPartitions``; DESIGN D18.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from segstore._core import AppendLock, Directory
+from segstore.errors import (
+    ClosedError,
+    IllegalStateError,
+    LogNotFoundError,
+    UnknownTopicOrPartitionError,
+)
+from segstore.log.files.meta_properties import read_meta_properties
+from segstore.log.remote_tier import is_remote_log_enabled
+from segstore.manager.maintenance_report import FailedTask, RemoteCopy, RemoteDeletion
+from segstore.remote.log_manager.remote_index_cache import RemoteIndexCache
+from segstore.remote.log_manager.remote_log_manager import RemoteLogManager
+from segstore.remote.log_manager.remote_log_manager_config import RemoteLogManagerConfig
+from segstore.remote.log_manager.remote_log_reader import RemoteStorageReader
+from segstore.remote.metadata.metadata_partition import metadata_partition
+from segstore.remote.metadata.remote_log_metadata_serde import parse_event
+from segstore.remote.metadata.segment_metadata import (
+    RemoteLogSegmentState,
+    RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState,
+    TopicIdPartition,
+)
+from segstore.remote.metadata.topic_based_remote_log_metadata_manager import (
+    TopicBasedRemoteLogMetadataManager,
+)
+from segstore.remote.storage.open_storage import open_remote_storage
+from segstore.types import TopicPartition
+
+if TYPE_CHECKING:
+    import os
+    import uuid
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from segstore.log.local.transaction_index import AbortedTransaction
+    from segstore.log.remote_tier import RemoteLogReader, RemoteRead
+    from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.directory_metadata_topic import DirectoryMetadataTopic
+    from segstore.manager.listed_topics import TopicsNow
+    from segstore.manager.maintenance_report import Findings
+    from segstore.remote.log_manager.remote_log_stats import RemoteLogFigures
+    from segstore.remote.metadata.remote_log_metadata_manager import RemoteLogMetadataManager
+    from segstore.types import EpochEntry, FileTimestampAndOffset
+
+COPIES: Final = "copies to remote storage"
+EXPIRATION: Final = "expiration in remote storage"
+DELETION: Final = "deletion in remote storage"
+"""Names of tasks in reports."""
+
+_NO_BROKER: Final = 0
+"""Who copies, where no broker has given the directory an id."""
+_DELETION_OF_A_PARTITION: Final = b"\x01\x02"
+"""What the values of these events begin with: version of the frame, and kind."""
+_log = logging.getLogger(__name__)
+
+
+class _Parts(NamedTuple):
+    """What is made at the first use: an open of a directory reads nothing of remote storage."""
+
+    metadata: RemoteLogMetadataManager
+    reader: RemoteLogReader
+    index_cache: RemoteIndexCache
+    manager: RemoteLogManager
+
+
+class TieredTopics:
+    """The remote part of one log directory, and the `RemoteLogReader` of its logs.
+
+    Parameters
+    ----------
+    remote : str or path
+        As of `open_dir`.
+    settings : mapping of str to str
+        Of the store.
+    values : mapping
+        The value of each of a broker's settings.
+    directory : callable
+        Returns the log directory, once it is open.
+    topic : DirectoryMetadataTopic
+        Where it is noted what is remote.
+    topic_id_of : callable
+        Returns the id in the directory of a partition; None where there is none, or no id.
+    read_only : bool
+        Nothing is copied or deleted, and another process may.
+
+    Raises
+    ------
+    ImportError, IllegalArgumentError
+        See `open_remote_storage`, and `RemoteLogManagerConfig`.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it works with
+        self,
+        remote: str | os.PathLike[str],
+        settings: Mapping[str, str],
+        values: Mapping[str, Any],
+        directory: Callable[[], Directory],
+        topic: DirectoryMetadataTopic,
+        topic_id_of: Callable[[TopicPartition], uuid.UUID | None],
+        *,
+        read_only: bool,
+    ) -> None:
+        self._config = RemoteLogManagerConfig.from_values(values)
+        self._storage = open_remote_storage(remote, settings)
+        self._values = values
+        self._directory = directory
+        self._topic = topic
+        self._topic_id_of = topic_id_of
+        self._read_only = read_only
+        self._parts: _Parts | None = None
+        self._own_folder: str | None = None
+        self._building = AppendLock()
+        self._working = AppendLock()
+        self._shift_ms = 0
+        self._led: dict[TopicPartition, TopicIdPartition] = {}
+        self._seen_ends: dict[TopicIdPartition, int] = {}
+        self._deletions: dict[TopicIdPartition, RemotePartitionDeleteState] | None = None
+        self._is_closed = False
+
+    @property
+    def interval_ms(self) -> int:
+        """How often a pass is due."""
+        return self._config.task_interval_ms
+
+    # ---- reads (RemoteLogReader) -----------------------------------------------------------------
+
+    def read(
+        self, topic_partition: TopicPartition, start_offset: int, max_bytes: int, **how: Any
+    ) -> RemoteRead:
+        """See `RemoteLogReader`."""
+        reader = self._reader_of(topic_partition)
+        return reader.read(topic_partition, start_offset, max_bytes, **how)
+
+    def aborted_transactions(
+        self,
+        topic_partition: TopicPartition,
+        start_offset: int,
+        end_offset: int,
+        leader_epochs: Sequence[EpochEntry],
+    ) -> Iterable[AbortedTransaction]:
+        """See `RemoteLogReader`."""
+        reader = self._reader_of(topic_partition)
+        return reader.aborted_transactions(topic_partition, start_offset, end_offset, leader_epochs)
+
+    def find_offset_by_timestamp(
+        self,
+        topic_partition: TopicPartition,
+        timestamp: int,
+        starting_offset: int,
+        leader_epochs: Sequence[EpochEntry],
+    ) -> FileTimestampAndOffset | None:
+        """See `RemoteLogReader`."""
+        reader = self._reader_of(topic_partition)
+        return reader.find_offset_by_timestamp(
+            topic_partition, timestamp, starting_offset, leader_epochs
+        )
+
+    def _reader_of(self, topic_partition: TopicPartition) -> RemoteLogReader:
+        parts = self._built()
+        if self._read_only:
+            self._look_again(parts, self._partition_of(topic_partition))
+        return parts.reader
+
+    def _look_again(self, parts: _Parts, partition: TopicIdPartition) -> None:
+        """Forget what is known of a partition where the writer has noted something since."""
+        number = metadata_partition(partition, self._topic.partitions_count)
+        end = self._topic.end_offset(number)
+        if self._seen_ends.get(partition) != end:
+            parts.metadata.on_stop_partitions([partition])
+            self._seen_ends[partition] = end
+
+    # ---- passes ----------------------------------------------------------------------------------
+
+    def run(
+        self,
+        now: TopicsNow,
+        open_log: Callable[[str, int], UnifiedLog],
+        now_ms: int | None,
+        findings: Findings,
+        is_over: Callable[[], bool],
+    ) -> None:
+        """Do what is due for each tiered topic; an error of one log keeps no other [DUR-131].
+
+        Parameters
+        ----------
+        now : TopicsNow
+            The topics and their settings.
+        open_log : callable
+            Returns the log of a topic and a partition's number.
+        now_ms : int or None
+            The time by which segments are old; None = now.
+        findings : Findings
+            Gets what was done.
+        is_over : callable
+            Asked between two logs.
+        """
+        with self._working:
+            wall_ms = self._directory().wall_clock_ms()
+            self._shift_ms = 0 if now_ms is None else now_ms - wall_ms
+            self._finish_all_deletions(findings)
+            for topic, config in now.configs.items():
+                partitions = [TopicPartition(topic, one) for one in now.listed.topics[topic]]
+                for one in partitions:
+                    if is_over():
+                        return
+                    if is_remote_log_enabled(config, topic, system_enabled=True):
+                        self._copy_and_expire(one, open_log, findings)
+                    elif config.remote_log_delete_on_disable:
+                        self._look_at_disabled(one, open_log, findings)
+            if self._parts is not None:
+                self._parts.index_cache.expire()
+                self._parts.index_cache.delete_due(self._clock_ms())
+
+    def _copy_and_expire(
+        self,
+        topic_partition: TopicPartition,
+        open_log: Callable[[str, int], UnifiedLog],
+        findings: Findings,
+    ) -> None:
+        try:
+            log = open_log(*topic_partition)
+            if not log.remote_log_enabled:
+                return
+            manager = self._led_by(log)
+            before, start = manager.counters, log.log_start_offset
+            self._topic.noted = self._telling(log, findings)
+            try:
+                failed = {COPIES: manager.copy(log)}
+            finally:
+                self._topic.noted = None
+            if (size := manager.counters.copy_bytes - before.copy_bytes) > 0:
+                end = log.highest_offset_in_remote_storage + 1
+                findings.copied.append(RemoteCopy(topic_partition, size, end))
+            failed[EXPIRATION] = manager.expire(log)
+            after = manager.counters
+            count = after.delete_requests - after.failed_deletes
+            count -= before.delete_requests - before.failed_deletes
+            if count > 0 or log.log_start_offset > start:
+                expired = RemoteDeletion(topic_partition, count, log.log_start_offset)
+                findings.expired.append(expired)
+            for task, error in failed.items():
+                if error is not None:
+                    self._note_failure(task, topic_partition, error, findings)
+        except (UnknownTopicOrPartitionError, LogNotFoundError, ClosedError):
+            return  # by its user, or it was removed: the listing says so, or will
+        except Exception as error:  # noqa: BLE001 - one log stops no other [DUR-131]
+            self._note_failure(COPIES, topic_partition, error, findings)
+
+    def _telling(self, log: UnifiedLog, findings: Findings) -> Callable[[], None] | None:
+        """Return what is called after each step of a copy; it reports how far all of them are."""
+        tell = findings.progress
+        if tell is None:
+            return None
+        manager = self._built().manager
+        first = manager.counters.copy_bytes
+        left = log.only_local_log_segments_size - log.segments()[-1].size_bytes
+        return lambda: tell(log.topic_partition, manager.counters.copy_bytes - first, max(left, 0))
+
+    def _led_by(self, log: UnifiedLog) -> RemoteLogManager:
+        """Return what copies and expires *log*, which it knows now."""
+        manager, topic_partition = self._built().manager, log.topic_partition
+        partition = self._partition_of(topic_partition)
+        if self._led.get(topic_partition) != partition:
+            manager.on_leadership_change([log], [])
+            self._led[topic_partition] = partition
+        return manager
+
+    def _note_failure(
+        self,
+        task: str,
+        topic_partition: TopicPartition,
+        error: Exception,
+        findings: Findings,
+    ) -> None:
+        failed = FailedTask(task, topic_partition, error, 1, None)
+        findings.failed.append(failed)
+        _log.warning("%s: %s", self._directory().path, failed)
+
+    # ---- deletions -------------------------------------------------------------------------------
+
+    @contextmanager
+    def deleting(self, topic_partitions: Iterable[TopicPartition]) -> Iterator[None]:
+        """Delete partitions in the block: mark that their remote parts go with them.
+
+        No task runs for them meanwhile. What the block leaves of them keeps its remote part.
+        """
+        with self._working:
+            parts, partitions = self._built(), self._with_id(topic_partitions)
+            parts.manager.cancel(one.topic_partition for one in partitions)
+            for one in partitions:
+                self._led.pop(one.topic_partition, None)
+                if self._has_segments(parts, one):
+                    self._mark(parts, one, RemotePartitionDeleteState.DELETE_PARTITION_MARKED)
+            yield
+
+    def finish_deletions(self) -> None:
+        """Delete the remote parts of what is gone.
+
+        Raises
+        ------
+        RemoteStorageError
+            The first one is not deleted as a whole; a later pass goes on with it.
+        """
+        with self._working:
+            for partition, state in [*self._pending().items()]:
+                if not self._is_kept(partition, state):
+                    self._delete(partition, state)
+
+    def delete_disabled(self, log: UnifiedLog) -> None:
+        """Delete the remote part of a log whose settings have ended it [CFG-46, TIER-90].
+
+        Raises
+        ------
+        RemoteStorageError
+            As `finish_deletions`.
+        """
+        with self._working:
+            self._delete_of_disabled(log)
+
+    def _delete_of_disabled(self, log: UnifiedLog) -> int:
+        """Return of how many segments the remote part of a log was, which is deleted now."""
+        parts = self._built()
+        if log.remote_log_enabled or log.topic_id is None:
+            return 0
+        partition = TopicIdPartition(log.topic_id, log.topic_partition)
+        self._led.pop(log.topic_partition, None)
+        parts.manager.cancel([log.topic_partition])
+        count = self._has_segments(parts, partition)
+        if count:
+            self._stop(parts, partition)
+        return count
+
+    def _look_at_disabled(
+        self,
+        topic_partition: TopicPartition,
+        open_log: Callable[[str, int], UnifiedLog],
+        findings: Findings,
+    ) -> None:
+        try:
+            log = open_log(*topic_partition)  # it begins at its local log start now [DUR-143]
+            if count := self._delete_of_disabled(log):
+                deleted = RemoteDeletion(topic_partition, count, log.log_start_offset)
+                findings.expired.append(deleted)
+        except (UnknownTopicOrPartitionError, LogNotFoundError, ClosedError):
+            return
+        except Exception as error:  # noqa: BLE001 - one log stops no other [DUR-131]
+            self._note_failure(DELETION, topic_partition, error, findings)
+
+    def _finish_all_deletions(self, findings: Findings) -> None:
+        for partition, state in [*self._pending().items()]:
+            if self._is_kept(partition, state):
+                continue
+            try:
+                count = self._delete(partition, state)
+            except Exception as error:  # noqa: BLE001 - one log stops no other [DUR-131]
+                self._note_failure(DELETION, partition.topic_partition, error, findings)
+            else:
+                deleted = RemoteDeletion(partition.topic_partition, count, None)
+                findings.expired.append(deleted)
+
+    def _is_kept(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> bool:
+        """Whether a partition is here, whose deletion was marked and did not take place."""
+        is_marked = state is RemotePartitionDeleteState.DELETE_PARTITION_MARKED
+        return is_marked and self._topic_id_of(partition.topic_partition) == partition.topic_id
+
+    def _delete(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> int:
+        """Delete the remote part of a partition that is gone; return how many segments it had."""
+        parts = self._built()
+        if state is RemotePartitionDeleteState.DELETE_PARTITION_MARKED:
+            self._mark(parts, partition, RemotePartitionDeleteState.DELETE_PARTITION_STARTED)
+        count = self._has_segments(parts, partition)
+        self._stop(parts, partition)
+        self._mark(parts, partition, RemotePartitionDeleteState.DELETE_PARTITION_FINISHED)
+        return count
+
+    def _stop(self, parts: _Parts, partition: TopicIdPartition) -> None:
+        errors = parts.manager.stop_partitions([partition], delete_remote_log=True)
+        if errors:
+            raise errors[partition]
+
+    def _has_segments(self, parts: _Parts, partition: TopicIdPartition) -> int:
+        """Return how many segments are noted as remote, in any state but deleted."""
+        return sum(
+            one.state is not RemoteLogSegmentState.DELETE_SEGMENT_FINISHED
+            for one in parts.metadata.list_remote_log_segments(partition)
+        )
+
+    def _mark(
+        self, parts: _Parts, partition: TopicIdPartition, state: RemotePartitionDeleteState
+    ) -> None:
+        pending = self._pending()
+        parts.metadata.put_remote_partition_delete_metadata(
+            RemotePartitionDeleteMetadata(
+                topic_id_partition=partition,
+                state=state,
+                event_timestamp_ms=self._clock_ms(),
+                broker_id=self._broker_id(),
+            )
+        )
+        _note(pending, partition, state)
+
+    def _pending(self) -> dict[TopicIdPartition, RemotePartitionDeleteState]:
+        """Return the partitions whose deletion was marked and has not ended."""
+        if self._deletions is None:
+            found: dict[TopicIdPartition, RemotePartitionDeleteState] = {}
+            for number in range(self._topic.partitions_count):
+                for value in self._topic.values(number):
+                    if value is not None and value.startswith(_DELETION_OF_A_PARTITION):
+                        event = parse_event(value)
+                        if isinstance(event, RemotePartitionDeleteMetadata):
+                            _note(found, event.topic_id_partition, event.state)
+            self._deletions = found
+        return self._deletions
+
+    # ---- figures ---------------------------------------------------------------------------------
+
+    def figures(self) -> Mapping[TopicPartition, RemoteLogFigures]:
+        """Return where each log stands that was looked at, as of its last pass [TIER-43]."""
+        return {} if self._parts is None else self._parts.manager.figures()
+
+    # ---- what it works with ----------------------------------------------------------------------
+
+    def _built(self) -> _Parts:
+        with self._building:
+            if self._is_closed:
+                raise ClosedError("the remote storage of the log directory is closed")
+            if self._parts is None:
+                self._parts = self._build()
+            return self._parts
+
+    def _build(self) -> _Parts:
+        directory, values = self._directory(), self._values
+        if self._read_only:  # the cache of a writer is not shared
+            self._own_folder = tempfile.mkdtemp(prefix="segstore-")
+            directory = Directory(self._own_folder)
+        index_cache = RemoteIndexCache(
+            directory,
+            self._storage,
+            clock_ms=self._clock_ms,
+            max_size_bytes=values["remote.log.index.file.cache.total.size.bytes"],
+            ttl_ms=values["remote.log.index.file.cache.ttl.ms"],
+        )
+        metadata = TopicBasedRemoteLogMetadataManager(self._topic)
+        manager = RemoteLogManager(
+            self._storage,
+            metadata,
+            index_cache,
+            broker_id=self._broker_id(),
+            clock_ms=self._clock_ms,
+            config=self._config,
+        )
+        reader = RemoteStorageReader(
+            self._storage, metadata, index_cache, lambda one: self._partition_of(one).topic_id
+        )
+        return _Parts(metadata, reader, index_cache, manager)
+
+    def _clock_ms(self) -> int:
+        return self._directory().wall_clock_ms() + self._shift_ms
+
+    def _broker_id(self) -> int:
+        properties = read_meta_properties(self._directory())
+        node_id = None if properties is None else properties.node_id
+        return _NO_BROKER if node_id is None else node_id
+
+    def _with_id(self, topic_partitions: Iterable[TopicPartition]) -> list[TopicIdPartition]:
+        found = ((self._topic_id_of(one), one) for one in topic_partitions)
+        return [TopicIdPartition(topic_id, one) for topic_id, one in found if topic_id is not None]
+
+    def _partition_of(self, topic_partition: TopicPartition) -> TopicIdPartition:
+        topic_id = self._topic_id_of(topic_partition)
+        if topic_id is None:
+            raise IllegalStateError(
+                f"{topic_partition} has no topic id, by which its remote segments are known",
+                file=f"{self._directory().path}/{topic_partition}",
+                found="no topic id",
+                expected="partition.metadata; restore_topic_id() writes it again",
+            )
+        return TopicIdPartition(topic_id, topic_partition)
+
+    # ---- the end ---------------------------------------------------------------------------------
+
+    def cancel(self) -> None:
+        """Let a pass end after the segment that is copied or deleted now [TIER-45]."""
+        if self._parts is not None:
+            self._parts.manager.cancel([*self._led])
+            self._led.clear()
+
+    def close(self) -> None:
+        """Release everything; idempotent [TIER-92]."""
+        with self._building:
+            self._is_closed = True
+            if self._parts is None:
+                self._storage.close()
+            else:
+                self._parts.manager.close()
+            if self._own_folder is not None:
+                shutil.rmtree(self._own_folder, ignore_errors=True)
+
+
+def _note(
+    pending: dict[TopicIdPartition, RemotePartitionDeleteState],
+    partition: TopicIdPartition,
+    state: RemotePartitionDeleteState,
+) -> None:
+    if state is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED:
+        pending.pop(partition, None)
+    else:
+        pending[partition] = state

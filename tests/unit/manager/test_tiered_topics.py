@@ -1,0 +1,472 @@
+"""Topics with a part in remote storage, from ``open_dir(remote=…)`` to a reader of the bucket."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import segstore
+from segstore.errors import (
+    ClosedError,
+    IllegalArgumentError,
+    IllegalStateError,
+    InvalidConfigurationError,
+    RemoteStorageError,
+)
+from segstore.remote.metadata.remote_log_metadata_serde import parse_event
+from segstore.remote.metadata.segment_metadata import (
+    RemoteLogSegmentMetadata,
+    RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState,
+)
+from segstore.remote.storage.tiered_storage import TieredStorage
+from tests.kits.moto_server import moto_store
+
+METADATA = "__remote_log_metadata"
+TIERED = {"remote.storage.enable": "true", "local.retention.bytes": "0"}
+MINUTE_MS = 60_000
+
+
+class Remote(NamedTuple):
+    """A remote storage, as the arguments of `open_dir` and `open_bucket` name it."""
+
+    url: str
+    settings: dict[str, str]
+
+    def open(self, directory: Path, **options):
+        settings = self.settings or None
+        return segstore.open_dir(directory, remote=self.url, remote_settings=settings, **options)
+
+    def bucket(self):
+        return segstore.open_bucket(self.url, **self.settings)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Remote:
+    return Remote(str(tmp_path / "tier"), {})
+
+
+@pytest.fixture(params=["folder", "s3"])
+def remote(request, tmp_path: Path):
+    """A folder, or an object store of somebody else."""
+    if request.param == "folder":
+        yield Remote(str(tmp_path / "tier"), {})
+        return
+    with moto_store() as store:
+        (tmp_path / "nothing").mkdir()
+        url = store.put_once(tmp_path / "nothing", "tier")
+        yield Remote(f"{url}/logs", store.settings)
+
+
+def fill(logs, topic: str = "orders", count: int = 4, partition: int = 0) -> None:
+    """Append *count* records, each to a segment of its own; the last segment is empty."""
+    log = logs.log(topic, partition)
+    for _ in range(count):
+        offset = log.log_end_offset
+        logs.append(topic, [(b"k%d" % offset, b"v%d" % offset)], partition=partition)
+        log.roll()
+
+
+def values(records) -> list[bytes]:
+    return [record.value for record in records]
+
+
+def files_in(remote: Remote) -> list[str]:
+    return sorted(path.name for path in Path(remote.url).rglob("*") if path.is_file())
+
+
+def events(directory: Path) -> list[object]:
+    """What the directory has noted of its remote storage."""
+    with segstore.open_dir(directory, read_only=True) as logs:
+        return [parse_event(record.value) for record in logs.log(METADATA, 0)]
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+# ---- five minutes --------------------------------------------------------------------------------
+
+
+def test_a_tiered_topic_is_copied_and_read_as_one(tmp_path: Path, remote: Remote):
+    """[TIER-1, TIER-2, TIER-31, TIER-60, DUR-140] All that a user types."""
+    directory = tmp_path / "data"
+    expected = [b"v%d" % n for n in range(5)]
+    with remote.open(directory) as logs:
+        logs.create_topic("orders", 2, config=TIERED)
+        fill(logs)
+        report = logs.maintain()
+        assert report.failed == ()
+        assert [(str(one.topic_partition), one.end_offset) for one in report.copied] == [
+            ("orders-0", 4)
+        ]
+        assert len(report.deleted) == 4, "retention deletes here what is copied, in the same pass"
+        logs.append("orders", [(b"k4", b"v4")], partition=0)
+        log = logs.log("orders", 0)
+        assert (log.log_start_offset, log.local_log_start_offset) == (0, 4)
+        assert sorted(values(logs.scan("orders"))) == expected
+        assert values(log.scan(0)) == expected, "each record once"
+        assert logs.topics() == {"orders": [0, 1]}
+        assert [str(one) for one in logs.partitions()] == ["orders-0", "orders-1"]
+    with remote.open(directory) as logs:
+        assert values(logs.log("orders", 0).scan(0)) == expected
+    with remote.bucket() as bucket:
+        assert bucket.topics() == ["orders"]
+        assert values(bucket.scan("orders")) == expected[:4]
+
+
+def test_one_bound_for_all_partitions_reaches_into_remote_storage(tmp_path, folder: Remote):
+    """[TIER-2] A scan, a tail and an export begin there, not at the local log start."""
+    with folder.open(tmp_path / "data") as logs:
+        logs.create_topic("orders", 2, config=TIERED)
+        fill(logs)
+        fill(logs, partition=1, count=2)
+        logs.maintain()
+        assert values(logs.scan("orders", start_offset=2)) == [b"v2", b"v3"]
+        assert values(logs.tail("orders", offset=3, timeout=0)) == [b"v3"]
+        reports = logs.export_parquet("orders", tmp_path / "out")
+        assert sum(one.records for one in reports) == 6
+
+
+def test_the_background_copies_too(tmp_path: Path, folder: Remote):
+    """[TIER-31] The first run is at once, in a thread; a close waits for it."""
+    config = {"log.initial.task.delay.ms": 0, "remote.log.manager.task.interval.ms": 50}
+    with folder.open(tmp_path / "data", background=True, config=config) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        until = time.monotonic() + 60
+        while logs.log("orders", 0).highest_offset_in_remote_storage < 3:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        assert values(logs.log("orders", 0).scan(0)) == [b"v0", b"v1", b"v2", b"v3"]
+
+
+def test_a_reader_beside_the_writer_reads_both_parts(tmp_path: Path, folder: Remote):
+    """[TIER-65] It sees what was copied, and deleted here, since its open."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+        with folder.open(directory, read_only=True) as reader:
+            assert values(reader.scan("orders")) == [b"v%d" % n for n in range(4)]
+            fill(logs)
+            logs.maintain(now_ms() + MINUTE_MS)
+            assert values(reader.scan("orders")) == [b"v%d" % n for n in range(8)]
+    assert not [*(directory / "remote-log-index-cache").glob("*.tmp")]
+
+
+def test_a_pass_reports_how_far_it_is(tmp_path: Path, folder: Remote):
+    """Bytes of what was due, once for each step of a copy."""
+    seen = []
+    with folder.open(tmp_path / "data") as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain(progress=lambda one, done, total: seen.append((str(one), done, total)))
+    size = seen[-1][2]
+    assert seen[0] == ("orders-0", 0, size)
+    assert seen[-1][1] < size, "the last step says that the last segment is whole"
+    assert len(seen) == 8
+
+
+def test_numbers_say_how_much_is_remote_and_how_much_lags(tmp_path: Path, folder: Remote):
+    """[TIER-4, TIER-43] As Kafka's gauges."""
+    where = {"topic": "orders", "partition": "0"}
+    with folder.open(tmp_path / "data") as logs:
+        logs.create_topic("orders", config=TIERED | {"remote.log.copy.disable": "false"})
+        fill(logs)
+        logs.maintain()
+        stats = logs.stats()
+        names = "kafka.server:type=BrokerTopicMetrics,name="
+        assert stats.value(f"{names}RemoteLogSizeBytes", **where) > 0
+        assert stats.value(f"{names}RemoteCopyLagBytes", **where) == 0
+        assert stats.value(f"{names}RemoteCopyLagSegments", **where) == 0
+        assert "kafka_server_brokertopicmetrics_remotelogsizebytes" in stats.prometheus_text()
+
+
+# ---- what does not go with it --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"shared": True}, "shared=True"),
+        ({"remote": None, "remote_settings": {"region": "x"}}, "no remote="),
+    ],
+)
+def test_what_does_not_go_with_remote_storage_is_refused(tmp_path: Path, options, found):
+    """Before anything is made."""
+    with pytest.raises(IllegalArgumentError) as raised:
+        segstore.open_dir(tmp_path / "data", **{"remote": str(tmp_path / "tier"), **options})
+    assert found in str(raised.value.found)
+    assert not (tmp_path / "data").exists()
+
+
+def test_several_log_directories_have_no_remote_part(tmp_path: Path):
+    """What is remote is noted in one of them."""
+    with pytest.raises(IllegalArgumentError, match="one log directory"):
+        segstore.open_dir([tmp_path / "a", tmp_path / "b"], remote=str(tmp_path / "tier"))
+
+
+def test_a_compacted_topic_is_not_tiered(tmp_path: Path, folder: Remote):
+    """[TIER-1, CFG-43] Neither when it is made nor later."""
+    with folder.open(tmp_path / "data") as logs:
+        with pytest.raises(IllegalArgumentError, match=r"cleanup\.policy"):
+            logs.create_topic("t", config=TIERED | {"cleanup.policy": "compact"})
+        logs.create_topic("t", config=TIERED)
+        with pytest.raises(IllegalArgumentError, match=r"cleanup\.policy"):
+            logs.alter_topic("t", {"cleanup.policy": "compact"})
+        with pytest.raises(InvalidConfigurationError, match=r"remote\.log\.delete"):
+            logs.alter_topic("t", {"remote.storage.enable": "false"})
+
+
+def test_without_remote_storage_nothing_is_forgotten(tmp_path: Path, folder: Remote):
+    """[TIER-3, TIER-5, DUR-143] Appends go on; what would lose records says what is missing."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+    with segstore.open_dir(directory) as logs:
+        log = logs.log("orders", 0)
+        assert (log.log_start_offset, log.local_log_start_offset) == (0, 4)
+        fill(logs, count=2)
+        assert logs.maintain().deleted == ()
+        with pytest.raises(IllegalStateError) as raised:
+            values(log.scan(0))
+        assert "remote=" in str(raised.value)
+        with pytest.raises(IllegalStateError, match="remote="):
+            logs.delete_topic("orders")
+        assert values(log.scan(4)) == [b"v4", b"v5"]
+    with folder.open(directory) as logs:
+        assert values(logs.log("orders", 0).scan(0)) == [b"v%d" % n for n in range(6)]
+
+
+# ---- the end of a topic --------------------------------------------------------------------------
+
+
+def test_a_deleted_topic_is_deleted_there_too(tmp_path: Path, folder: Remote):
+    """[TIER-24, TIER-90, TIER-91] The events say so; the other topics stay."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        for topic in ("orders", "others"):
+            logs.create_topic(topic, config=TIERED)
+            fill(logs, topic)
+        logs.maintain()
+        before = files_in(folder)
+        logs.delete_topic("orders")
+        assert len(files_in(folder)) * 2 == len(before)
+        assert values(logs.log("others", 0).scan(0)) == [b"v%d" % n for n in range(4)]
+        logs.create_topic("orders", config=TIERED)
+        assert values(logs.scan("orders")) == []
+    states = [
+        one.state for one in events(directory) if isinstance(one, RemotePartitionDeleteMetadata)
+    ]
+    assert states == [*RemotePartitionDeleteState]
+    with folder.bucket() as bucket:
+        assert len(values(bucket.scan("others"))) == 4
+
+
+class Killed(BaseException):
+    """The process is killed here."""
+
+
+@contextmanager
+def killed_in(monkeypatch, name: str, after: int):
+    """Let one call of that method of the storage be the last thing that happens."""
+    method, calls = getattr(TieredStorage, name), []
+
+    def call(self, *arguments):
+        calls.append(arguments)
+        if len(calls) > after:
+            raise Killed
+        return method(self, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TieredStorage, name, call)
+        with pytest.raises(Killed):
+            yield
+
+
+@pytest.mark.parametrize("after", [0, 2])
+def test_a_deletion_goes_on_after_a_crash(tmp_path: Path, folder: Remote, monkeypatch, after):
+    """[TIER-24, TIER-90] The next pass finishes what was begun."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+    with killed_in(monkeypatch, "delete_log_segment_data", after), folder.open(directory) as logs:
+        logs.delete_topic("orders")
+    assert files_in(folder)
+    with folder.open(directory) as logs:
+        assert logs.topics() == {}
+        report = logs.maintain()
+        assert (report.failed, len(report.expired)) == ((), 1)
+    assert files_in(folder) == []
+
+
+def test_a_mark_alone_deletes_nothing(tmp_path: Path, folder: Remote, monkeypatch):
+    """[TIER-24] A crash before topics.json says that the topic is deleted leaves all of it."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+        monkeypatch.setattr(type(logs), "_change_topics", lambda *_: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            logs.delete_topic("orders")
+        monkeypatch.undo()
+    before = files_in(folder)
+    with folder.open(directory) as logs:
+        assert logs.maintain().failed == ()
+        assert values(logs.scan("orders")) == [b"v%d" % n for n in range(4)]
+    assert files_in(folder) == before
+
+
+def test_a_store_that_is_away_is_an_error_and_is_tried_again(tmp_path, folder, monkeypatch):
+    """[DUR-144, TIER-90] The topic is deleted here; a note says what follows."""
+    directory = tmp_path / "data"
+
+    def away(*_):
+        raise RemoteStorageError("the store is away", file="tier")
+
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+        with monkeypatch.context() as patched:
+            patched.setattr(TieredStorage, "delete_log_segment_data", away)
+            with pytest.raises(RemoteStorageError) as raised:
+                logs.delete_topic("orders")
+            assert "maintain" in raised.value.__notes__[0]
+            assert logs.topics() == {}
+            assert [one.task for one in logs.maintain(now_ms() + MINUTE_MS).failed] == [
+                "deletion in remote storage"
+            ]
+        assert logs.maintain(now_ms() + 2 * MINUTE_MS).failed == ()
+    assert files_in(folder) == []
+
+
+def test_a_topic_that_is_tiered_no_more_may_be_again(tmp_path: Path, folder: Remote):
+    """[CFG-46, TIER-90] What was remote is deleted; the log goes on with what is here."""
+    directory = tmp_path / "data"
+    off = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+        fill(logs, count=2)
+        logs.alter_topic("orders", off)
+        log = logs.log("orders", 0)
+        assert (log.log_start_offset, log.remote_log_enabled) == (4, False)
+        assert files_in(folder) == []
+        assert values(log.scan()) == [b"v4", b"v5"]
+        logs.alter_topic("orders", dict.fromkeys(off) | {"remote.storage.enable": "true"})
+        report = logs.maintain(now_ms() + MINUTE_MS)
+        assert (report.failed, report.copied[0].end_offset) == ((), 6)
+        assert values(log.scan(4)) == [b"v4", b"v5"]
+        assert log.local_log_start_offset == 6
+    copies = [one for one in events(directory) if isinstance(one, RemoteLogSegmentMetadata)]
+    assert [one.start_offset for one in copies] == [*range(6)]
+
+
+def test_what_a_crash_left_of_a_disabled_topic_is_deleted(tmp_path, folder, monkeypatch):
+    """[CFG-46, TIER-90] The setting says that it is to go."""
+    directory = tmp_path / "data"
+    off = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+    with killed_in(monkeypatch, "delete_log_segment_data", 1), folder.open(directory) as logs:
+        logs.alter_topic("orders", off)
+    assert files_in(folder)
+    with folder.open(directory) as logs:
+        assert logs.maintain().failed == ()
+        assert logs.log("orders", 0).log_start_offset == 4
+    assert files_in(folder) == []
+
+
+def test_uploads_end_and_what_is_remote_stays(tmp_path: Path, folder: Remote):
+    """[TIER-31] remote.log.copy.disable."""
+    with folder.open(tmp_path / "data") as logs:
+        logs.create_topic("orders", config={"remote.storage.enable": "true"})
+        fill(logs)
+        logs.maintain()
+        logs.alter_topic("orders", {"remote.log.copy.disable": "true"})
+        fill(logs)
+        assert logs.maintain(now_ms() + MINUTE_MS).copied == ()
+        assert logs.log("orders", 0).highest_offset_in_remote_storage == 3
+        assert values(logs.scan("orders")) == [b"v%d" % n for n in range(8)]
+
+
+# ---- what the directory notes --------------------------------------------------------------------
+
+
+def test_a_metadata_topic_that_is_there_is_used_as_it_is(tmp_path: Path, folder: Remote):
+    """[TIER-21] A broker's has 50 partitions; its events are in the one that Kafka chooses."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic(METADATA, 5)
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+        ends = logs.log_end_offsets(METADATA)
+        assert sorted(ends.values()) == [0, 0, 0, 0, 8]
+    with folder.open(directory) as logs:
+        assert values(logs.scan("orders")) == [b"v%d" % n for n in range(4)]
+
+
+def test_no_limit_of_the_directory_deletes_what_it_notes(tmp_path: Path, folder: Remote):
+    """[RLM] The topic has Kafka's settings, whatever others go by."""
+    with folder.open(tmp_path / "data", retention_bytes=0, retention_ms=0) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+        log = logs.log(METADATA, 0)
+        assert (log.config.retention_ms, log.config.retention_bytes) in {(None, -1), (-1, -1)}
+        assert log.config.cleanup_policy == "delete"
+        log.roll()
+        assert all(one.topic_partition.topic == "orders" for one in logs.maintain().deleted)
+        assert log.log_start_offset == 0
+
+
+def test_the_node_of_the_directory_says_what_is_copied(tmp_path: Path, folder: Remote):
+    """[TIER-15, TIER-25] The id in meta.properties; 0 where no broker had the directory."""
+    for node_id in (None, 7):
+        directory = tmp_path / f"data-{node_id}"
+        directory.mkdir()
+        if node_id is not None:
+            text = f"version=1\ncluster.id=c\nnode.id={node_id}\n"
+            (directory / "meta.properties").write_text(text)
+        with folder.open(directory) as logs:
+            logs.create_topic("orders", config=TIERED)
+            fill(logs, count=1)
+            logs.maintain()
+        assert {one.broker_id for one in events(directory)} == {node_id or 0}
+
+
+def test_a_close_ends_everything(tmp_path: Path, folder: Remote):
+    """[TIER-92] Twice is harmless; a reader leaves no files behind, and the next open goes on."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+    reader = folder.open(directory, read_only=True)
+    assert len(values(reader.scan("orders"))) == 4
+    own_folder = reader._tiered._own_folder
+    assert any(Path(own_folder).rglob("*.index"))
+    log = reader.log("orders", 0)
+    reader.close()
+    reader.close()
+    assert not Path(own_folder).exists()
+    with pytest.raises(ClosedError):
+        values(log.scan(0))
+    with folder.open(directory) as logs:
+        assert values(logs.scan("orders")) == [b"v%d" % n for n in range(4)]
