@@ -47,9 +47,11 @@ class Records:
         end = log.log_end_offset
         self.batches = {base: one for base, one in self.batches.items() if one[0] < end}
         first = max(log.segments()[0].base_offset, log.local_log_start_offset)
-        offset = max((last + 1 for last, _ in self.batches.values()), default=first)
+        offset = max(first, *(last + 1 for last, _ in self.batches.values()), 0)
         while offset < end:
             fetched = log.read(offset, 1 << 20, Isolation.LOG_END)
+            if not len(fetched.headers):  # a batch was cut in its middle, at the end
+                return
             for row in fetched.headers:
                 position, size = int(row["position"]), int(row["size_bytes"])
                 data = bytes(fetched.records[position : position + size])
