@@ -32,6 +32,8 @@ MOST_LINES = {
     "log_ops": 30,
     "manager": 40,
     "raft_log": 24,
+    "remote_copy_expire": 10,
+    "remote_lineage": 24,
     "remote_index_cache": 24,
     "remote_metadata": 60,
 }
