@@ -43,12 +43,12 @@ def maven_class_path(pom: Path, name: str, **properties: str) -> str:
 
 
 class KafkaLog:
-    """``KafkaLogRounds.java``: one command in, the cost of one round out."""
+    """``KafkaLogRounds.java``, or another: one command in, the cost of one round out."""
 
-    def __init__(self) -> None:
-        class_path = kafka_class_path()
+    def __init__(self, program: str = "KafkaLogRounds", *arguments: object) -> None:
+        source = JAVA_SOURCES / f"{program}.java"
         self._process = subprocess.Popen(
-            ["java", "-Xmx2g", "-cp", class_path, str(JAVA_SOURCES / "KafkaLogRounds.java")],
+            ["java", "-Xmx2g", "-cp", kafka_class_path(), str(source), *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 _MOST_SKIPPED_BYTES: Final = 64 * 1024
 """Asked for before the batch that a read wants, where the index says no better."""
 _LEAST_BYTES: Final = 16 * 1024
-"""A request for fewer bytes saves nothing."""
+"""A request for fewer bytes saves nothing; reads ask for a multiple, so that memory is used again:
+the system takes long to give new pages to each of several sizes."""
 _SEARCH_BYTES: Final = 256 * 1024
 _MOST_SEARCH_BYTES: Final = 4 * 1024 * 1024
 """Of the requests of a search by time, which grow."""
@@ -122,16 +123,16 @@ class RemoteStorageReader:
                 found=str(start_offset),
                 expected="an offset that a finished segment has, in the leader epoch of the log",
             )
-        offset, name = start_offset, object_name(segment)
+        offset, last = start_offset, segment
         aborted: list[AbortedTransaction] | None = [] if is_committed else None
         while segment is not None:
-            name = object_name(segment)
+            last = segment
             entry = self._index_cache.index_entry(segment)
             found = self._batches(segment, entry, offset, max_bytes, lineage)
             if isinstance(found, _Batches):
                 records = found.up_to(max_bytes, min_one_message=min_one_message)
                 if not records:  # Kafka: without a list, also when one is asked for
-                    return RemoteRead(b"", LogOffsetMetadata(start_offset), name)
+                    return RemoteRead(b"", LogOffsetMetadata(start_offset), object_name(segment))
                 if is_committed:
                     upper = entry.offset_index.fetch_upper_bound_offset(
                         found.position, len(records)
@@ -143,10 +144,10 @@ class RemoteStorageReader:
                         aborted += local_aborted_transactions(found.base_offset, end)
                     aborted = list(dict.fromkeys(aborted))
                 place = LogOffsetMetadata(found.base_offset, segment.start_offset, found.position)
-                return RemoteRead(records, place, name, aborted)
+                return RemoteRead(records, place, object_name(segment), aborted)
             offset = found
             segment = self._segment_at(partition, lineage, offset)
-        return RemoteRead(b"", LogOffsetMetadata(start_offset), name, aborted)
+        return RemoteRead(b"", LogOffsetMetadata(start_offset), object_name(last), aborted)
 
     def _batches(
         self,
@@ -163,7 +164,8 @@ class RemoteStorageReader:
         position = entry.position_of_offset(offset)
         above = entry.offset_index.fetch_upper_bound_offset(position, 1)
         before = _MOST_SKIPPED_BYTES if above is None else above.position - position
-        size = min(before, _MOST_SKIPPED_BYTES) + max(max_bytes, _LEAST_BYTES)
+        size = min(before, _MOST_SKIPPED_BYTES) + max_bytes
+        size += -size % _LEAST_BYTES
         for piece in self._pieces(segment, position, size, size):
             table = piece.table
             row = _first_row(table, offset)
@@ -487,18 +489,20 @@ class _Lineage:
 
 def object_name(segment: RemoteLogSegmentMetadata) -> str:
     """Return what errors call a remote segment: partition, first offset and id."""
-    partition, segment_id = segment.segment_id
-    return (
-        f"remote storage/{partition.topic_partition}/{segment.start_offset:020}"
-        f"-{topic_id_text(segment_id)}.log"
-    )
+    (_, (topic, number)), segment_id = segment.segment_id
+    name = f"{segment.start_offset:020}-{topic_id_text(segment_id)}.log"
+    return f"remote storage/{topic}-{number}/{name}"
 
 
 def _first_row(table: BatchTable, offset: int) -> int | None:
     """Return the row of the first batch that ends at *offset* or behind it."""
+    if table.first_last_offset >= offset:
+        return 0
     if table.last_offset < offset:
         return None
-    return bisect_left(range(len(table)), offset, key=lambda row: table[row].last_offset)
+    if table[1].last_offset >= offset:  # as a rule: the index led to the batch before
+        return 1
+    return bisect_left(range(len(table)), offset, lo=2, key=lambda row: table[row].last_offset)
 
 
 def _another_history(
