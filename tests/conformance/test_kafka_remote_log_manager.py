@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import segstore
 from segstore.config.log_config import LogConfig
 from segstore.errors import RemoteStorageError
 from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
@@ -24,19 +23,18 @@ from segstore.remote.log_manager.lineage import (
     find_log_start_offset,
     is_within_lineage,
 )
-from segstore.remote.log_manager.remote_log_manager import RemoteLogManager
-from segstore.remote.log_manager.remote_log_manager_config import RemoteLogManagerConfig
 from segstore.remote.log_manager.remote_log_stats import RemoteLogFigures
 from segstore.remote.metadata.segment_metadata import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
-    TopicIdPartition,
 )
-from segstore.types import EpochEntry, TopicPartition
-from tests.kits.remote_kit import TIERED, RemoteRecords
+from segstore.types import EpochEntry
 from tests.kits.remote_log_kit import (
+    NOW_MS,
+    PARTITION,
+    Copying,
     MemoryRemoteLogMetadata,
     MemoryRemoteStorage,
     new_parts,
@@ -47,13 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from segstore.log.unified_log import UnifiedLog
-
 STARTED = RemoteLogSegmentState.COPY_SEGMENT_STARTED
 FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
 DELETING = RemoteLogSegmentState.DELETE_SEGMENT_STARTED
-PARTITION = TopicIdPartition(uuid.UUID(int=1), TopicPartition("topic", 0))
-NOW_MS = 1_700_000_000_000
 SIZE = 1024
 
 
@@ -415,44 +409,6 @@ def test_deletion_skipped_for_segments_being_copied(expiration: Expiration):
 
 
 # ---- a log that is copied ------------------------------------------------------------------------
-
-
-class Copying:
-    """A log of three segments of ten records, the last one active, and its manager."""
-
-    def __init__(self, path: Path, recovery: str = "safe", **config: int) -> None:
-        self.storage, self.metadata = MemoryRemoteStorage(), MemoryRemoteLogMetadata()
-        self.now_ms = NOW_MS
-        self.manager = RemoteLogManager(
-            self.storage,
-            self.metadata,
-            None,
-            broker_id=1,
-            clock_ms=lambda: self.now_ms,
-            config=RemoteLogManagerConfig(**config),
-        )
-        self.log: UnifiedLog = self.open(path / "a" / "topic-0", recovery)
-        self.manager.on_leadership_change([self.log], [])
-
-    def open(self, path: Path, recovery: str = "safe") -> UnifiedLog:
-        path.parent.mkdir(exist_ok=True)
-        log = segstore.open(
-            path,
-            config=LogConfig(**TIERED),
-            topic_id=PARTITION.topic_id,
-            remote_log_reader=RemoteRecords(),
-            recovery=recovery,
-        )
-        for number in range(30):
-            log.append([(NOW_MS, b"key", b"value")])
-            if number in {9, 19}:
-                log.roll()
-        if log.profile is Profile.KAFKA:
-            log.update_high_watermark(30)
-        return log
-
-    def states(self) -> list[tuple[int, int, RemoteLogSegmentState]]:
-        return states_of(self.metadata, PARTITION)
 
 
 @pytest.fixture(params=["safe", "kafka"])

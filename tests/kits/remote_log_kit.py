@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import segstore
+from segstore.config.log_config import LogConfig
 from segstore.errors import RemoteResourceNotFoundError
+from segstore.log.files.profile import Profile
+from segstore.remote.log_manager.remote_log_manager import RemoteLogManager
 from segstore.remote.log_manager.remote_log_manager_config import RemoteLogManagerConfig
 from segstore.remote.log_manager.remote_log_task import RemoteLogParts
 from segstore.remote.log_manager.remote_quota import RemoteQuota
 from segstore.remote.metadata.remote_log_metadata_cache import RemoteLogMetadataCache
+from segstore.remote.metadata.segment_metadata import TopicIdPartition
 from segstore.remote.storage.remote_storage_manager import IndexType
+from segstore.types import TopicPartition
+from tests.kits.remote_kit import TIERED, RemoteRecords
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from uuid import UUID
 
+    from segstore.log.unified_log import UnifiedLog
     from segstore.remote.metadata.segment_metadata import (
         RemoteLogSegmentMetadata,
         RemoteLogSegmentMetadataUpdate,
         RemoteLogSegmentState,
         RemotePartitionDeleteMetadata,
-        TopicIdPartition,
     )
     from segstore.remote.storage.remote_storage_manager import LogSegmentData
+
+PARTITION = TopicIdPartition(uuid.UUID(int=1), TopicPartition("topic", 0))
+NOW_MS = 1_700_000_000_000
 
 Action = Callable[[], Any]
 Intercept = Callable[[str, Action, Any], Any]
@@ -199,3 +210,41 @@ def states_of(
     """Return the start, the end and the state of all segments, by start offset."""
     listed = metadata.cache(partition).list_remote_log_segments()
     return [(one.start_offset, one.end_offset, one.state) for one in listed]
+
+
+class Copying:
+    """A log of three segments of ten records, the last one active, and its manager."""
+
+    def __init__(self, path: Path, recovery: str = "safe", **config: int) -> None:
+        self.storage, self.metadata = MemoryRemoteStorage(), MemoryRemoteLogMetadata()
+        self.now_ms = NOW_MS
+        self.manager = RemoteLogManager(
+            self.storage,
+            self.metadata,
+            None,
+            broker_id=1,
+            clock_ms=lambda: self.now_ms,
+            config=RemoteLogManagerConfig(**config),
+        )
+        self.log: UnifiedLog = self.open(path / "a" / "topic-0", recovery)
+        self.manager.on_leadership_change([self.log], [])
+
+    def open(self, path: Path, recovery: str = "safe") -> UnifiedLog:
+        path.parent.mkdir(exist_ok=True)
+        log = segstore.open(
+            path,
+            config=LogConfig(**TIERED),
+            topic_id=PARTITION.topic_id,
+            remote_log_reader=RemoteRecords(),
+            recovery=recovery,
+        )
+        for number in range(30):
+            log.append([(NOW_MS, b"key", b"value")])
+            if number in {9, 19}:
+                log.roll()
+        if log.profile is Profile.KAFKA:
+            log.update_high_watermark(30)
+        return log
+
+    def states(self) -> list[tuple[int, int, RemoteLogSegmentState]]:
+        return states_of(self.metadata, PARTITION)

@@ -1,0 +1,127 @@
+"""Copies of the safe profile: what counts as one, and what is left of those that failed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from segstore.errors import RemoteStorageError
+from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState
+from segstore.remote.storage.remote_storage_manager import IndexType
+from tests.kits.remote_log_kit import PARTITION, Copying
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+STARTED = RemoteLogSegmentState.COPY_SEGMENT_STARTED
+FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+
+
+@pytest.fixture
+def copying(tmp_path: Path) -> Iterator[Copying]:
+    it = Copying(tmp_path)
+    yield it
+    it.log.close()
+
+
+def damage(it: Copying, name: str, change: Callable[[bytes], bytes]) -> None:
+    """Let the storage keep something else of each segment."""
+
+    def store(call: str, action: Callable[[], Any], about: Any) -> Any:
+        result = action()
+        if call == "copy":
+            files = it.storage.segments[about[0].segment_id.id]
+            files[name] = change(files[name])
+        return result
+
+    it.storage.intercept = store
+
+
+@pytest.mark.parametrize(
+    "name", ["log", IndexType.TIMESTAMP, IndexType.PRODUCER_SNAPSHOT, IndexType.LEADER_EPOCH]
+)
+@pytest.mark.parametrize("cut", [True, False], ids=["cut", "flipped"])
+def test_a_copy_that_is_not_what_was_copied_does_not_count(
+    copying: Copying, name: str, *, cut: bool
+):
+    """[DUR-140] It is deleted, and nothing here goes."""
+    damage(
+        copying,
+        name,
+        lambda data: data[:-1] if cut else bytes([data[0] ^ 1]) + data[1:],
+    )
+
+    error = copying.manager.copy(copying.log)
+
+    assert isinstance(error, RemoteStorageError)
+    assert "is not what was copied" in str(error)
+    assert copying.states() == []
+    assert copying.storage.segments == {}
+    assert copying.log.highest_offset_in_remote_storage == -1
+
+
+def test_what_an_interrupted_copy_left_is_deleted_before_the_next(copying: Copying):
+    """[DUR-142] Kafka leaves it until the segment expires."""
+
+    def stop(call: str, action: Callable[[], Any], about: Any) -> Any:
+        if call == "update" and about.state is FINISHED:
+            raise RemoteStorageError("no metadata", found="an error", expected="none")
+        return action()
+
+    copying.metadata.intercept = stop
+    copying.manager.copy(copying.log)
+    assert copying.states() == [(0, 9, STARTED)]
+
+    copying.metadata.intercept = lambda _, action, __: action()
+    copying.now_ms += 60_000
+    assert copying.manager.copy(copying.log) is None
+
+    assert copying.states() == [(0, 9, FINISHED), (10, 19, FINISHED)]
+    assert len(copying.storage.segments) == 2
+
+
+def test_a_task_that_failed_waits_twice_as_long_each_time(copying: Copying):
+    """[DUR-144] Up to 30 s, as ``remote.log.manager.task.retry.backoff.max.ms`` says."""
+
+    def fail(call: str, _: Callable[[], Any], __: Any) -> Any:
+        raise RemoteStorageError(call, found="an error", expected="none")
+
+    copying.storage.intercept = fail
+    begin, tries = copying.now_ms, []
+    while copying.now_ms < begin + 4000:
+        if copying.manager.copy(copying.log) is not None:
+            tries.append(copying.now_ms - begin)
+        copying.now_ms += 100
+
+    assert tries == [0, 500, 1500, 3500]
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_what_another_broker_copied_is_read_once(copying: Copying, *, is_cut: bool):
+    """[DUR-140] Whole, it counts; else the segment is copied from here too."""
+    copying.manager.copy(copying.log)
+    cache = copying.metadata.cache(PARTITION)
+    for one in list(cache.list_remote_log_segments()):
+        cache._segments[one.segment_id.id] = cache._segments[one.segment_id.id]._replace(
+            metadata=replace(one, broker_id=7)
+        )
+        if is_cut:
+            files = copying.storage.segments[one.segment_id.id]
+            files["log"] = files["log"][:-1]
+    reads: list[str] = []
+
+    def note(call: str, action: Callable[[], Any], _: Any) -> Any:
+        reads.append(call)
+        return action()
+
+    copying.storage.intercept = note
+    assert copying.manager.copy(copying.log) is None
+    count = reads.count("copy")
+    reads.clear()
+    assert copying.manager.copy(copying.log) is None
+
+    assert count == (2 if is_cut else 0)
+    assert reads == []
