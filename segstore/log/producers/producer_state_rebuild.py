@@ -119,6 +119,9 @@ def rebuild_transaction_indexes(  # noqa: PLR0913 - what is read, and which part
         from_clean_shutdown=False,
     )
     for segment in recovered:
+        # As a roll leaves it [ROL-1]: what is copied to remote storage has it with it [TIER-37].
+        state.update_map_end_offset(max(state.map_end_offset, segment.base_offset))
+        _take_snapshot(state)
         index = TransactionIndex(directory, segment.base_offset)
         index.delete_if_exists()
         index = TransactionIndex(directory, segment.base_offset)

@@ -102,3 +102,21 @@ def test_an_unclean_stop_makes_both_anew(folder, kind):
         check_producers(log)
 
     assert {path.name: path.read_bytes() for path in folder.glob("*.txnindex")} == before
+
+
+def test_recovered_segments_have_snapshots_as_rolls_leave_them(folder):
+    """[TIER-37] [ROL-1] Of each segment that is recovered; a copy in remote storage needs it."""
+    with open_log(folder) as log:
+        for _ in range(4):
+            log.roll()
+            write(log, 2)
+    for path in (*snapshots(folder), folder / "recovery-point-offset-checkpoint"):
+        path.unlink(missing_ok=True)
+    (folder / ".kafka_cleanshutdown").unlink()
+
+    with open_log(folder) as log:
+        assert not log.report.clean
+        bases = [segment.base_offset for segment in log.segments()]
+        assert len(bases) > 3
+        there = {int(path.stem) for path in snapshots(folder)}
+        assert there >= set(bases[1:]), there
