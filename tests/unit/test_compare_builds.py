@@ -84,7 +84,7 @@ def test_paths_are_benchmarks_with_parameters_of_theirs(monkeypatch: pytest.Monk
     others = {"spark_rounds", "memory", "many_partitions", "clean", "latest_values"}
     others |= {"shared_directory", "topic_scan", "parquet", "lazy_frames", "start", "tiered"}
     others |= {"metadata_image"}
-    others |= {"remote_read"}
+    others |= {"remote_read", "upload"}
     assert modules - asked == with_spark | no_benchmarks | others
 
 
