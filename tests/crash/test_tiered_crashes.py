@@ -1,0 +1,46 @@
+"""Crashes of a log, its remote metadata and a remote store that fails, all at one instant.
+
+`python -m tests.crash.tiered_history FIRST LAST` explores more seeds.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.crash.tiered_history import Explored, History, explore
+
+PARTS = 4
+SEEDS_OF_A_PART = 6
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_copies_expiration_and_local_deletion_before_a_crash(part: int):
+    """[DUR-140, DUR-142, DUR-143, DUR-144, TIER-38] All that was acknowledged is read, once."""
+    seeds = range(part * SEEDS_OF_A_PART, (part + 1) * SEEDS_OF_A_PART)
+    found = [explore(seed, steps=40, crashes=12) for seed in seeds]
+    came_to = Explored(*map(sum, zip(*found, strict=True)))
+    assert came_to.faults
+    assert came_to.remote > 5
+    assert came_to.interrupted
+
+
+def test_a_kill_at_every_step_of_a_copy_and_what_follows():
+    """[DUR-142] A copy, a deletion of local segments, an expiration: each effect is a crash."""
+    history = History(1, fault_rate=0)
+    for _ in range(4):
+        history.append()
+        history.roll()
+        history.note()
+    begin = history.disk.effects
+    for operation in (history.copy, history.delete_local, history.wait, history.wait):
+        operation()
+        history.note()
+    history.expire()
+    history.note()
+    end = history.disk.effects
+    history.tiered.close()
+    for effects in range(begin, end + 1):
+        for fate in ("lost", "killed", "seed"):
+            history.check_crash(effects, fate, effects)
+    assert history.remote
+    assert history.interrupted
