@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from segstore.types import TopicPartition
 
 
-_TOPIC_FOLDER = re.compile(r".+-[A-Za-z0-9_-]{21}[AQgw]", re.DOTALL)
-"""The last of 22 characters of Base64 has 4 bits."""
+_BUCKET_FOLDER = re.compile(r"kafka-tiered-storage|.+-[A-Za-z0-9_-]{21}[AQgw]", re.DOTALL)
+"""What a bucket has: the folder of Kafka's own plug-in, or folders of topics, whose ids are Base64.
+
+The last of its 22 characters has 4 bits.
+"""
 
 
 class BucketPath(NamedTuple):
@@ -176,10 +179,10 @@ def bucket_at(path: str, arguments: argparse.Namespace) -> BucketPath | None:
 
 def _may_be_of_bucket(path: str) -> bool:
     """Whether it is worth a look: what looks is not loaded for a log of this machine."""
-    if ":/" in path or any(map(_TOPIC_FOLDER.fullmatch, os.path.abspath(path).split("/")[-2:])):  # noqa: PTH100 - no link is followed
+    if ":/" in path or any(map(_BUCKET_FOLDER.fullmatch, os.path.abspath(path).split("/")[-2:])):  # noqa: PTH100 - no link is followed
         return True
     for folder in (path, os.path.dirname(os.path.normpath(path)) or "."):  # noqa: PTH120
         with suppress(OSError), os.scandir(folder) as entries:
-            if any(_TOPIC_FOLDER.fullmatch(entry.name) for entry in entries):
+            if any(_BUCKET_FOLDER.fullmatch(entry.name) for entry in entries):
                 return True
     return False

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 import segstore
+from segstore import cli
 from segstore.errors import (
     ClosedError,
     IllegalArgumentError,
@@ -117,6 +118,16 @@ def test_a_tiered_topic_is_copied_and_read_as_one(tmp_path: Path, remote: Remote
     with remote.bucket() as bucket:
         assert bucket.topics() == ["orders"]
         assert values(bucket.scan("orders")) == expected[:4]
+
+
+def test_commands_know_the_folder_that_was_given(tmp_path: Path, folder: Remote, capsysbinary):
+    """[TIER-95] The plug-in's own folder is below it."""
+    with folder.open(tmp_path / "data") as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+    assert cli.main(["cat", f"{folder.url}/orders-0"]) == 0
+    assert capsysbinary.readouterr().out == b"v0\nv1\nv2\nv3\n"
 
 
 def test_one_bound_for_all_partitions_reaches_into_remote_storage(tmp_path, folder: Remote):
