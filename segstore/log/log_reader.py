@@ -339,8 +339,7 @@ class LogReader:
         """Return what the transaction indexes say, here and there [LOC-9, TIER-69]."""
         if not self._remote_reads.hold(offset):
             return self._local_log.aborted_between(offset, end_offset)
-        local_log, first = self._local_log, self._remote_reads.local_start
-        here = local_log.collect_aborted_transactions(offset, first, end_offset)
+        here = self._local_log.aborted_from(offset, end_offset)
         return self._remote_reads.aborted(offset, end_offset, here)
 
     def _committed_view(self) -> CommittedView:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from segstore._core import BatchHeaders
     from segstore.log.local.segment import Segment
-    from segstore.log.local.transaction_index import AbortedTransaction
     from segstore.log.log_parts import LogParts
     from segstore.log.remote_tier import RemoteRead, RemoteTier
 
@@ -88,11 +87,25 @@ class RemoteReads:
     ) -> RemoteRead:
         """Read from remote storage, as `RemoteLogReader.read` does.
 
+        Markers may go from here to there between the searches for aborted transactions: there
+        first, then here. Such a read is done again.
+
         Raises
         ------
         OffsetOutOfRangeError
             *offset* is below the log start, or was cut off, or nothing there holds it.
         """
+        while True:
+            local_start = self.local_start
+            found = self._read(
+                offset, max_bytes, min_one_message=min_one_message, is_committed=is_committed
+            )
+            if not is_committed or self.local_start == local_start:
+                return found
+
+    def _read(
+        self, offset: int, max_bytes: int, *, min_one_message: bool, is_committed: bool
+    ) -> RemoteRead:
         tier = self._tier_at(offset)
         try:
             return tier.read(
@@ -102,7 +115,7 @@ class RemoteReads:
                 min_one_message=min_one_message,
                 leader_epochs=self._epochs.entries,
                 is_committed=is_committed,
-                local_aborted_transactions=self._local_aborted,
+                local_aborted_transactions=self._local_log.aborted_from,
             )
         except SegstoreError as error:
             if offset < self._offsets.log_start_offset:  # it expired meanwhile
@@ -178,10 +191,6 @@ class RemoteReads:
         return AbortedTransactions(
             (producer_id, first, marker) for (producer_id, marker), first in first_offsets.items()
         )
-
-    def _local_aborted(self, offset: int, end_offset: int) -> Iterable[AbortedTransaction]:
-        first = max(offset, self.local_start)
-        return self._local_log.collect_aborted_transactions(offset, first, end_offset)
 
     def _tier_at(self, offset: int) -> RemoteTier:
         tier = self._remote.tier

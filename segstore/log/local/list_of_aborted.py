@@ -43,12 +43,9 @@ def list_of_aborted(
     """
     listed = {one[2]: one for one in found.transactions}
     entries: list[AbortedTransaction] = []
-    first = max(offset, local_log.segments.first_segment.base_offset)
-    only_helps = first == offset
+    only_helps = offset >= local_log.segments.first_segment.base_offset
     with suppress(*(SegstoreError,) if only_helps else ()):  # such a file costs no record
-        entries = local_log.collect_aborted_transactions(
-            offset, first, upper_bound_offset, in_order=True
-        )
+        entries = local_log.aborted_from(offset, upper_bound_offset, in_order=True)
     for entry in entries:
         producer_id, first_offset, marker = entry[:3]
         if _agrees(entry, found.walked):

@@ -393,6 +393,25 @@ class LocalLog:
             self.segments, log_start_offset, base_offset, upper_bound_offset, in_order=in_order
         )
 
+    def aborted_from(
+        self, offset: int, upper_bound_offset: int, *, in_order: bool = False
+    ) -> list[AbortedTransaction]:
+        """Return what is known here of the aborted transactions of a range that may begin before.
+
+        Kafka searches all local segments for a range that begins in remote storage [TIER-69]; one
+        look at the segments says which is the first, as they may be deleted meanwhile.
+
+        Raises
+        ------
+        CorruptIndexError, UnsupportedFormatError
+            As `collect_aborted_transactions`.
+        """
+        segments = self.segments
+        first = max(offset, segments.first_segment.base_offset)
+        return self.transaction_indexes.collect(
+            segments, offset, first, upper_bound_offset, in_order=in_order
+        )
+
     def aborted_between(self, offset: int, upper_bound_offset: int) -> AbortedTransactions:
         """Return the aborted transactions that a reader from *offset* on leaves out [LOC-9]."""
         found = self.collect_aborted_transactions(offset, offset, upper_bound_offset)

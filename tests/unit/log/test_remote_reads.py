@@ -225,6 +225,35 @@ def test_the_local_start_moves_up_during_each_remote_read(log, remote):
     assert len(remote.reads) > 3
 
 
+def test_a_marker_that_goes_to_remote_storage_during_a_committed_read(tiered, remote, monkeypatch):
+    """[TIER-69] remote indexes are searched before local ones; what moved between is not missed."""
+    log = tiered()
+    write_scripted_transactions(log)
+    log.roll()
+    whole = log.read(0, 150, isolation="read_committed").aborted_transactions
+    marker_of = {one[:2]: one.last_offset for one in log.collect_aborted_transactions(0, 150)}
+    here = min(one.base_offset for one in log.segments() if one.base_offset > 0)
+    assert any(marker_of[one] >= here for one in whole)
+    remote.copy(log.path, here)
+    log.update_highest_offset_in_remote_storage(here - 1)
+    leave_only(log, here)
+    search, tries = remote.read, []
+
+    def copied_meanwhile(*what: object, local_aborted_transactions, **how: object):
+        there = search(*what, local_aborted_transactions=lambda *_: (), **how)
+        tries.append(log.segments()[0].base_offset)
+        if len(tries) == 1:
+            upload(log, remote)
+            leave_only(log, 90)
+        aborted = [*there.aborted_transactions, *local_aborted_transactions(0, here)]
+        return there._replace(aborted_transactions=aborted)
+
+    monkeypatch.setattr(remote, "read", copied_meanwhile)
+    found = log.read(0, 150, isolation="read_committed").aborted_transactions
+    assert sorted(found) == sorted(whole)
+    assert len(tries) == 2
+
+
 def test_a_log_start_that_passes_a_reader(log):
     """[DUR-143] the error of a local log: its records are deleted."""
     leave_only(log, 60)

@@ -203,3 +203,17 @@ def test_aborted_transactions_of_all_segments(table_t8):
     assert collect(2, 0, 100) == [second, third]
     assert collect(0, 0, 1) == [first]
     assert collect(0, -1, 100) == []
+
+
+def test_aborted_transactions_of_a_range_that_begins_in_remote_storage(table_t8):
+    """[TIER-69] all segments that are here are searched; Kafka's look-up by offset finds none."""
+    first, second = AbortedTransaction(7, 0, 3, 4), AbortedTransaction(8, 3, 4, 5)
+    for base_offset, entry in zip((2, 4), (first, second), strict=True):
+        TransactionIndex(table_t8.directory, base_offset).append(entry)
+    table_t8.delete_segments([table_t8.segments.first_segment])
+    assert table_t8.segments.first_segment.base_offset == 2
+
+    assert table_t8.collect_aborted_transactions(0, 0, 100) == []
+    assert table_t8.aborted_from(0, 100) == [first, second]
+    assert table_t8.aborted_from(0, 3) == [first]
+    assert table_t8.aborted_from(4, 100) == [second]
