@@ -7,7 +7,7 @@ import hashlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from segstore._core import Directory
+from segstore._core import Directory, scan_batches
 from segstore.errors import (
     RemoteResourceNotFoundError,
     RemoteStorageError,
@@ -32,7 +32,7 @@ from segstore.remote.storage.remote_storage_manager import IndexType
 from segstore.types import AppendOrigin, EpochEntry, TopicPartition
 from tests.kits.mock_time import MockTime
 from tests.kits.remote_log_kit import MemoryRemoteLogMetadata, MemoryRemoteStorage, new_parts
-from tests.vectors.log_script import LogScript, _uuid
+from tests.vectors.log_script import LogScript, _uuid, describe_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from segstore.log.files.profile import Profile
+    from segstore.log.remote_tier import RemoteRead
     from segstore.remote.log_manager.remote_log_task import RemoteLogTask
     from tests.vectors.vector_files import Case
 
@@ -103,6 +104,9 @@ class RemoteScript(LogScript):
         self.calls: Counter[str] = Counter()
         self.names: dict[UUID, str] = {}
         self.running: RemoteLogTask | None = None
+        self.last_read: RemoteRead | None = None
+        self.rules: set[str] = set()
+        self.foreign_count = 0
         self.is_spinning = False
         directory = Directory(str(path.parent), self.time.environment, create=True)
         cache = RemoteIndexCache(directory, self.storage, clock_ms=lambda: self.time.now_ms)
@@ -255,6 +259,36 @@ class RemoteScript(LogScript):
     def do_follow(self, arguments: Case) -> None:
         self.run(self.follower_task, arguments)
 
+    def do_read_remote(self, arguments: Case) -> Case:
+        log = self.opened
+        is_committed = arguments["isolation"] == "TXN_COMMITTED"
+        assert self.remote_log_reader is not None
+        self.last_read = None
+        read = self.last_read = self.remote_log_reader.read(
+            self.partition.topic_partition,
+            arguments["offset"],
+            min(arguments["fetch_max_bytes"], arguments["partition_max_bytes"]),
+            min_one_message=arguments["min_one_message"],
+            leader_epochs=log.leader_epochs,
+            is_committed=is_committed,
+            local_aborted_transactions=log._local_log.aborted_from,
+        )
+        data = bytes(read.records)
+        headers, _ = scan_batches(data, check_crc=False)
+        aborted = read.aborted_transactions
+        return {
+            "fetch_offset_metadata": describe_place(read.offset_metadata),
+            "first_entry_incomplete": False,
+            "size": len(data),
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "complete_batches": [
+                [int(row["base_offset"]), int(row["last_offset"])] for row in headers
+            ],
+            "aborted_transactions": None
+            if aborted is None
+            else sorted([one.producer_id, one.first_offset] for one in aborted),
+        }
+
     def do_stop_partition(self, arguments: Case) -> Case:
         manager = RemoteLogManager(
             self.storage,
@@ -286,6 +320,7 @@ class RemoteScript(LogScript):
             state=RemoteLogSegmentState.COPY_SEGMENT_STARTED,
             segment_leader_epochs=tuple(EpochEntry(*one) for one in arguments["leader_epochs"]),
         )
+        self.foreign_count += 1
         segment_id = started.segment_id.id
         self.names[segment_id] = arguments["segment"]
         cache = self.metadata.cache(self.partition)
