@@ -19,6 +19,7 @@ from segstore.errors import (
     IllegalArgumentError,
     IllegalStateError,
     SegstoreError,
+    UnknownTopicOrPartitionError,
 )
 from segstore.log.files.checkpoints import META_PROPERTIES
 from segstore.log.files.meta_properties import read_meta_properties
@@ -26,7 +27,11 @@ from segstore.log.files.metadata_image import ConfigResourceType
 from segstore.log.files.partition_directory import delete_directory_name
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.files.partition_path import absolute_path
-from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC, METADATA_LOG
+from segstore.log.files.topic_names import (
+    CLUSTER_METADATA_TOPIC,
+    METADATA_LOG,
+    REMOTE_LOG_METADATA_TOPIC,
+)
 from segstore.log.files.tree_removal import remove_trees
 from segstore.log.log_environment import STANDALONE
 from segstore.manager.log_manager import open_dir
@@ -131,7 +136,7 @@ def write_metadata_log(
                 expected="an id",
             )
         with open_dir(full_path) as manager:
-            topics = [manager.describe_topic(name) for name in manager.topics()]
+            topics = _all_topics(manager)
             for topic in topics:
                 _check(topic, directory)
             records = [
@@ -187,6 +192,17 @@ def _refuse_existing(directory: Directory) -> None:
             found="a directory",
             expected="none",
         )
+
+
+def _all_topics(manager: LogManager) -> list[TopicDescription]:
+    """Return the topics, by name; also the one that says what is in remote storage.
+
+    Without it a broker would make an empty one, and know of no remote segment [TIER-21].
+    """
+    topics = [manager.describe_topic(name) for name in manager.topics()]
+    with suppress(UnknownTopicOrPartitionError):
+        topics.append(manager.describe_topic(REMOTE_LOG_METADATA_TOPIC))
+    return sorted(topics, key=lambda topic: topic.name)
 
 
 def _check(topic: TopicDescription, directory: Directory) -> None:

@@ -138,12 +138,25 @@ class KafkaBroker:
         """Append values, one request each."""
         self._ask("produce", topic, partition, *values)
 
+    def delete_records(self, topic: str, partition: int, offset: int) -> None:
+        """Delete the records before an offset."""
+        self._ask("delete", topic, partition, offset)
+
+    def offsets(self, topic: str, which: str) -> dict[int, int]:
+        """Return each partition's offset: ``earliest``, ``earliest_local``, ``latest_tiered``."""
+        rows = map(json.loads, self._ask("offsets", topic, which))
+        return {row["partition"]: row["offset"] for row in rows}
+
     def consume(
-        self, topic: str, isolation: str = "read_committed"
+        self, topic: str, isolation: str = "read_committed", timestamp: int | None = None
     ) -> dict[int, list[dict[str, Any]]]:
-        """Return what a consumer gets of a topic from its beginning to its end, by partition."""
+        """Return what a consumer gets of a topic to its end, by partition.
+
+        From its beginning on, or from the first record of *timestamp* or later.
+        """
         records: dict[int, list[dict[str, Any]]] = {}
-        for line in self._ask("read", topic, isolation):
+        since = () if timestamp is None else (timestamp,)
+        for line in self._ask("read", topic, isolation, *since):
             record = json.loads(line)
             records.setdefault(record.pop("partition"), []).append(record)
         return records

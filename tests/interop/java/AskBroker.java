@@ -13,6 +13,8 @@ import java.util.concurrent.TimeUnit;
 
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -26,7 +28,9 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * A client of the broker whose address is the argument. One command a line, words between tabs; answers are lines that end with "done".
- * create TOPIC PARTITIONS; read TOPIC ISOLATION: every record as JSON; produce TOPIC PARTITION VALUE...
+ * create TOPIC PARTITIONS; read TOPIC ISOLATION [TIMESTAMP]: every record, or those from the first of that time on, as JSON;
+ * produce TOPIC PARTITION VALUE...; offsets TOPIC WHICH: that offset of each partition as JSON;
+ * delete TOPIC PARTITION OFFSET: the records before that offset
  */
 public class AskBroker {
     private static final int SECONDS = 60;
@@ -41,8 +45,11 @@ public class AskBroker {
                 switch (words[0]) {
                     case "create" -> admin.createTopics(List.of(new NewTopic(words[1], Optional.of(Integer.parseInt(words[2])), Optional.empty())))
                             .all().get(SECONDS, TimeUnit.SECONDS);
-                    case "read" -> read(config, partitions(admin, words[1]), words[2], out);
+                    case "read" -> read(config, partitions(admin, words[1]), words, out);
                     case "produce" -> produce(config, words);
+                    case "delete" -> admin.deleteRecords(Map.of(new TopicPartition(words[1], Integer.parseInt(words[2])),
+                            RecordsToDelete.beforeOffset(Long.parseLong(words[3])))).all().get(SECONDS, TimeUnit.SECONDS);
+                    case "offsets" -> offsets(admin, partitions(admin, words[1]), words[2], out);
                     default -> throw new IllegalArgumentException(line);
                 }
                 out.print("done\n");
@@ -69,13 +76,23 @@ public class AskBroker {
         }
     }
 
-    private static void read(Map<String, Object> config, List<TopicPartition> partitions, String isolation, PrintStream out) {
+    private static void read(Map<String, Object> config, List<TopicPartition> partitions, String[] words, PrintStream out) {
         Map<String, Object> own = new HashMap<>(config);
         own.put("check.crcs", true);
-        own.put("isolation.level", isolation);
+        own.put("isolation.level", words[2]);
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(own, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
             consumer.assign(partitions);
             consumer.seekToBeginning(partitions);
+            if (words.length > 3) {
+                Map<TopicPartition, Long> times = new HashMap<>();
+                partitions.forEach(partition -> times.put(partition, Long.parseLong(words[3])));
+                consumer.offsetsForTimes(times).forEach((partition, found) -> {
+                    if (found == null)
+                        consumer.seekToEnd(List.of(partition));
+                    else
+                        consumer.seek(partition, found.offset());
+                });
+            }
             Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
             long last = System.nanoTime();
             while (partitions.stream().anyMatch(partition -> consumer.position(partition) < ends.get(partition))) {
@@ -86,6 +103,19 @@ public class AskBroker {
                 if (System.nanoTime() - last > TimeUnit.SECONDS.toNanos(SECONDS))
                     throw new IllegalStateException("nothing more comes, before " + ends);
             }
+        }
+    }
+
+    private static void offsets(Admin admin, List<TopicPartition> partitions, String which, PrintStream out) throws Exception {
+        OffsetSpec asked = switch (which) {
+            case "earliest" -> OffsetSpec.earliest();
+            case "earliest_local" -> OffsetSpec.earliestLocal();
+            case "latest_tiered" -> OffsetSpec.latestTiered();
+            default -> throw new IllegalArgumentException(which);
+        };
+        for (TopicPartition partition : partitions) {
+            long offset = admin.listOffsets(Map.of(partition, asked)).partitionResult(partition).get(SECONDS, TimeUnit.SECONDS).offset();
+            out.print("{\"partition\":" + partition.partition() + ",\"offset\":" + offset + "}\n");
         }
     }
 

@@ -68,6 +68,25 @@ def test_the_image_has_topics_ids_and_settings(directory: Path):
         assert len(manager.log("orders", 1)) == 2
 
 
+def test_the_topic_that_says_what_is_remote_is_handed_over_too(tmp_path: Path):
+    """[TIER-21] Else a broker makes an empty one, and forgets all remote segments."""
+    data = tmp_path / "data"
+    with segstore.open_dir(data, remote=tmp_path / "tier") as logs:
+        logs.create_topic("orders", config={"remote.storage.enable": "true"})
+        logs.append("orders", [(None, b"v")], partition=0)
+        logs.log("orders", 0).roll()
+        assert len(logs.maintain().copied) == 1
+        described = logs.describe_topic("__remote_log_metadata")
+    assert write_metadata_log(data).topics == ("__remote_log_metadata", "orders")
+    image = read_metadata_image(data)
+    assert image.topics["__remote_log_metadata"].topic_id == described.topic_id
+    assert image.topic_config("__remote_log_metadata") == {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+    }
+
+
 def test_what_exists_is_kept(directory: Path):
     """Nothing is changed where there is a metadata log, or the directory is another node's."""
     written = write_metadata_log(directory, node_id=NODE)
