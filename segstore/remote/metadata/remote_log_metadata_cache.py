@@ -119,7 +119,14 @@ class RemoteLogMetadataCache:
         for epoch, start_offset in metadata.segment_leader_epochs:
             of_epoch = self._epoch(epoch)
             if state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
-                of_epoch.copy_finished(segment_id, start_offset, _end_offset(metadata, epoch))
+                end_offset = _end_offset(metadata, epoch)
+                is_passed = metadata.is_transaction_index_empty
+                of_epoch.copy_finished(
+                    segment_id,
+                    start_offset,
+                    end_offset,
+                    may_be_passed=is_passed and end_offset == metadata.end_offset,
+                )
             elif state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED:
                 of_epoch.delete_started(segment_id, start_offset)
             else:
@@ -176,12 +183,19 @@ class RemoteLogMetadataCache:
     ) -> RemoteLogSegmentMetadata | None:
         """Return the segment of *offset*, or the next in its epoch with aborted transactions.
 
-        None: from there on a segment is missing, or none has [TIER-22].
+        None: from there on a segment is missing, or none has [TIER-22]. Segments without any that
+        follow one another take no time.
         """
         with self._lock:
             found = self.remote_log_segment_metadata(leader_epoch, offset)
             while found is not None and found.is_transaction_index_empty:
-                found = self.remote_log_segment_metadata(leader_epoch, found.end_offset + 1)
+                stop = self._epochs[leader_epoch].next_stop(offset)
+                if stop is not None and stop != found.segment_id.id:
+                    found = self._known(stop)
+                    offset = found.start_offset
+                else:
+                    offset = found.end_offset + 1
+                    found = self.remote_log_segment_metadata(leader_epoch, offset)
         return found
 
     def highest_offset_for_epoch(self, leader_epoch: int) -> int | None:
