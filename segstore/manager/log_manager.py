@@ -384,6 +384,7 @@ class LogManager:
 
     def _create_metadata_topic(self) -> None:
         """Make the topic that says what is remote; another thread may do so first."""
+        self._directories[0].settings.refuse_first_remote_copy()
         with suppress(AlreadyExistsError):
             self.create_topic(REMOTE_LOG_METADATA_TOPIC, config=NEVER_CLEANED)
 

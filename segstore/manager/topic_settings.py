@@ -235,6 +235,23 @@ class TopicSettings:
                 f"the cluster has a topic {name!r}", file=metadata.path, found=f"topic {name!r}"
             )
 
+    def refuse_first_remote_copy(self) -> None:
+        """Raise where a metadata log is there: nothing noted yet what is in remote storage.
+
+        A topic of ours for it would be stray to the broker. It would make an empty one, and what
+        was deleted here would be gone for it [TIER-21].
+        """
+        metadata = self._metadata.get()
+        if metadata is not None:
+            raise IllegalStateError(
+                "the cluster of this metadata log would not know what is in remote storage: start"
+                " the broker once with remote.log.storage.system.enable=true. If the directory is"
+                " not a broker's any more, move the metadata log away first",
+                file=metadata.path,
+                found=f"no partition of {REMOTE_LOG_METADATA_TOPIC} in the directory",
+                expected=f"the cluster's partitions of {REMOTE_LOG_METADATA_TOPIC}",
+            )
+
     def _is_owned(self, metadata: BrokerMetadata, topic: str, numbers: Sequence[int]) -> bool:
         """Whether the metadata log speaks of the topic here: of one of these partitions."""
         return metadata.has_topic(topic) and any(

@@ -18,6 +18,7 @@ from segstore.errors import (
     InvalidConfigurationError,
     RemoteStorageError,
 )
+from segstore.manager.metadata_writing import write_metadata_log
 from segstore.remote.metadata.remote_log_metadata_serde import parse_event
 from segstore.remote.metadata.segment_metadata import (
     RemoteLogSegmentMetadata,
@@ -255,6 +256,25 @@ def test_without_remote_storage_nothing_is_forgotten(tmp_path: Path, folder: Rem
         assert values(log.scan(4)) == [b"v4", b"v5"]
     with folder.open(directory) as logs:
         assert values(logs.log("orders", 0).scan(0)) == [b"v%d" % n for n in range(6)]
+
+
+def test_nothing_is_copied_that_the_cluster_would_not_know_of(tmp_path: Path, folder: Remote):
+    """[TIER-21, DUR-143] To its broker our topic of what is remote would be stray."""
+    directory = tmp_path / "data"
+    with segstore.open_dir(directory) as logs:
+        logs.create_topic("orders")
+        fill(logs)
+    write_metadata_log(directory)
+    options = {"remote_storage_enable": True, "local_retention_bytes": 0}
+    with folder.open(directory, **options) as logs:
+        report = logs.maintain()
+        assert (report.copied, report.deleted) == ((), ())
+        (failed,) = report.failed
+        assert isinstance(failed.error, IllegalStateError)
+        assert "remote.log.storage.system.enable=true" in str(failed.error)
+        assert logs.stray_partitions() == {}
+        assert values(logs.scan("orders")) == [b"v%d" % n for n in range(4)]
+    assert files_in(folder) == []
 
 
 # ---- the end of a topic --------------------------------------------------------------------------
