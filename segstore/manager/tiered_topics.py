@@ -473,7 +473,7 @@ class TieredTopics:
         reader = RemoteStorageReader(
             self._storage, metadata, index_cache, lambda one: self._partition_of(one).topic_id
         )
-        return _Parts(metadata, reader, index_cache, manager)
+        return _Parts(metadata, manager.charged(reader), index_cache, manager)
 
     def _clock_ms(self) -> int:
         return self._directory().wall_clock_ms() + self._shift_ms

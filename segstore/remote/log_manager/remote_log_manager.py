@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from segstore.errors import ClosedError, IllegalStateError
+from segstore.remote.log_manager.charged_reader import ChargedReader
 from segstore.remote.log_manager.copy_task import CopyTask
 from segstore.remote.log_manager.expiration_task import ExpirationTask
 from segstore.remote.log_manager.follower_task import FollowerTask
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from uuid import UUID
 
+    from segstore.log.remote_tier import RemoteLogReader
     from segstore.log.unified_log import UnifiedLog
     from segstore.remote.log_manager.remote_log_manager_config import RemoteLogManagerConfig
     from segstore.remote.metadata.remote_log_metadata_manager import RemoteLogMetadataManager
@@ -106,9 +108,9 @@ class RemoteLogManager:
     Attributes
     ----------
     counters : RemoteLogCounters
-        What all tasks have done since.
+        What all tasks and reads have done since.
     fetch_quota : RemoteQuota
-        Limit of all reads together.
+        Limit of all reads by readers that `charged` gave.
     """
 
     def __init__(  # noqa: PLR0913 - each by its name
@@ -143,7 +145,7 @@ class RemoteLogManager:
         )
         self._logs: dict[TopicPartition, _RemoteLog] = {}
         self._lock = threading.Lock()
-        self._is_closed = False
+        self._closed = threading.Event()
 
     # ---- who leads -------------------------------------------------------------------------------
 
@@ -215,11 +217,17 @@ class RemoteLogManager:
         is_led = remote is not None and remote.leads and log.remote_log_enabled
         return remote if is_led else None
 
+    # ---- reads -----------------------------------------------------------------------------------
+
+    def charged(self, reader: RemoteLogReader) -> RemoteLogReader:
+        """Return a reader whose reads keep within the fetch quota, and are counted [TIER-70]."""
+        return ChargedReader(reader, self.fetch_quota, self._parts.counters, self._closed)
+
     # ---- figures ---------------------------------------------------------------------------------
 
     @property
     def counters(self) -> RemoteLogCounters:
-        """What all tasks have done since the manager was made; a copy."""
+        """What all tasks and reads have done since the manager was made; a copy."""
         return replace(self._parts.counters)
 
     def figures(self) -> Mapping[TopicPartition, RemoteLogFigures]:
@@ -280,9 +288,9 @@ class RemoteLogManager:
     def close(self) -> None:
         """End all tasks, close the index cache, then storage and metadata; idempotent [TIER-92]."""
         with self._lock:
-            if self._is_closed:
+            if self._closed.is_set():
                 return
-            self._is_closed = True
+            self._closed.set()
             for log in self._logs.values():
                 log.cancel()
             self._logs.clear()
@@ -292,7 +300,7 @@ class RemoteLogManager:
         self._parts.metadata.close()
 
     def _require_open(self) -> None:
-        if self._is_closed:
+        if self._closed.is_set():
             raise ClosedError("the remote log manager is closed")
 
 

@@ -1,6 +1,6 @@
 """Counters and figures of the remote part of logs (Kafka ``BrokerTopicStats``, its remote metrics).
 
-Source: [TIER-43, TIER-54].
+Source: [TIER-43, TIER-54, TIER-70].
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class RemoteLogCounters:
-    """What all tasks together have done since the manager was made; numbers only grow.
+    """What all tasks and reads have done since the manager was made; numbers only grow.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class RemoteLogCounters:
     delete_requests, failed_deletes : int
         Segments that the remote storage was asked to delete, and those that it did not.
     fetch_requests, failed_fetches : int
-        Reads from remote storage, and those that failed.
+        Reads from remote storage, and those that failed; an offset that is not there is no failure.
     fetch_bytes : int
         Bytes of records that reads returned.
     """

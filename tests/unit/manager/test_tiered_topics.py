@@ -482,6 +482,27 @@ def test_the_node_of_the_directory_says_what_is_copied(tmp_path: Path, folder: R
         assert {one.broker_id for one in events(directory)} == {node_id or 0}
 
 
+def test_reads_keep_within_the_fetch_quota(tmp_path: Path, folder: Remote):
+    """[TIER-70] A read is charged, and the next one waits: until the directory is closed here."""
+    settings = {"remote.log.manager.fetch.max.bytes.per.second": "1"}
+    with folder.open(tmp_path / "data", config=settings) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+        log = logs.log("orders", 0)
+        assert log.segments()[0].base_offset == 4
+        manager = logs._tiered._built().manager
+        assert manager.fetch_quota.throttle_ms() == 0
+        size = len(log.read(0, 1000, isolation="log_end").records)
+        assert manager.counters.fetch_requests == 1
+        assert manager.counters.fetch_bytes >= size > 10
+        assert manager.fetch_quota.throttle_ms() > 0
+        manager.close()
+        with pytest.raises(ClosedError):
+            log.read(1, 1000, isolation="log_end")
+        assert manager.counters.fetch_requests == 1
+
+
 def test_a_close_ends_everything(tmp_path: Path, folder: Remote):
     """[TIER-92] Twice is harmless; a reader leaves no files behind, and the next open goes on."""
     directory = tmp_path / "data"
