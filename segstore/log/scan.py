@@ -333,7 +333,8 @@ class LogScan(ArrowRows):
             True: trust the batch headers, and do not check CRCs or the order of records in a batch.
             Records are read only if the range ends inside a batch with gaps, the header cannot be
             true, or the magic is 0 or 1. Gaps, markers, aborted transactions and compacted records
-            are left out too. A range of timestamps is counted record by record.
+            are left out too. A range of timestamps is counted record by record. What is in remote
+            storage alone is fetched as a whole: no index there says where each batch begins.
         """
         return sum(self._counts(by_headers=by_headers))
 
@@ -349,6 +350,8 @@ class LogScan(ArrowRows):
 
     def headers(self) -> Iterator[tuple[Segment, BatchHeaders]]:
         """Yield the batch headers of the range, control batches too, without reading records.
+
+        What is in remote storage alone is fetched as a whole.
 
         Yields
         ------

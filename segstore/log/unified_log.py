@@ -676,7 +676,8 @@ class Log:
     def __len__(self) -> int:
         """Return the number of records that iteration yields; gaps and markers do not count.
 
-        The headers of all batches are read, and no records.
+        The headers of all batches are read, and no records; what is in remote storage alone is
+        fetched as a whole.
         """
         return len(self.scan())
 
