@@ -243,6 +243,7 @@ class TieredTopics:
             if not log.remote_log_enabled:
                 return
             manager = self._led_by(log)
+            manager.require_newest_copy(self._partition_of(topic_partition))
             before, start = manager.counters, log.log_start_offset
             self._topic.noted = self._telling(log, findings)
             try:
@@ -304,9 +305,16 @@ class TieredTopics:
         """Delete partitions in the block: mark that their remote parts go with them.
 
         No task runs for them meanwhile. What the block leaves of them keeps its remote part.
+
+        Raises
+        ------
+        RemoteStorageError
+            The storage has not what is noted, or cannot be read: the block does not begin.
         """
         with self._working:
             parts, partitions = self._built(), self._with_id(topic_partitions)
+            for one in partitions:
+                parts.manager.require_newest_copy(one)
             parts.manager.cancel(one.topic_partition for one in partitions)
             for one in partitions:
                 self._led.pop(one.topic_partition, None)
@@ -348,6 +356,7 @@ class TieredTopics:
         parts.manager.cancel([log.topic_partition])
         count = self._has_segments(parts, partition)
         if count:
+            parts.manager.require_newest_copy(partition)
             self._stop(parts, partition)
         return count
 
@@ -387,6 +396,7 @@ class TieredTopics:
     def _delete(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> int:
         """Delete the remote part of a partition that is gone; return how many segments it had."""
         parts = self._built()
+        parts.manager.require_newest_copy(partition)
         if state is RemotePartitionDeleteState.DELETE_PARTITION_MARKED:
             self._mark(parts, partition, RemotePartitionDeleteState.DELETE_PARTITION_STARTED)
         count = self._has_segments(parts, partition)

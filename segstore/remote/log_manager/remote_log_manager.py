@@ -182,6 +182,14 @@ class RemoteLogManager:
         log = self._logs.get(topic_partition)
         return None if log is None else log.partition.topic_id
 
+    def require_newest_copy(self, partition: TopicIdPartition) -> None:
+        """Raise where this is not the storage that the metadata speak of.
+
+        See `RemoteLogParts.require_newest_copy`.
+        """
+        self._require_open()
+        self._parts.require_newest_copy(partition)
+
     # ---- the tasks -------------------------------------------------------------------------------
 
     def copy(self, log: UnifiedLog) -> Exception | None:

@@ -11,7 +11,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from segstore.errors import RemoteStorageError, RetriableRemoteStorageError
+from segstore.errors import (
+    RemoteResourceNotFoundError,
+    RemoteStorageError,
+    RetriableRemoteStorageError,
+)
 from segstore.log.files.profile import Profile
 from segstore.remote.log_manager.copy_read_back import is_whole
 from segstore.remote.log_manager.remote_log_stats import RemoteLogCounters, RemoteLogFigures
@@ -19,6 +23,7 @@ from segstore.remote.metadata.segment_metadata import (
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
+from segstore.remote.storage.remote_storage_manager import IndexType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,6 +104,39 @@ class RemoteLogParts:
                     segment.end_offset,
                 )
         return known
+
+    def require_newest_copy(self, partition: TopicIdPartition) -> None:
+        """Raise where the newest finished copy of a partition is not in the storage [DUR-140].
+
+        Then the storage is perhaps another one, or a mount is missing, and what the metadata say
+        counts for nothing: a copy that is not here may be the only one. It takes one small request.
+
+        Raises
+        ------
+        RemoteResourceNotFoundError
+            It is not there.
+        RemoteStorageError
+            The storage cannot be read now.
+        """
+        listed = self.metadata.list_remote_log_segments(partition)
+        finished = (
+            one for one in listed if one.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+        )
+        newest = max(finished, key=lambda one: one.end_offset, default=None)
+        if newest is None:
+            return
+        try:
+            self.storage.fetch_index(newest, IndexType.LEADER_EPOCH)
+        except RemoteResourceNotFoundError as error:
+            raise RemoteResourceNotFoundError(
+                f"{partition.topic_partition}: the newest copy is not in the remote storage. This"
+                " may be another storage, or a missing mount: nothing is copied or deleted, here or"
+                " there",
+                file=error.file,
+                found="no such object",
+                expected=f"remote segment {newest.segment_id.id} with the records from"
+                f" {newest.start_offset} to {newest.end_offset}",
+            ) from error
 
     def publish(self, metadata: RemoteLogSegmentMetadata, state: RemoteLogSegmentState) -> None:
         """Note the next state of a segment, durably."""

@@ -16,9 +16,11 @@ from segstore.errors import (
     IllegalArgumentError,
     IllegalStateError,
     InvalidConfigurationError,
+    RemoteResourceNotFoundError,
     RemoteStorageError,
 )
 from segstore.manager.metadata_writing import write_metadata_log
+from segstore.manager.tiered_topics import TieredTopics
 from segstore.remote.metadata.remote_log_metadata_serde import parse_event
 from segstore.remote.metadata.segment_metadata import (
     RemoteLogSegmentMetadata,
@@ -380,6 +382,67 @@ def test_a_store_that_is_away_is_an_error_and_is_tried_again(tmp_path, folder, m
                 "deletion in remote storage"
             ]
         assert logs.maintain(now_ms() + 2 * MINUTE_MS).failed == ()
+    assert files_in(folder) == []
+
+
+# ---- another storage -----------------------------------------------------------------------------
+
+
+def test_a_missing_mount_lets_nothing_go(tmp_path: Path, folder: Remote):
+    """[DUR-140, TIER-52] The only copy is not in the storage that is in use: all stays as it is."""
+    directory, place = tmp_path / "data", Path(folder.url)
+    kept = {"remote.storage.enable": "true", "local.retention.bytes": "10000000"}
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=kept)
+        fill(logs, count=6)
+        assert logs.maintain().failed == ()
+    place.rename(tmp_path / "nfs")
+    place.mkdir()
+    with folder.open(directory) as logs:
+        fill(logs, count=2)
+        logs.alter_topic("orders", {"local.retention.bytes": "0", "retention.bytes": "430"})
+        report = logs.maintain()
+        assert (report.copied, report.deleted, report.expired) == ((), (), ())
+        (failed,) = report.failed
+        assert isinstance(failed.error, RemoteResourceNotFoundError)
+        assert "another storage, or a missing mount" in str(failed.error)
+        assert failed.error.file.startswith(str(place))
+        assert failed.error.expected.endswith("with the records from 5 to 5")
+        log = logs.log("orders", 0)
+        assert (log.log_start_offset, log.local_log_start_offset) == (0, 0)
+        assert values(log.scan()) == [b"v%d" % n for n in range(8)]
+        with pytest.raises(RemoteResourceNotFoundError, match="missing mount"):
+            logs.delete_topic("orders")
+        assert logs.topics() == {"orders": [0]}, "a deletion that would leave the copies is refused"
+        assert not any(place.rglob("*.log"))
+    place.rmdir()
+    (tmp_path / "nfs").rename(place)
+    assert not any(isinstance(one, RemotePartitionDeleteMetadata) for one in events(directory))
+    with folder.open(directory) as logs:
+        report = logs.maintain()
+        assert report.failed == ()
+        assert report.copied[0].end_offset == 8
+        logs.delete_topic("orders")
+    assert files_in(folder) == []
+
+
+def test_a_deletion_is_not_finished_in_another_storage(tmp_path, folder: Remote, monkeypatch):
+    """[TIER-90, DUR-142] After a crash the directory is opened with another place."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+        with monkeypatch.context() as patch:
+            patch.setattr(TieredTopics, "finish_deletions", lambda _: None)
+            logs.delete_topic("orders")
+    before = files_in(folder)
+    with segstore.open_dir(directory, remote=tmp_path / "other") as logs:
+        (failed,) = logs.maintain().failed
+        assert isinstance(failed.error, RemoteResourceNotFoundError)
+    assert files_in(folder) == before
+    with folder.open(directory) as logs:
+        assert logs.maintain().failed == ()
     assert files_in(folder) == []
 
 
