@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from segstore._core import (
-    AbortedTransactions,
     Barrier,
     FetchedBytes,
     FetchedFiles,
@@ -411,11 +410,6 @@ class LocalLog:
         return self.transaction_indexes.collect(
             segments, offset, first, upper_bound_offset, in_order=in_order
         )
-
-    def aborted_between(self, offset: int, upper_bound_offset: int) -> AbortedTransactions:
-        """Return the aborted transactions that a reader from *offset* on leaves out [LOC-9]."""
-        found = self.collect_aborted_transactions(offset, offset, upper_bound_offset)
-        return AbortedTransactions([one[:3] for one in found])
 
     def prepare_aborted(self) -> None:
         """Before an ABORT marker is written: what may lack space fails here [DUR-30].

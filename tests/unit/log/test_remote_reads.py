@@ -254,6 +254,25 @@ def test_a_marker_that_goes_to_remote_storage_during_a_committed_read(tiered, re
     assert len(tries) == 2
 
 
+def test_a_local_segment_that_goes_while_a_broker_would_list_aborts(log, monkeypatch):
+    """[TIER-69, LOC-9] the list is not empty because its first segment went meanwhile."""
+    reader = log._reader
+    whole = reader._aborted_as_a_broker(0, 90).between(0, 90)
+    assert whole
+    is_remote = reader._remote_reads.hold
+
+    def hold(offset: int) -> bool:
+        answer = is_remote(offset)
+        leave_only(log, 60)
+        return answer
+
+    monkeypatch.setattr(reader._remote_reads, "hold", hold)
+    found = reader._aborted_as_a_broker(0, 90).between(0, 90)
+    assert log.segments()[0].base_offset > 0
+    assert sorted(found) == sorted(whole)
+    assert sorted(reader._aborted_as_a_broker(0, 90).between(0, 90)) == sorted(whole)
+
+
 def test_a_log_start_that_passes_a_reader(log):
     """[DUR-143] the error of a local log: its records are deleted."""
     leave_only(log, 60)
