@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from segstore._core import FileInfo
     from segstore.log.local.transaction_index import AbortedTransaction
     from segstore.log.remote_tier import RemoteLogReader, RemoteRead
     from segstore.log.unified_log import UnifiedLog
@@ -72,6 +73,8 @@ _NO_BROKER: Final = 0
 """Who copies, where no broker has given the directory an id."""
 _DELETION_OF_A_PARTITION: Final = b"\x01\x02"
 """What the values of these events begin with: version of the frame, and kind."""
+_CLOCK_STEP_MS: Final = 2000
+"""Two changes of a directory within it may have the same time; two seconds are FAT's."""
 _log = logging.getLogger(__name__)
 
 
@@ -82,6 +85,14 @@ class _Parts(NamedTuple):
     reader: RemoteLogReader
     index_cache: RemoteIndexCache
     manager: RemoteLogManager
+
+
+class _KnownPartitions(NamedTuple):
+    """The topic ids of partitions."""
+
+    names: FileInfo | None
+    """Of the log directory, before they were read."""
+    partitions: dict[TopicPartition, TopicIdPartition]
 
 
 class TieredTopics:
@@ -127,6 +138,7 @@ class TieredTopics:
         self._directory = directory
         self._topic = topic
         self._topic_id_of = topic_id_of
+        self._known = _KnownPartitions(None, {})
         self._read_only = read_only
         self._parts: _Parts | None = None
         self._own_folder: str | None = None
@@ -481,7 +493,7 @@ class TieredTopics:
             config=self._config,
         )
         reader = RemoteStorageReader(
-            self._storage, metadata, index_cache, lambda one: self._partition_of(one).topic_id
+            self._storage, metadata, index_cache, lambda one: self._known_partition(one).topic_id
         )
         return _Parts(metadata, manager.charged(reader), index_cache, manager)
 
@@ -507,6 +519,24 @@ class TieredTopics:
                 expected="partition.metadata; restore_topic_id() writes it again",
             )
         return TopicIdPartition(topic_id, topic_partition)
+
+    def _known_partition(self, topic_partition: TopicPartition) -> TopicIdPartition:
+        """Return what `_partition_of` does, from memory while no name of the log directory changes.
+
+        So a read opens no file here. A topic that is deleted and made again changes names; what
+        changed within the step of a file system's clock before is not remembered.
+        """
+        directory = self._directory()
+        names = directory.own_info()
+        known = self._known
+        if known.names == names and (partition := known.partitions.get(topic_partition)):
+            return partition
+        partition = self._partition_of(topic_partition)
+        if abs(directory.wall_clock_ms() - names.modified_ms) > _CLOCK_STEP_MS:
+            if known.names != names:
+                known = self._known = _KnownPartitions(names, {})
+            known.partitions[topic_partition] = partition
+        return partition
 
     # ---- the end ---------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from segstore.records.partitioner import partition_for_key
@@ -13,6 +14,7 @@ _LOW_INT: Final = 2**32 - 1
 _FACTOR: Final = 31
 
 
+@lru_cache(maxsize=1024)  # each read asks
 def metadata_partition(partition: TopicIdPartition, partitions_count: int) -> int:
     """Return the partition of ``__remote_log_metadata`` for *partition*.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ from segstore.errors import (
     RemoteResourceNotFoundError,
     RemoteStorageError,
 )
+from segstore.log.settings_above import id_of_partition
+from segstore.manager import topic_settings
 from segstore.manager.metadata_writing import write_metadata_log
 from segstore.manager.tiered_topics import TieredTopics
 from segstore.remote.metadata.remote_log_metadata_serde import parse_event
@@ -121,6 +124,33 @@ def test_a_tiered_topic_is_copied_and_read_as_one(tmp_path: Path, remote: Remote
     with remote.bucket() as bucket:
         assert bucket.topics() == ["orders"]
         assert values(bucket.scan("orders")) == expected[:4]
+
+
+def test_reads_remember_the_topic_id_while_names_stay(tmp_path: Path, folder: Remote, monkeypatch):
+    """[TIER-65] Its file is not opened by each read; a topic made again is another one."""
+    directory = tmp_path / "data"
+    opened = []
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", 1, config=TIERED)
+        fill(logs)
+        logs.maintain()
+        os.utime(directory, (1, 1))  # longer ago than a step of the clock
+        monkeypatch.setattr(
+            topic_settings,
+            "id_of_partition",
+            lambda one: opened.append(one) or id_of_partition(one),
+        )
+        log = logs.log("orders", 0)
+        for offset in (0, 1, 2, 3):
+            assert next(iter(log.read(offset, 1000))).offset == offset
+        assert len(opened) == 1
+
+        logs.delete_topic("orders")
+        logs.create_topic("orders", 1, config=TIERED)
+        logs.append("orders", [(None, b"other")], partition=0)
+        logs.log("orders", 0).roll()
+        logs.maintain()
+        assert values(logs.log("orders", 0).read(0, 1000)) == [b"other"]
 
 
 def test_commands_know_the_folder_that_was_given(tmp_path: Path, folder: Remote, capsysbinary):
