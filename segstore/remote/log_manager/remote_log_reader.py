@@ -10,7 +10,7 @@ Source: [TIER-65..TIER-71, DUR-141, DUR-144], Kafka ``RemoteLogManager.read``,
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -27,6 +27,7 @@ from segstore.log.local.transaction_index import TransactionIndexSearchResult
 from segstore.log.remote_tier import RemoteRead
 from segstore.number_limits import MAX_LONG
 from segstore.records.compression import codec_table
+from segstore.remote.log_manager.read_ahead import Piece, ReadAhead, ahead_bytes
 from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState, TopicIdPartition
 from segstore.types import (
     CURRENT_MAGIC,
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from uuid import UUID
 
-    from segstore._core import BatchHeader, BatchTable, ScanResult
+    from segstore._core import BatchHeader, BatchTable
     from segstore.log.local.transaction_index import AbortedTransaction
-    from segstore.remote.log_manager.remote_index_cache import RemoteIndexCache, RemoteIndexEntry
+    from segstore.remote.log_manager.remote_index_cache import RemoteIndexCache
     from segstore.remote.metadata.remote_log_metadata_manager import RemoteLogMetadataManager
     from segstore.remote.metadata.segment_metadata import RemoteLogSegmentMetadata
     from segstore.remote.storage.remote_storage_manager import RemoteStorageManager
@@ -86,6 +87,7 @@ class RemoteStorageReader:
         self._index_cache = index_cache
         self._topic_id_of = topic_id_of
         self._codecs = codec_table()
+        self._read_ahead = ReadAhead()
 
     # ---- batches ---------------------------------------------------------------------------------
 
@@ -127,16 +129,14 @@ class RemoteStorageReader:
         aborted: list[AbortedTransaction] | None = [] if is_committed else None
         while segment is not None:
             last = segment
-            entry = self._index_cache.index_entry(segment)
-            found = self._batches(segment, entry, offset, max_bytes, lineage)
+            found = self._batches(segment, offset, max_bytes, lineage)
             if isinstance(found, _Batches):
                 records = found.up_to(max_bytes, min_one_message=min_one_message)
                 if not records:  # Kafka: without a list, also when one is asked for
-                    return RemoteRead(b"", LogOffsetMetadata(start_offset), object_name(segment))
+                    return RemoteRead(b"", LogOffsetMetadata(start_offset), found.name)
                 if is_committed:
-                    upper = entry.offset_index.fetch_upper_bound_offset(
-                        found.position, len(records)
-                    )
+                    index = self._index_cache.index_entry(segment).offset_index
+                    upper = index.fetch_upper_bound_offset(found.position, len(records))
                     end = segment.end_offset + 1 if upper is None else upper.offset
                     there = self._aborted(partition, lineage, segment, found.base_offset, end)
                     aborted = there.aborted
@@ -144,7 +144,7 @@ class RemoteStorageReader:
                         aborted += local_aborted_transactions(found.base_offset, end)
                     aborted = list(dict.fromkeys(aborted))
                 place = LogOffsetMetadata(found.base_offset, segment.start_offset, found.position)
-                return RemoteRead(records, place, object_name(segment), aborted)
+                return RemoteRead(records, place, found.name, aborted)
             offset = found
             segment = self._segment_at(partition, lineage, offset)
         return RemoteRead(b"", LogOffsetMetadata(start_offset), object_name(last), aborted)
@@ -152,7 +152,6 @@ class RemoteStorageReader:
     def _batches(
         self,
         segment: RemoteLogSegmentMetadata,
-        entry: RemoteIndexEntry,
         offset: int,
         max_bytes: int,
         lineage: _Lineage,
@@ -161,37 +160,63 @@ class RemoteStorageReader:
 
         Source: [TIER-66, DUR-141].
         """
-        position = entry.position_of_offset(offset)
-        above = entry.offset_index.fetch_upper_bound_offset(position, 1)
-        before = _MOST_SKIPPED_BYTES if above is None else above.position - position
-        size = min(before, _MOST_SKIPPED_BYTES) + max_bytes
-        size += -size % _LEAST_BYTES
+        segment_id = segment.segment_id.id
+        known = self._read_ahead.get(segment_id)
+        place = None if known is None else known.place_of(offset)
+        position, size = -1, 0
+        if known is not None and place is not None:
+            if place.row is not None and (
+                place.begin + max_bytes <= known.end
+                or known.position + known.end == segment.segment_size_bytes
+            ):
+                return self._from_piece(segment, known, place.row, offset, max_bytes, lineage)
+            if place.is_next:
+                position, size = known.position + place.begin, ahead_bytes(max_bytes)
+        if position < 0:
+            index = self._index_cache.index_entry(segment)
+            position = index.position_of_offset(offset)
+            above = index.offset_index.fetch_upper_bound_offset(position, 1)
+            before = _MOST_SKIPPED_BYTES if above is None else above.position - position
+            size = min(before, _MOST_SKIPPED_BYTES) + max_bytes
+            size += -size % _LEAST_BYTES
         for piece in self._pieces(segment, position, size, size):
-            table = piece.table
-            row = _first_row(table, offset)
-            if row is None:
-                continue
-            first, end = table[row], len(piece.data)
-            next_row = lineage.end_of_own(table, row)
-            if next_row == row:
-                if first.base_offset <= offset:
-                    raise _another_history(segment, piece.position, first)
-                return first.base_offset  # of a lost branch, behind a gap
-            if next_row < len(table):
-                end = table[next_row].position
-            elif piece.result.why is not None:
-                end = piece.result.valid_bytes
-            return _Batches(
-                piece.data[first.position : end],
-                first.size_bytes,
-                first.base_offset,
-                piece.position + first.position,
-            )
+            row = piece.first_row(offset)
+            if row is not None:
+                self._read_ahead.keep(segment_id, piece)
+                return self._from_piece(segment, piece, row, offset, max_bytes, lineage)
         return segment.end_offset + 1
+
+    def _from_piece(  # noqa: PLR0913 - a read, and where its bytes are
+        self,
+        segment: RemoteLogSegmentMetadata,
+        piece: Piece,
+        row: int,
+        offset: int,
+        max_bytes: int,
+        lineage: _Lineage,
+    ) -> _Batches | int:
+        """Return what is of this history from a row on; or where to go on, if that is not."""
+        table = piece.table
+        first = table[row]
+        begin = first.position
+        next_row = lineage.end_of_own(table, row, begin + max_bytes)
+        if next_row == row:
+            if first.base_offset <= offset:
+                raise _another_history(segment, piece.position, first)
+            return first.base_offset  # of a lost branch, behind a gap
+        end = table[next_row].position if next_row < len(table) else piece.end
+        piece.given_end = min(begin + max(max_bytes, first.size_bytes), end)
+        return _Batches(
+            piece.name,
+            piece.data[begin : piece.given_end],
+            first.size_bytes,
+            first.base_offset,
+            piece.position + begin,
+        )
 
     def _pieces(
         self, segment: RemoteLogSegmentMetadata, position: int, size: int, most: int
-    ) -> Iterator[_Piece]:
+    ) -> Iterator[Piece]:
         """Yield parts of a segment that begin with a whole batch, from one on to the end.
 
         Parameters
@@ -213,7 +238,7 @@ class RemoteStorageReader:
             data = memoryview(self._storage.fetch_log_segment(segment, position, position + asked))
             table, result = scan_headers(data)
             if len(table):
-                yield _Piece(data, position, table, result)
+                yield Piece(object_name(segment), data, position, table, result)
             if result.why is not None:
                 raise result.why.locate(object_name(segment), position)
             position += result.valid_bytes
@@ -381,7 +406,7 @@ class RemoteStorageReader:
     def _first_record(
         self,
         segment: RemoteLogSegmentMetadata,
-        piece: _Piece,
+        piece: Piece,
         batch: BatchHeader,
         timestamp: int,
         starting_offset: int,
@@ -414,18 +439,11 @@ class RemoteStorageReader:
         return self._metadata.remote_log_segment_metadata(partition, epoch, offset)
 
 
-class _Piece(NamedTuple):
-    """Part of a segment."""
-
-    data: memoryview
-    position: int
-    table: BatchTable
-    result: ScanResult
-
-
 class _Batches(NamedTuple):
     """Batches of one history; the last may be cut."""
 
+    name: str
+    """Of the object."""
     data: memoryview
     first_size: int
     base_offset: int
@@ -472,12 +490,16 @@ class _Lineage:
             batch.base_offset, batch.last_offset, batch.partition_leader_epoch
         )
 
-    def end_of_own(self, table: BatchTable, row: int) -> int:
-        """Return the first row from *row* on that is not of this history."""
+    def end_of_own(self, table: BatchTable, row: int, end: int) -> int:
+        """Return the first row from *row* on that is not of this history, or lies behind *end*."""
         epoch = table.leader_epoch
         if epoch is not None and self._has(table[row].base_offset, table.last_offset, epoch):
             return len(table)
-        while row < len(table) and self.has(table[row]):
+        first = row
+        while row < len(table):
+            batch = table[row]
+            if (row > first and batch.position >= end) or not self.has(batch):
+                break
             row += 1
         return row
 
@@ -492,17 +514,6 @@ def object_name(segment: RemoteLogSegmentMetadata) -> str:
     (_, (topic, number)), segment_id = segment.segment_id
     name = f"{segment.start_offset:020}-{topic_id_text(segment_id)}.log"
     return f"remote storage/{topic}-{number}/{name}"
-
-
-def _first_row(table: BatchTable, offset: int) -> int | None:
-    """Return the row of the first batch that ends at *offset* or behind it."""
-    if table.first_last_offset >= offset:
-        return 0
-    if table.last_offset < offset:
-        return None
-    if table[1].last_offset >= offset:  # as a rule: the index led to the batch before
-        return 1
-    return bisect_left(range(len(table)), offset, lo=2, key=lambda row: table[row].last_offset)
 
 
 def _another_history(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pytest
 
@@ -17,9 +18,13 @@ from segstore.errors import (
 from segstore.log.local.transaction_index import AbortedTransaction
 from segstore.log.remote_tier import RemoteLogReader, RemoteRead
 from segstore.records.memory_records import MemoryRecords
+from segstore.remote.log_manager.read_ahead import Piece, ReadAhead
 from segstore.remote.log_manager.remote_index_cache import RemoteIndexCache
 from segstore.remote.log_manager.remote_log_reader import RemoteStorageReader
-from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState
+from segstore.remote.metadata.segment_metadata import (
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+)
 from segstore.remote.storage.remote_storage_manager import IndexType
 from segstore.types import Codec, EpochEntry, FileTimestampAndOffset, LogOffsetMetadata
 from tests.kits.remote_storage import (
@@ -283,6 +288,110 @@ def test_records_are_a_view_of_what_the_storage_gave(tier):
     found = tier.read(50)
 
     assert found.records.obj is tier.storage.objects[metadata.segment_id.id][LOG]
+
+
+# ---- reading on ----------------------------------------------------------------------------------
+
+
+def onward(tier: Tier, end: int, max_bytes: int) -> list[bytes]:
+    """What a consumer gets: the whole batches of reads that follow each other."""
+    got, offset = [], 0
+    while offset < end:
+        records = tier.read(offset, max_bytes).records
+        table, result = scan_headers(records)
+        got.append(bytes(records[: result.valid_bytes]))
+        offset = table.last_offset + 1
+    return got
+
+
+def test_who_reads_on_gets_several_reads_of_one_request(tier):
+    """[TIER-66] Each batch once, and none of them fetched twice but where one was cut."""
+    content = batches(0, 4000)
+    tier.put(content)
+
+    got = onward(tier, 4000, 16_000)
+
+    assert b"".join(got) == b"".join(content)
+    assert len(got) > 30
+    assert len(tier.storage.ranges) <= 2 + len(got) // 7
+    fetched = sum(end - begin for begin, end in tier.storage.ranges)
+    assert fetched < 1.2 * sum(map(len, content))
+
+
+def test_who_reads_here_and_there_gets_nothing_ahead(tier):
+    """[TIER-66] What is not read on is not asked for."""
+    tier.put(batches(0, 4000))
+
+    for offset in (3000, 10, 2000, 1000, 3500):
+        tier.read(offset, 16_000)
+
+    assert len(tier.storage.ranges) == 5
+    assert max(end - begin for begin, end in tier.storage.ranges) <= 2 * 16 * 1024
+
+
+def test_what_was_fetched_ahead_is_of_the_history_that_each_read_names(tier):
+    """[DUR-141] The leader epochs change between two reads."""
+    tier.put(batches(0, 4000))
+    tier.read(0, 2000)
+    assert offsets(tier.read(10, 2000))[-1] != (25, 29)
+    asked = len(tier.storage.ranges)
+
+    read = tier.read(15, 16_000, epochs=((0, 0), (1, 30)))
+
+    assert offsets(read) == [(15, 19), (20, 24), (25, 29)]
+    assert len(tier.storage.ranges) <= asked + 1
+    with pytest.raises(OffsetOutOfRangeError):
+        tier.read(30, 2000, epochs=((0, 0), (1, 30)))
+
+
+def test_a_deleted_segment_is_not_read_from_memory(tier):
+    """[TIER-65] What is fetched ahead counts for nothing once the segment is to go."""
+    metadata = tier.put(batches(0, 100))
+    tier.read(0)
+    assert len(tier.storage.ranges) == 1
+    tier.read(50)
+    assert len(tier.storage.ranges) == 1
+
+    tier.metadata.cache.update_remote_log_segment_metadata(
+        RemoteLogSegmentMetadataUpdate(
+            segment_id=metadata.segment_id,
+            event_timestamp_ms=0,
+            custom_metadata=None,
+            state=RemoteLogSegmentState.DELETE_SEGMENT_STARTED,
+            broker_id=1,
+        )
+    )
+
+    with pytest.raises(OffsetOutOfRangeError):
+        tier.read(50)
+
+
+def test_damage_behind_what_is_read_is_found_when_it_is_read(tier):
+    """[DUR-144] Also where it was fetched ahead: at its position."""
+    content = batches(0, 400)
+    metadata = tier.put(content)
+    place = sum(map(len, content[:40]))
+    tier.change(metadata, place + 16, b"\x09")
+
+    with pytest.raises(CorruptRecordError) as caught:
+        onward(tier, 400, 3000)
+
+    assert caught.value.position == place
+
+
+def test_what_is_kept_has_a_bound():
+    """A few pieces, none of them large; the one used longest ago goes."""
+    ahead, ids = ReadAhead(), [UUID(int=n) for n in range(20)]
+
+    def piece(size: int) -> Piece:
+        data = memoryview(batch(0, 4, size=size))
+        return Piece("orders-0/x.log", data, 0, *scan_headers(data))
+
+    for one in ids:
+        ahead.keep(one, piece(100))
+    assert [one for one in ids if ahead.get(one) is not None] == ids[-8:]
+    ahead.keep(ids[-1], piece(1024 * 1024))
+    assert ahead.get(ids[-1]) is None, "neither that one nor what it replaces"
 
 
 # ---- damage --------------------------------------------------------------------------------------
