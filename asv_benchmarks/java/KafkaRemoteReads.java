@@ -11,7 +11,6 @@ import java.nio.file.StandardOpenOption;
 import java.util.Iterator;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Random;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
@@ -47,14 +46,14 @@ import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /**
- * Kafka's RemoteLogManager.read over a folder, one measured round per line of input: COUNT MAX_BYTES.
+ * Kafka's RemoteLogManager.read over a folder, one measured round per line of input: MAX_BYTES.
  *
  * The arguments are the directory of a log, that of the index cache, and the folder of the segments, where a file
- * "segments" has a line for each: start offset, end offset, bytes, largest timestamp, id. Streams are opened as Kafka's
- * LocalTieredStorage does. The answer is CPU seconds of this thread, wall seconds and the number of reads.
+ * "segments" has a line for each: start offset, end offset, bytes, largest timestamp, id, and a file "offsets" one for each
+ * read of a round. Streams are opened as Kafka's LocalTieredStorage does. The answer is CPU seconds of this thread, wall
+ * seconds and the number of reads.
  */
 public class KafkaRemoteReads {
-    private static final Random CHOOSER = new Random(20130101);
     private static final Uuid TOPIC_ID = new Uuid(0, 7);
     private static final TreeMap<Long, RemoteLogSegmentMetadata> SEGMENTS = new TreeMap<>();
     private static Path folder;
@@ -80,22 +79,22 @@ public class KafkaRemoteReads {
         @SuppressWarnings("unchecked")
         Map<TopicPartition, Uuid> known = (Map<TopicPartition, Uuid>) ids.get(manager);
         known.put(partition.topicPartition(), TOPIC_ID);
+        long[] offsets = Files.readAllLines(folder.resolve("offsets")).stream().mapToLong(Long::parseLong).toArray();
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             String[] words = line.split("\t");
-            System.out.println(read(manager, partition, Integer.parseInt(words[0]), Integer.parseInt(words[1])));
+            System.out.println(read(manager, partition, offsets, Integer.parseInt(words[0])));
         }
         manager.close();
     }
 
-    private static String read(RemoteLogManager manager, TopicIdPartition partition, int count, int maxBytes)
+    private static String read(RemoteLogManager manager, TopicIdPartition partition, long[] offsets, int maxBytes)
             throws Exception {
-        long end = SEGMENTS.lastEntry().getValue().endOffset() + 1;
         long bytes = 0;
         long cpu = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
         long wall = System.nanoTime();
-        for (int i = 0; i < count; i++) {
-            FetchRequest.PartitionData data = new FetchRequest.PartitionData(TOPIC_ID, CHOOSER.nextLong(end), 0, maxBytes,
+        for (long offset : offsets) {
+            FetchRequest.PartitionData data = new FetchRequest.PartitionData(TOPIC_ID, offset, 0, maxBytes,
                     Optional.empty());
             bytes += manager.read(new RemoteStorageFetchInfo(maxBytes, true, partition, data,
                     FetchIsolation.HIGH_WATERMARK)).records.sizeInBytes();
@@ -104,7 +103,7 @@ public class KafkaRemoteReads {
         cpu = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() - cpu;
         if (bytes == 0)
             throw new IllegalStateException("nothing was read");
-        return cpu / 1e9 + " " + wall / 1e9 + " " + count;
+        return cpu / 1e9 + " " + wall / 1e9 + " " + offsets.length;
     }
 
     private static UnifiedLog open(File directory) throws IOException {
