@@ -379,6 +379,7 @@ class LogManager:
             topic,
             lambda one: self._directories[0].settings.topic_id_of(one.topic, [one.partition]),
             read_only=self._read_only,
+            kafka_profile=self._options.profile is Profile.KAFKA,
         )
         self._options = self._options._replace(remote_log_reader=self._tiered)
 

@@ -114,6 +114,8 @@ class TieredTopics:
         Returns the id in the directory of a partition; None where there is none, or no id.
     read_only : bool
         Nothing is copied or deleted, and another process may.
+    kafka_profile : bool
+        Indexes are believed as Kafka does: see `RemoteIndexCache`.
 
     Raises
     ------
@@ -131,6 +133,7 @@ class TieredTopics:
         topic_id_of: Callable[[TopicPartition], uuid.UUID | None],
         *,
         read_only: bool,
+        kafka_profile: bool,
     ) -> None:
         self._config = RemoteLogManagerConfig.from_values(values)
         self._storage = open_remote_storage(remote, settings)
@@ -140,6 +143,7 @@ class TieredTopics:
         self._topic_id_of = topic_id_of
         self._known = _KnownPartitions(None, {})
         self._read_only = read_only
+        self._kafka_profile = kafka_profile
         self._parts: _Parts | None = None
         self._own_folder: str | None = None
         self._building = AppendLock()
@@ -482,6 +486,7 @@ class TieredTopics:
             clock_ms=self._clock_ms,
             max_size_bytes=values["remote.log.index.file.cache.total.size.bytes"],
             ttl_ms=values["remote.log.index.file.cache.ttl.ms"],
+            kafka_profile=self._kafka_profile,
         )
         metadata = TopicBasedRemoteLogMetadataManager(self._topic)
         manager = RemoteLogManager(

@@ -202,6 +202,8 @@ def put_segment(  # noqa: PLR0913 - each by its name
     latest = accumulate((row.max_timestamp for row in rows), max)
     fields.setdefault("epochs", ((0, start),))
     fields.setdefault("max_timestamp_ms", max(row.max_timestamp for row in rows))
+    aborted = list(aborted)
+    fields.setdefault("is_transaction_index_empty", not aborted)
     metadata = segment_metadata(
         start,
         rows[-1].last_offset if end_offset is None else end_offset,

@@ -71,6 +71,8 @@ class RemoteIndexEntry:
         Timestamp to offset.
     transaction_index : TransactionIndex
         Aborted transactions; empty where the segment has none.
+    has_transactions : bool
+        Whether the transaction index had an entry when it was opened.
     size_bytes : int
         Of the three files together, when they were opened [TIER-81].
     is_marked_for_cleanup : bool
@@ -89,6 +91,7 @@ class RemoteIndexEntry:
         self.offset_index = offset_index
         self.time_index = time_index
         self.transaction_index = transaction_index
+        self.has_transactions = not transaction_index.is_empty
         self.size_bytes = offset_index.length + time_index.length + transaction_index_bytes
         self.is_marked_for_cleanup = False
         self.is_cleaned_up = False
@@ -173,8 +176,8 @@ class RemoteIndexCache:
         Milliseconds of a clock.
     kafka_profile : bool
         Whether a name or a file in the folder that is none of the cache's fails the start, and an
-        index is believed whose entries do not ascend. Otherwise such files are passed over, and
-        fetched again.
+        index is believed whose entries do not ascend, or a transaction index that is missing.
+        Otherwise such files are passed over, and fetched again.
 
     Raises
     ------
@@ -295,6 +298,38 @@ class RemoteIndexCache:
                 self._fetching.discard(key)
                 self._changed.notify_all()
         return entry
+
+    def transaction_index(self, metadata: RemoteLogSegmentMetadata) -> TransactionIndex:
+        """Return the aborted transactions of a segment, by which committed reads go [TIER-69].
+
+        Reads of another kind get by without them, so that an entry of the cache may have none
+        because the object was missing [TIER-82]. Where the metadata do not say that there are none,
+        the index is fetched again here: aborted records would pass for committed ones. Kafka
+        believes that there are none.
+
+        Raises
+        ------
+        RemoteStorageError, CorruptIndexError
+            Remote storage has no such index, or an empty one; the indexes of the segment leave the
+            cache. Or as `index_entry`.
+        UnsupportedFormatError, IllegalStateError
+            As `index_entry`.
+        """
+        while True:
+            entry = self.index_entry(metadata)
+            if entry.has_transactions or metadata.is_transaction_index_empty or self._kafka_profile:
+                return entry.transaction_index
+            self.remove(metadata.segment_id.id)
+            if not self._storage.fetch_index(metadata, IndexType.TRANSACTION):
+                (_, (topic, number)), segment_id = metadata.segment_id
+                name = f"{metadata.start_offset:020}-{topic_id_text(segment_id)}.txnindex"
+                raise CorruptIndexError(
+                    "the transaction index of a remote segment is empty, and its metadata do not"
+                    " say so: a committed read cannot tell which records were aborted",
+                    file=f"remote storage/{topic}-{number}/{name}",
+                    found="0 bytes",
+                    expected="an entry for each aborted transaction",
+                )
 
     def _use(self, key: UUID) -> RemoteIndexEntry | None:
         """Return what is cached, and note the use; an entry that has expired goes."""

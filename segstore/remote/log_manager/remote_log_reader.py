@@ -331,7 +331,7 @@ class RemoteStorageReader:
         self, segment: RemoteLogSegmentMetadata, start_offset: int, end_offset: int
     ) -> TransactionIndexSearchResult:
         for _ in range(_TRIES):
-            index = self._index_cache.index_entry(segment).transaction_index
+            index = self._index_cache.transaction_index(segment)
             with suppress(LogNotFoundError):  # let go meanwhile, and deleted
                 return index.collect_aborted_transactions(
                     start_offset, end_offset, check=True, in_order=True

@@ -10,6 +10,7 @@ import pytest
 
 from segstore._core import Directory, scan_headers
 from segstore.errors import (
+    CorruptIndexError,
     CorruptLogError,
     CorruptRecordError,
     OffsetOutOfRangeError,
@@ -62,7 +63,12 @@ class Tier:
     def __init__(self, folder: Path) -> None:
         self.directory = Directory(str(folder))
         self.storage, self.metadata = MemoryRemoteStorage(), MemoryRemoteMetadata()
-        self.cache = RemoteIndexCache(self.directory, self.storage, clock_ms=lambda: 0)
+        self.restart()
+
+    def restart(self, **options: Any) -> None:
+        if hasattr(self, "cache"):
+            self.cache.close()
+        self.cache = RemoteIndexCache(self.directory, self.storage, clock_ms=lambda: 0, **options)
         self.reader = RemoteStorageReader(
             self.storage, self.metadata, self.cache, lambda _: PARTITION.topic_id
         )
@@ -467,14 +473,14 @@ def test_a_search_goes_on_behind_the_segment_until_it_is_complete(tier):
     """[TIER-69] [TIER-22] Segments said to have none cost no request; local ones come last."""
     first = AbortedTransaction(7, 4, 33, 34)
     tier.put(batches(0, 10))
-    tier.put(batches(10, 20), is_transaction_index_empty=True)
-    tier.put(batches(20, 30, epoch=2), epochs=((2, 20),), is_transaction_index_empty=True)
+    tier.put(batches(10, 20))
+    tier.put(batches(20, 30, epoch=2), epochs=((2, 20),))
     tier.put(batches(30, 40, epoch=2), epochs=((2, 30),), aborted=[first])
     local = AbortedTransaction(9, 8, 60, 61)
     epochs = ((0, 0), (2, 20))
 
     assert tier.read(0, epochs=epochs, local=[local]).aborted_transactions == [first]
-    assert tier.storage.asked[IndexType.TRANSACTION] == 2
+    assert tier.storage.asked[IndexType.TRANSACTION] == 1
     assert tier.read(31, epochs=epochs, local=[local, first]).aborted_transactions == [
         first,
         local,
@@ -528,6 +534,47 @@ def test_an_index_that_was_deleted_meanwhile_is_fetched_again(tier, monkeypatch)
     monkeypatch.setattr(index, "collect_aborted_transactions", delete_first)
     assert tier.read(10, local=()).aborted_transactions == aborted
     assert len(tries) == 1
+
+
+@pytest.mark.parametrize("lost", [None, b""])
+def test_a_lost_transaction_index_fails_committed_reads_alone(tier, lost):
+    """[TIER-69] [TIER-82] Its object is named, nothing stays cached, and it may come back."""
+    aborted = [AbortedTransaction(7, 12, 18, 19)]
+    metadata = tier.put(batches(0, 20), aborted=aborted)
+    objects = tier.storage.objects[metadata.segment_id.id]
+    whole = objects.pop(IndexType.TRANSACTION)
+    if lost is not None:
+        objects[IndexType.TRANSACTION] = lost
+
+    assert tier.read(10).records
+    with pytest.raises((RemoteResourceNotFoundError, CorruptIndexError)) as caught:
+        tier.read(10, local=())
+    assert str(metadata.segment_id.id) in str(caught.value) or "txnindex" in str(caught.value)
+    assert tier.cache.segment_ids == []
+    assert tier.read(10).records
+    objects[IndexType.TRANSACTION] = whole
+    assert tier.read(10, local=()).aborted_transactions == aborted
+    assert tier.cache.segment_ids == [metadata.segment_id.id]
+
+
+def test_an_empty_cached_transaction_index_is_fetched_again(tier):
+    """[TIER-82] Where the metadata do not say that there are no aborted transactions."""
+    aborted = [AbortedTransaction(7, 12, 18, 19)]
+    metadata = tier.put(batches(0, 20), aborted=aborted)
+    Path(tier.cache.index_entry(metadata).transaction_index.path).write_bytes(b"")
+    tier.restart()
+
+    assert tier.cache.segment_ids == [metadata.segment_id.id]
+    assert tier.read(10, local=()).aborted_transactions == aborted
+
+
+def test_kafka_believes_that_a_lost_transaction_index_had_no_entry(tier):
+    """[TIER-82]"""
+    metadata = tier.put(batches(0, 20), aborted=[AbortedTransaction(7, 12, 18, 19)])
+    del tier.storage.objects[metadata.segment_id.id][IndexType.TRANSACTION]
+    tier.restart(kafka_profile=True)
+
+    assert tier.read(10, local=()).aborted_transactions == []
 
 
 # ---- times ---------------------------------------------------------------------------------------
