@@ -12,6 +12,7 @@ from segstore.config.topic_config import NOT_DELETING
 from segstore.config.topic_keys import TOPIC_KEYS
 from segstore.config.topic_properties import values_of
 from segstore.log.files.profile import Profile
+from segstore.manager.topic_limits import NOT_TIERED
 from segstore.notebook import as_html
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def settings_of(
             value, source = values[name], own
         elif name in given.broker:
             value, source = values[name], SettingSource.BROKER
-        elif name in directory:
+        elif name in directory and not (is_of_broker and name in NOT_TIERED):
             value, source = directory[name], SettingSource.DIRECTORY
         elif name in NOT_DELETING and profile is Profile.SAFE and not is_of_broker:
             value, source = None, SettingSource.NOT_SET

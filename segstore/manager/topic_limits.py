@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
+NOT_TIERED: Final[Mapping[str, str]] = MappingProxyType({"remote.storage.enable": "false"})
+"""A cluster's topic that was given nothing else, whatever the directory was opened with.
+
+Its broker would begin such a log at the first local record, and delete what is remote alone.
+"""
+
 
 class GivenSettings(NamedTuple):
     """What a topic was given, in Kafka's keys, as text; of a broker's topic also by its broker.
@@ -58,10 +64,11 @@ def config_of_topic(options: OpenOptions, given: GivenSettings | None) -> LogCon
     if given is None:
         config = topic_config(options.config, options.given, {}, deletes_by_default=False)
         return config.with_changes(cleanup_policy="delete", retention_ms=None, retention_bytes=-1)
+    defaults = _NOTHING if given.metadata_log is None else NOT_TIERED
     return topic_config(
         options.config,
         options.given,
-        {**given.broker, **given.topic},
+        {**defaults, **given.broker, **given.topic},
         deletes_by_default=options.profile is Profile.KAFKA or given.metadata_log is not None,
     )
 

@@ -24,6 +24,7 @@ from segstore.log.settings_above import id_of_partition
 from segstore.manager import topic_settings
 from segstore.manager.metadata_writing import write_metadata_log
 from segstore.manager.tiered_topics import TieredTopics
+from segstore.manager.topic_description import SettingSource
 from segstore.remote.metadata.remote_log_metadata_serde import parse_event
 from segstore.remote.metadata.segment_metadata import (
     RemoteLogSegmentMetadata,
@@ -293,12 +294,11 @@ def test_without_remote_storage_nothing_is_forgotten(tmp_path: Path, folder: Rem
 def test_nothing_is_copied_that_the_cluster_would_not_know_of(tmp_path: Path, folder: Remote):
     """[TIER-21, DUR-143] To its broker our topic of what is remote would be stray."""
     directory = tmp_path / "data"
-    with segstore.open_dir(directory) as logs:
-        logs.create_topic("orders")
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=TIERED)
         fill(logs)
     write_metadata_log(directory)
-    options = {"remote_storage_enable": True, "local_retention_bytes": 0}
-    with folder.open(directory, **options) as logs:
+    with folder.open(directory) as logs:
         report = logs.maintain()
         assert (report.copied, report.deleted) == ((), ())
         (failed,) = report.failed
@@ -307,6 +307,29 @@ def test_nothing_is_copied_that_the_cluster_would_not_know_of(tmp_path: Path, fo
         assert logs.stray_partitions() == {}
         assert values(logs.scan("orders")) == [b"v%d" % n for n in range(4)]
     assert files_in(folder) == []
+
+
+def test_topics_that_are_not_tiered_in_their_cluster_are_not_here(tmp_path, folder: Remote):
+    """[TIER-1, DUR-143] The option is for others: the broker would forget what is remote alone."""
+    directory = tmp_path / "data"
+    options = {"remote_storage_enable": True, "local_retention_bytes": 0}
+    with segstore.open_dir(directory) as logs:
+        logs.create_topic("orders")
+        fill(logs)
+    write_metadata_log(directory)
+    with folder.open(directory, **options) as logs:
+        report = logs.maintain()
+        assert (report.copied, report.deleted, report.failed) == ((), (), ())
+        (one,) = (
+            setting
+            for setting in logs.describe_topic("orders").settings
+            if setting.name == "remote.storage.enable"
+        )
+        assert (one.value, one.source) == (False, SettingSource.DEFAULT)
+    (directory / "__cluster_metadata-0").rename(tmp_path / "away")
+    with folder.open(directory, **options) as logs:
+        assert len(logs.maintain().deleted) == 4
+        assert values(logs.scan("orders")) == [b"v%d" % n for n in range(4)]
 
 
 # ---- the end of a topic --------------------------------------------------------------------------
