@@ -378,6 +378,7 @@ class LogManager:
             lambda: self._directories[0].directory,
             topic,
             lambda one: self._directories[0].settings.topic_id_of(one.topic, [one.partition]),
+            lambda *one: self._directories[0].settings.may_be_here(*one),  # noqa: PLW0108 - opened below
             read_only=self._read_only,
             kafka_profile=self._options.profile is Profile.KAFKA,
         )
@@ -897,8 +898,16 @@ class LogManager:
             self._refuse_to_forget(topic, numbers)
             yield
             return
-        chosen = [one for one in numbers if partition in {None, one}]
-        with tiered.deleting(TopicPartition(topic, one) for one in chosen):
+        chosen = [
+            TopicPartition(topic, one)
+            for one in numbers
+            if partition in {None, one} and self._may_be_remote(TopicPartition(topic, one))
+        ]
+        if not chosen:  # what the directory has noted is not asked for
+            yield
+            return
+        self._change_topics(lambda changes: changes.check_deletable(topic, partition))
+        with tiered.deleting(chosen):
             yield
         try:
             tiered.finish_deletions()
@@ -908,6 +917,12 @@ class LogManager:
                 " rest in remote storage"
             )
             raise
+
+    def _may_be_remote(self, topic_partition: TopicPartition) -> bool:
+        """Whether a partition has a remote part, or had one that is perhaps not deleted yet."""
+        config = self._directories[0].settings.config_of(topic_partition)
+        is_tiered = is_remote_log_enabled(config, topic_partition.topic, system_enabled=True)
+        return is_tiered or config.remote_log_delete_on_disable
 
     def _refuse_to_forget(self, topic: str, numbers: Sequence[int]) -> None:
         """Raise where records of a topic are in remote storage: nothing would delete them."""

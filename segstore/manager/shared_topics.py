@@ -315,6 +315,30 @@ class SharedTopics:
 
         By the id, a deletion that is interrupted finds its directories, and no later ones.
         """
+        found = self._ids_of(name, homes)
+        ids = {one for ids in found.values() for one in ids.values() if one is not None}
+        known = next(iter(ids), None if entry is None else entry.topic_id)
+        topic_id = known or new_topic_id()
+        for one, ids_here in found.items():
+            with one.guard():
+                for there, topic_id_there in ids_here.items():
+                    if topic_id_there is None:
+                        one.registry.write_id(there, topic_id)
+        return topic_id
+
+    def check_deletable(self, name: str) -> None:
+        """Raise where `delete` would refuse a topic, before it writes anything."""
+        homes = self._homes(name)
+        for one in homes:
+            one.check_writable()
+            one.registry.entry_of(name)
+        self._ids_of(name, homes)
+
+    @staticmethod
+    def _ids_of(
+        name: str, homes: Sequence[LogDirectory]
+    ) -> dict[LogDirectory, dict[str, uuid.UUID | None]]:
+        """Return the id of each partition's directory; raises where there are several."""
         found = {one: one.registry.ids_of(name) for one in homes}
         ids = {one: None for ids in found.values() for one in ids.values() if one is not None}
         if len(ids) > 1:
@@ -331,14 +355,7 @@ class SharedTopics:
                 found=named,
                 expected="one topic id",
             )
-        known = next(iter(ids), None if entry is None else entry.topic_id)
-        topic_id = known or new_topic_id()
-        for one, ids_here in found.items():
-            with one.guard():
-                for there, topic_id_there in ids_here.items():
-                    if topic_id_there is None:
-                        one.registry.write_id(there, topic_id)
-        return topic_id
+        return found
 
     def delete_partition(self, topic_partition: TopicPartition) -> None:
         """Delete one partition, and none of the others: as a broker does that gives it up."""

@@ -71,6 +71,7 @@ DELETION: Final = "deletion in remote storage"
 
 _NO_BROKER: Final = 0
 """Who copies, where no broker has given the directory an id."""
+_STARTED: Final = RemotePartitionDeleteState.DELETE_PARTITION_STARTED
 _DELETION_OF_A_PARTITION: Final = b"\x01\x02"
 """What the values of these events begin with: version of the frame, and kind."""
 _CLOCK_STEP_MS: Final = 2000
@@ -112,6 +113,8 @@ class TieredTopics:
         Where it is noted what is remote.
     topic_id_of : callable
         Returns the id in the directory of a partition; None where there is none, or no id.
+    may_be_here : callable
+        Whether a directory may be that of a partition with a topic id; one set aside counts too.
     read_only : bool
         Nothing is copied or deleted, and another process may.
     kafka_profile : bool
@@ -131,6 +134,7 @@ class TieredTopics:
         directory: Callable[[], Directory],
         topic: DirectoryMetadataTopic,
         topic_id_of: Callable[[TopicPartition], uuid.UUID | None],
+        may_be_here: Callable[[TopicPartition, uuid.UUID], bool],
         *,
         read_only: bool,
         kafka_profile: bool,
@@ -142,6 +146,7 @@ class TieredTopics:
         self._topic = topic
         self._topic_id_of = topic_id_of
         self._known = _KnownPartitions(None, {})
+        self._may_be_here = may_be_here
         self._read_only = read_only
         self._kafka_profile = kafka_profile
         self._parts: _Parts | None = None
@@ -259,7 +264,10 @@ class TieredTopics:
             if not log.remote_log_enabled:
                 return
             manager = self._led_by(log)
-            manager.require_newest_copy(self._partition_of(topic_partition))
+            partition = self._partition_of(topic_partition)
+            if self._pending().get(partition) is _STARTED:
+                return  # made again: what is copied now would be deleted with what was before
+            manager.require_newest_copy(partition)
             before, start = manager.counters, log.log_start_offset
             self._topic.noted = self._telling(log, findings)
             try:
@@ -326,9 +334,12 @@ class TieredTopics:
         ------
         RemoteStorageError
             The storage has not what is noted, or cannot be read: the block does not begin.
+        IllegalStateError
+            A topic id cannot be read, by which the remote part is known.
         """
         with self._working:
-            parts, partitions = self._built(), self._with_id(topic_partitions)
+            parts = self._built()
+            partitions = [self._partition_of(one) for one in topic_partitions]
             for one in partitions:
                 parts.manager.require_newest_copy(one)
             parts.manager.cancel(one.topic_partition for one in partitions)
@@ -405,9 +416,9 @@ class TieredTopics:
                 findings.expired.append(deleted)
 
     def _is_kept(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> bool:
-        """Whether a partition is here, whose deletion was marked and did not take place."""
+        """Whether a partition may be here, whose deletion was marked and did not take place."""
         is_marked = state is RemotePartitionDeleteState.DELETE_PARTITION_MARKED
-        return is_marked and self._topic_id_of(partition.topic_partition) == partition.topic_id
+        return is_marked and self._may_be_here(partition.topic_partition, partition.topic_id)
 
     def _delete(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> int:
         """Delete the remote part of a partition that is gone; return how many segments it had."""
@@ -421,6 +432,7 @@ class TieredTopics:
         return count
 
     def _stop(self, parts: _Parts, partition: TopicIdPartition) -> None:
+        self._led.pop(partition.topic_partition, None)
         errors = parts.manager.stop_partitions([partition], delete_remote_log=True)
         if errors:
             raise errors[partition]
@@ -509,10 +521,6 @@ class TieredTopics:
         properties = read_meta_properties(self._directory())
         node_id = None if properties is None else properties.node_id
         return _NO_BROKER if node_id is None else node_id
-
-    def _with_id(self, topic_partitions: Iterable[TopicPartition]) -> list[TopicIdPartition]:
-        found = ((self._topic_id_of(one), one) for one in topic_partitions)
-        return [TopicIdPartition(topic_id, one) for topic_id, one in found if topic_id is not None]
 
     def _partition_of(self, topic_partition: TopicPartition) -> TopicIdPartition:
         topic_id = self._topic_id_of(topic_partition)

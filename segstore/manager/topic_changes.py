@@ -164,6 +164,15 @@ class TopicChanges:
             if one.error is None:
                 one.settings.refuse_topic_of_broker(name)
 
+    def check_deletable(self, name: str, partition: int | None = None) -> None:
+        """Raise where `delete`, or `delete_partition`, would refuse it; nothing is changed."""
+        check_topic(name)
+        self._refuse_topic_of_broker(name)
+        if partition is None:
+            self._topics.check_deletable(name)
+        else:
+            self._home_of(TopicPartition(name, partition)).check_writable()
+
     def delete(self, name: str) -> None:
         """Delete a topic; see `LogManager.delete_topic`."""
         check_topic(name)

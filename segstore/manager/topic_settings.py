@@ -15,14 +15,20 @@ from segstore.config.topic_properties import check_change, default_values
 from segstore.errors import (
     AlreadyExistsError,
     IllegalStateError,
+    InvalidTopicError,
     LogNotFoundError,
+    NotALogError,
+    SegstoreError,
 )
 from segstore.log.files.broker_metadata import UNREADABLE_METADATA
 from segstore.log.files.checkpoints import LOG_START_OFFSET_CHECKPOINT, UNREADABLE_TO_READERS
 from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
 from segstore.log.files.partition_directory import (
     LOG_FILE_SUFFIX,
+    MAX_NAME_LENGTH,
     directory_name,
+    is_deleted_directory_name,
+    parse_directory_name,
     segment_files,
 )
 from segstore.log.files.profile import Profile
@@ -188,8 +194,34 @@ class TopicSettings:
         """Return the id that the partitions have; None where none has one that can be read."""
         return next((one for n in numbers if (one := self._id_in(topic, n)) is not None), None)
 
+    def may_be_here(self, topic_partition: TopicPartition, topic_id: uuid.UUID) -> bool:
+        """Whether a directory is, or may be, that of a partition of the topic with this id.
+
+        One that was set aside counts too, and one whose id cannot be read. Where the directory,
+        ``topics.json`` or the metadata log cannot be read, every partition may be here.
+        """
+        try:
+            self._metadata.get()
+            read_topics(self._directory)
+            return any(
+                self._id_of(name) in {topic_id, None}
+                for name in self._directory.names(ordered=False)
+                if _is_named_for(name, topic_partition) and not is_deleted_directory_name(name)
+            )
+        except (SegstoreError, OSError) as error:
+            _log.warning(
+                "%s: it is not known whether %s was deleted: %s",
+                self._directory.path,
+                topic_partition,
+                error,
+            )
+            return True
+
     def _id_in(self, topic: str, number: int) -> uuid.UUID | None:
-        path = f"{self._directory.path}/{directory_name(TopicPartition(topic, number))}"
+        return self._id_of(directory_name(TopicPartition(topic, number)))
+
+    def _id_of(self, name: str) -> uuid.UUID | None:
+        path = f"{self._directory.path}/{name}"
         with (
             suppress(LogNotFoundError, *UNREADABLE_TO_READERS),
             closing(Directory(path, self._directory.environment)) as directory,
@@ -285,6 +317,15 @@ class TopicSettings:
         if config is None:
             config = configs[key] = config_of_topic(options, given)
         return config
+
+
+def _is_named_for(name: str, topic_partition: TopicPartition) -> bool:
+    """Whether a directory has the name of a partition; the topic is cut in the longest names."""
+    with suppress(NotALogError, InvalidTopicError):
+        topic, number = parse_directory_name(name)
+        is_cut = len(name) == MAX_NAME_LENGTH and topic_partition.topic.startswith(topic)
+        return number == topic_partition.partition and (topic == topic_partition.topic or is_cut)
+    return False
 
 
 def _of_broker(metadata: BrokerMetadata, topic: str) -> GivenSettings:

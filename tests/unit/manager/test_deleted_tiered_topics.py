@@ -1,0 +1,168 @@
+"""When the remote part of a partition goes with it: nothing goes on ignorance."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import segstore
+from segstore.errors import (
+    IllegalStateError,
+    InconsistentTopicIdError,
+    RemoteStorageError,
+)
+from segstore.manager.metadata_writing import write_metadata_log
+from segstore.manager.topic_changes import TopicChanges
+from segstore.remote.metadata.remote_log_metadata_serde import parse_event
+from segstore.remote.metadata.segment_metadata import RemotePartitionDeleteMetadata
+from segstore.remote.storage.tiered_storage import TieredStorage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+METADATA = "__remote_log_metadata"
+TIERED = {"remote.storage.enable": "true", "local.retention.bytes": "0"}
+
+
+def opened(tmp_path: Path, **options):
+    return segstore.open_dir(tmp_path / "data", remote=tmp_path / "tier", **options)
+
+
+def fill(logs, partition: int = 0, count: int = 4) -> None:
+    log = logs.log("orders", partition)
+    for _ in range(count):
+        logs.append("orders", [(None, b"v%d" % log.log_end_offset)], partition=partition)
+        log.roll()
+
+
+def copied(tmp_path: Path, partitions: int = 1) -> None:
+    """Make a topic; what is sealed of it is remote alone."""
+    with opened(tmp_path) as logs:
+        logs.create_topic("orders", partitions, config=TIERED)
+        for partition in range(partitions):
+            fill(logs, partition)
+        assert logs.maintain().failed == ()
+
+
+def remote_logs(tmp_path: Path) -> int:
+    return len([*(tmp_path / "tier").rglob("*.log")])
+
+
+def deletions(tmp_path: Path) -> list[object]:
+    with segstore.open_dir(tmp_path / "data", read_only=True) as logs:
+        events = [parse_event(record.value) for record in logs.log(METADATA, 0)]
+    return [one for one in events if isinstance(one, RemotePartitionDeleteMetadata)]
+
+
+def mark(tmp_path: Path, monkeypatch) -> None:
+    """Begin a deletion that fails after its mark: the topic lives."""
+
+    def away(*_):
+        raise OSError("the disk is away")
+
+    with monkeypatch.context() as patch, opened(tmp_path) as logs:
+        patch.setattr(TopicChanges, "delete", away)
+        with pytest.raises(OSError, match="away"):
+            logs.delete_topic("orders")
+    assert len(deletions(tmp_path)) == 1
+
+
+def test_a_deletion_that_the_cluster_refuses_is_not_marked(tmp_path: Path):
+    """[TIER-90] What can refuse is asked before the mark."""
+    copied(tmp_path)
+    write_metadata_log(tmp_path / "data", node_id=1)
+    with opened(tmp_path) as logs, pytest.raises(IllegalStateError, match="belongs to the cluster"):
+        logs.delete_topic("orders")
+    with (
+        opened(tmp_path) as logs,
+        pytest.raises(IllegalStateError, match="belongs to the cluster"),
+    ):
+        logs.delete_partition("orders", 0)
+    assert deletions(tmp_path) == []
+
+
+def test_a_deletion_of_partitions_of_two_topics_is_not_marked(tmp_path: Path):
+    """[TIER-90] Partitions with two topic ids: nothing is deleted, and nothing is marked."""
+    copied(tmp_path, 2)
+    file = tmp_path / "data" / "orders-1" / "partition.metadata"
+    file.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAQg")
+    with opened(tmp_path) as logs, pytest.raises(InconsistentTopicIdError):
+        logs.delete_topic("orders")
+    assert deletions(tmp_path) == []
+
+
+@pytest.mark.parametrize("damage", ["empty", "missing", "topics.json", "stray"])
+def test_nothing_remote_is_deleted_on_ignorance(tmp_path: Path, monkeypatch, damage):
+    """[TIER-90, DUR-128] A mark counts only where it is known that the partition is gone."""
+    copied(tmp_path)
+    mark(tmp_path, monkeypatch)
+    data = tmp_path / "data"
+    if damage == "stray":
+        with opened(tmp_path) as logs:
+            logs.set_aside_partition("orders", 0)
+    else:
+        file = data / ("topics.json" if damage == "topics.json" else "orders-0/partition.metadata")
+        before = file.read_bytes()
+        file.unlink() if damage == "missing" else file.write_bytes(b"")
+        if damage == "topics.json":
+            (data / "orders-0").rename(tmp_path / "away")
+    with opened(tmp_path) as logs:
+        assert logs.maintain().expired == ()
+        if damage in {"empty", "missing"}:
+            with pytest.raises(IllegalStateError, match="topic id"):
+                logs.delete_topic("orders")
+    assert remote_logs(tmp_path) == 4
+    if damage in {"empty", "missing"}:
+        file.write_bytes(before)
+        with opened(tmp_path) as logs:
+            assert [one.value for one in logs.log("orders", 0).scan(0)] == [
+                b"v%d" % n for n in range(4)
+            ]
+            logs.delete_topic("orders")
+        assert remote_logs(tmp_path) == 0
+
+
+def test_a_topic_that_is_gone_after_its_mark_is_deleted_there(tmp_path: Path, monkeypatch):
+    """[TIER-90] The directory was removed: another one of the same name keeps nothing."""
+    copied(tmp_path)
+    mark(tmp_path, monkeypatch)
+    (tmp_path / "data" / "orders-0").rename(tmp_path / "away")
+    with opened(tmp_path) as logs:
+        assert len(logs.maintain().expired) == 1
+    assert remote_logs(tmp_path) == 0
+
+
+def test_a_partition_that_is_made_again_is_copied_after_its_deletion(tmp_path, monkeypatch):
+    """[TIER-90, DUR-142] While the old remote part is being deleted, no new one is begun."""
+    copied(tmp_path, 2)
+
+    def away(*_):
+        raise RemoteStorageError("the store is away")
+
+    with opened(tmp_path) as logs:
+        with monkeypatch.context() as patch:
+            patch.setattr(TieredStorage, "delete_log_segment_data", away)
+            with pytest.raises(RemoteStorageError, match="away"):
+                logs.delete_partition("orders", 1)
+            logs.alter_topic("orders", partitions=2)
+            fill(logs, 1, count=2)
+            report = logs.maintain()
+            assert report.copied == report.deleted == ()
+            assert len(report.failed) == 1
+        assert logs.maintain(time.time_ns() // 1_000_000 + 60_000).failed == ()
+        assert remote_logs(tmp_path) == 6
+    with opened(tmp_path) as logs:
+        assert [one.value for one in logs.log("orders", 1).scan(0)] == [b"v0", b"v1"]
+
+
+def test_what_is_noted_is_not_read_for_a_topic_that_is_not_tiered(tmp_path: Path):
+    """[DUR-131] A record that is no event keeps no other topic from its deletion."""
+    copied(tmp_path)
+    with segstore.open_dir(tmp_path / "data") as logs:
+        logs.create_topic("plain")
+        logs.log(METADATA, 0).append([(None, b"no event")])
+    with opened(tmp_path) as logs:
+        logs.delete_topic("plain")
+        assert logs.topics() == {"orders": [0]}
