@@ -150,7 +150,11 @@ def _open_partition(
                 remote_log_enabled=is_tiered,
             ).load()
         else:
-            remote = RemoteRecords(is_tiered, config.remote_log_delete_on_disable)
+            remote = RemoteRecords(
+                is_tiered,
+                config.remote_log_delete_on_disable,
+                is_remote_log_enabled(config, topic_partition.topic, system_enabled=True),
+            )
             loaded = load_to_write(*arguments, options.progress, remote)
             loaded = loaded._replace(
                 producer_state=recover_producers(loaded, new_producers, codecs, directory, report)

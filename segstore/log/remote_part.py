@@ -37,14 +37,18 @@ class RemotePart:
     ----------
     tier : RemoteTier or None
         None = all records of the log are here.
+    may_have_copies : bool
+        Records of it may be in remote storage, also of a log without a `tier`: it was opened by
+        whom nobody gave a reader.
     """
 
-    __slots__ = ("_checkpoint_store", "_is_kept", "_reader", "tier")
+    __slots__ = ("_checkpoint_store", "_is_kept", "_reader", "may_have_copies", "tier")
 
     def __init__(
         self, checkpoint_store: CheckpointStore, reader: RemoteLogReader | None, *, is_kept: bool
     ) -> None:
         self.tier: RemoteTier | None = None
+        self.may_have_copies = False
         self._checkpoint_store = checkpoint_store
         self._reader = reader
         self._is_kept = is_kept
@@ -85,6 +89,9 @@ class RemotePart:
         self, config: LogConfig, local_log: LocalLog, offsets: LogOffsets, flusher: LogFlusher
     ) -> None:
         """Begin, change or end the remote part as *config* says [UNI-2, UNI-6]."""
+        self.may_have_copies = self._is_wanted_by(config) or is_remote_log_enabled(
+            config, self._checkpoint_store.topic_partition.topic, system_enabled=True
+        )
         if not self._is_wanted_by(config):
             self.tier, self._is_kept = None, False
             return

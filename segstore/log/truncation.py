@@ -32,6 +32,14 @@ class Truncation:
         self._remote = remote
         self._is_safe = log.profile is Profile.SAFE
 
+    @property
+    def _ends_epochs(self) -> bool:
+        """Whether what is cut may be in remote storage: then it is of an epoch that has ended.
+
+        Else the records that are written there next could not be told from it [DUR-141].
+        """
+        return self._is_safe and self._remote.may_have_copies
+
     def truncate_to(self, offset: int) -> bool:
         """Remove the records from *offset* on; returns whether there were any [TRU-1..TRU-3]."""
         self._log.watcher.note_segments()
@@ -39,7 +47,8 @@ class Truncation:
         local_log, metadata = self._log.local_log, self._log.metadata
         log_end_offset = local_log.log_end.message_offset
         if offset >= log_end_offset:
-            if metadata.epochs.truncate_from_end(log_end_offset):
+            # an epoch that begins at the end is the one that a truncation has raised
+            if metadata.epochs.truncate_from_end(log_end_offset + self._ends_epochs):
                 metadata.begin_change()
                 with self._log.failure_mark.poisoned_by(FsyncFailedError):
                     metadata.epochs.flush()
@@ -57,7 +66,9 @@ class Truncation:
         """Remove all records and go on at *offset* [TRU-4]."""
         if self._remote.tier is None and self._is_safe:
             log_start_offset = offset
-        self._truncate_fully(offset, log_start_offset)
+        # without their epochs the records below, in remote storage, could not be read [DUR-141]
+        keeps_epochs = self._is_safe and log_start_offset < offset
+        self._truncate_fully(offset, log_start_offset, keeps_epochs=keeps_epochs)
 
     def _truncate(self, offset: int) -> None:
         local_log, flusher, metadata = self._log.local_log, self._log.flusher, self._log.metadata
@@ -76,7 +87,9 @@ class Truncation:
             point = min(offset, kept_end) if self._is_safe else offset
             flusher.lower_recovery_point(point)
             self._checkpoint_store.lower_recovery_point(point)
-            epochs = _or_discard(undo, metadata.epochs.prepare_truncation(offset))
+            next_from = min(offset, kept_end) if self._ends_epochs else None
+            entries = metadata.epochs.entries_below(offset, next_from)
+            epochs = _or_discard(undo, metadata.epochs.prepare(entries))
             log_start = self._checkpoint_store.prepare_log_start(offset) if goes_back else None
             _or_discard(undo, log_start)
             ranges = _or_discard(undo, prepare_forgetting(local_log.directory, offset))
@@ -87,7 +100,7 @@ class Truncation:
             flusher.note_hole(kept_end, offset)
             removed = local_log.truncate_to(offset)
             delete_snapshots_of(removed, self._log.producers, local_log)
-            metadata.epochs.finish_truncation(offset, epochs)
+            metadata.epochs.replace(entries, epochs)
             forget_ranges_from(local_log.directory, offset, ranges)
             with suppress(DiskFullError):  # it says less than it could until the next that is
                 metadata.save_state(contiguous_from)
@@ -144,7 +157,9 @@ class Truncation:
         file = metadata.state_file
         no_gap = log_start_offset == offset  # else what lies between is one
         contiguous_from = min(file.state.contiguous_from, offset) if file and no_gap else offset
-        epochs_end = offset if keeps_epochs else 0
+        has_records = old_log_start < self._log.local_log.log_end.message_offset
+        next_from = offset if self._ends_epochs and has_records else None
+        entries = metadata.epochs.entries_below(offset if keeps_epochs else 0, next_from)
         with self._log.failure_mark.poisoned_by(FsyncFailedError), ExitStack() as undo:  # [DUR-30]
             undo.callback(flusher.restore_durable, flusher.durable)
             lowest = min(log_start_offset, old_log_start) if self._is_safe else offset
@@ -152,7 +167,7 @@ class Truncation:
             checkpoint_store.lower_recovery_point(lowest)
             # a crash leaves no .log, and that is no loss then
             self._announce(undo, 0, contiguous_from, is_being_emptied=True)
-            epochs = _or_discard(undo, metadata.epochs.prepare_truncation(epochs_end))
+            epochs = _or_discard(undo, metadata.epochs.prepare(entries))
             log_start = checkpoint_store.prepare_log_start(log_start_offset)
             _or_discard(undo, log_start)
             self._log.local_log.begin_truncation(None)
@@ -166,7 +181,7 @@ class Truncation:
             removed = self._log.local_log.truncate_fully_and_start_at(offset)
             if goes_back:  # not before the files are gone: deleted records would come back [DUR-5]
                 checkpoint_store.write_log_start(log_start_offset, log_start)
-            metadata.epochs.finish_truncation(epochs_end, epochs)
+            metadata.epochs.replace(entries, epochs)
             forget_ranges_from(self._log.local_log.directory, 0)  # it removes the file
             if epochs is None and not (keeps_epochs or self._is_safe):
                 metadata.epochs.clear_and_flush()  # a broker writes that there are none, again

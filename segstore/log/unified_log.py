@@ -1449,6 +1449,9 @@ class UnifiedLog(Log):
         deleted records do not return [TRU-2]. If the records below *offset* are only in remote
         storage, the log start stays. In Kafka's profile it moves to *offset*, which loses them.
 
+        In a topic with remote storage, records may be there that are cut here. So the next leader
+        epoch begins at the cut, and appends have it [DUR-141]; not in Kafka's profile.
+
         Parameters
         ----------
         offset : int
@@ -1471,6 +1474,8 @@ class UnifiedLog(Log):
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove all records, durably; the next record gets *offset* [TRU-4].
+
+        In a topic with remote storage it gets another leader epoch, as behind `truncate_to`.
 
         Parameters
         ----------
@@ -2300,7 +2305,8 @@ class UnifiedLog(Log):
         sizes = local_log.segments.size_in_bytes
         local_log.close(unlink=is_safe)
         if is_safe:
-            if self._epochs.truncate_from_end(data_end):  # as the next open does [DUR-24]
+            keeps_last = self._remote.may_have_copies
+            if self._epochs.truncate_from_end(data_end + keeps_last):  # as the next open [DUR-24]
                 self._metadata.save_state()
             self._epochs.flush()
         marker = CleanShutdownMarker(

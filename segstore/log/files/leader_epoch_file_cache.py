@@ -185,26 +185,43 @@ class LeaderEpochFileCache:
         self.is_dirty = True
         return True
 
-    def prepare_truncation(self, end_offset: int) -> PreparedFile | None:
-        """Write the checkpoint as `truncate_from_end` would leave it, beside the one that counts.
+    def entries_below(
+        self, end_offset: int, next_from: int | None = None
+    ) -> tuple[EpochEntry, ...]:
+        """Return the entries as they are behind a truncation; nothing changes.
 
-        None when nothing would change. In memory nothing does before `finish_truncation`.
+        Parameters
+        ----------
+        end_offset : int
+            Entries that begin there or above go.
+        next_from : int or None
+            Where the epoch after the latest one begins, None = none does.
         """
-        keep = bisect_left(self.entries, end_offset, key=_start_offset)
-        if keep == len(self.entries) or self._directory is None:
+        kept = self.entries[: bisect_left(self.entries, end_offset, key=_start_offset)]
+        latest = self.latest_epoch
+        if next_from is None or latest is None:
+            return kept
+        return _with_entry(kept, latest + 1, next_from) or kept
+
+    def prepare(self, entries: tuple[EpochEntry, ...]) -> PreparedFile | None:
+        """Write a checkpoint with these entries, beside the one that counts.
+
+        None when nothing would change. In memory nothing does before `replace`.
+        """
+        if entries == self.entries or self._directory is None:
             return None
-        kept = self.entries[:keep]
-        latest = kept[-1] if kept else None
+        latest = entries[-1] if entries else None
         if self.before_write is not None and self.written_entry != latest:
             self.before_write(self.written_entry, latest)
-        data = format_leader_epoch_checkpoint(kept)
+        data = format_leader_epoch_checkpoint(entries)
         return PreparedFile(
             self._directory, LEADER_EPOCH_CHECKPOINT, data, FileBarrier.LEADER_EPOCHS
         )
 
-    def finish_truncation(self, end_offset: int, prepared: PreparedFile | None) -> None:
-        """Do as `truncate_from_end`, with the checkpoint that was prepared for it."""
-        self.truncate_from_end(end_offset)
+    def replace(self, entries: tuple[EpochEntry, ...], prepared: PreparedFile | None) -> None:
+        """Let these be the entries, with the checkpoint that was prepared for them."""
+        self.is_dirty = self.is_dirty or entries != self.entries
+        self.entries = entries
         if prepared is not None:
             prepared.publish()
             self.written_entry, self.is_dirty = self.latest_entry, False

@@ -35,6 +35,8 @@ class RemoteRecords(NamedTuple):
     """The log begins at its log start, also where that lies below the first segment [LDR-9]."""
     is_given_up: bool = False
     """Otherwise a log that an earlier handle has left in remote storage begins there too."""
+    may_be_copied: bool = False
+    """The topic is a tiered one, whether this handle reads remote storage or not."""
 
 
 class SetAside(NamedTuple):
@@ -111,6 +113,8 @@ class Plan:
         Nothing is left of the log.
     checksum_sidecars : frozenset of int
         Base offsets of those that are kept.
+    may_have_copies : bool
+        Records that go here, and epochs that end, may be in remote storage.
     keeps_remote_part, gives_up_remote_part : bool
         Records are in remote storage alone; they stay the log's, or do not.
     had_failed_sync : bool
@@ -127,6 +131,7 @@ class Plan:
     begin: BeginPlan
     restart: Restart | None
     checksum_sidecars: frozenset[int]
+    may_have_copies: bool
     keeps_remote_part: bool
     gives_up_remote_part: bool
     had_failed_sync: bool
@@ -267,6 +272,7 @@ def plan_of(
         begin=begin,
         restart=_restart(survey, judgement, report, begin) if restarts else None,
         checksum_sidecars=names.sidecars,
+        may_have_copies=remote.may_be_copied or remote_part is not None,
         keeps_remote_part=remote_part is not None and not remote.is_given_up,
         gives_up_remote_part=remote_part is not None and remote.is_given_up,
         had_failed_sync=survey.had_failed_sync,

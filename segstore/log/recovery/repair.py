@@ -153,8 +153,10 @@ class Repair:
         known = plan.judgement.known
         generation = 0 if known is None else known.generation_at_rest
         is_new = known is None and self._report.created
-        if not is_new and (known is None or plan.cuts_records(survey.is_zero)):
+        cuts_records = plan.cuts_records(survey.is_zero)
+        if not is_new and (known is None or cuts_records):
             generation = announce_cut(self._directory)
+        was_cut = cuts_records or (known is not None and known.generation % 2 == 1)
         self._unlink_durably(plan.stale_sidecars)
         missing = plan.judgement.missing
         note(self._directory, missing)
@@ -171,7 +173,8 @@ class Repair:
         if missing or MISSING_RECORDS in survey.listing.others:
             # a truncation removes records first, then the ranges among them: it may have died
             forget_ranges_from(self._directory, plan.log_end_offset)
-        return self._load(survey, plan, segments, generation)
+        ends_epochs = plan.may_have_copies and was_cut
+        return self._load(survey, plan, segments, generation, ends_epochs=ends_epochs)
 
     def _repair_tail(self, plan: Plan, tail: Tail) -> None:
         """Set aside, cut, rebuild indexes; may be repeated after a crash at any point [DUR-56]."""
@@ -267,9 +270,19 @@ class Repair:
         return Segment(self._context, base_offset, create=True)
 
     def _load(
-        self, survey: Survey, plan: Plan, segments: tuple[Segment, ...], generation: int
+        self,
+        survey: Survey,
+        plan: Plan,
+        segments: tuple[Segment, ...],
+        generation: int,
+        *,
+        ends_epochs: bool,
     ) -> LoadedLog:
-        """Write the small files, and return the log."""
+        """Write the small files, and return the log.
+
+        Where records were cut that may be in remote storage, with *ends_epochs*, another epoch
+        begins: those written there next are no such copies' [DUR-141].
+        """
         found, report, tail = plan.judgement, self._report, plan.judgement.tail
         is_shown = found.stored.recovery_point_is_shown
         end, start, point = (
@@ -282,12 +295,15 @@ class Repair:
         )
         if tail is not None:
             note_epochs(epochs, tail.epochs)
-        if plan.restart is not None and plan.restart.forgets_epochs:
+        latest = epochs.latest_epoch
+        if plan.restart is not None and plan.restart.forgets_epochs and not ends_epochs:
             epochs.clear_and_flush()  # and the new name is durable before .segstore says less
         active = segments[-1]
         active.prepare_for_appends()
         epochs.truncate_from_start(start)  # may move an entry to the log end
-        epochs.truncate_from_end(end)
+        epochs.truncate_from_end(end + plan.may_have_copies)
+        if ends_epochs and latest is not None:
+            epochs.note(latest + 1, end)
         state = state_after_open(found.known, end, epochs, generation=generation)
         state_file = LogStateFile(self._directory, state)
         epochs.flush(force=found.epochs.is_rebuilt)

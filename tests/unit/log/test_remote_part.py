@@ -260,7 +260,7 @@ def test_a_truncation_takes_the_local_log_start_along(log):
 
 
 def test_a_truncation_keeps_what_is_remote_below_it(log, tiered):
-    """[TRU-3, TRU-4, DUR-1, EPC-7] Kafka moves the log start, and forgets its epochs."""
+    """[TRU-3, TRU-4, DUR-1, DUR-141, EPC-7] Kafka moves the log start, and forgets its epochs."""
     log.truncate_to(2)
     if log.profile == "kafka":
         assert (log.log_start_offset, log.log_end_offset) == (2, 2)
@@ -271,7 +271,7 @@ def test_a_truncation_keeps_what_is_remote_below_it(log, tiered):
             log.close() if stop == log.close else log.close_quietly()
             log = tiered(log.path)
         assert (log.log_start_offset, log.local_log_start_offset) == (0, 2)
-        assert list(log._epochs.entries) == [(0, 0)]
+        assert list(log._epochs.entries) == [(0, 0), (4, 2)]
         assert log.log_end_offset == log.segments()[0].base_offset == 2
     log.append_as_leader(singleton(), 4)
     assert offsets(log.scan(2)) == [2]

@@ -1,0 +1,108 @@
+"""Records of a tiered log that are cut and written again: remote storage has what was cut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import segstore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.log_manager import LogManager
+
+TIERED = {"remote.storage.enable": "true", "local.retention.bytes": "1000000"}
+
+CUTS = {
+    "to_1": (lambda log: log.truncate_to(1), 1, 0),
+    "fully_at_2": (lambda log: log.truncate_fully_and_start_at(2), 2, 2),
+    "fully_at_2_from_0": (lambda log: log.truncate_fully_and_start_at(2, 0), 2, 0),
+}
+
+
+def fill(logs: LogManager, log: UnifiedLog, name: bytes, count: int = 4) -> None:
+    for _ in range(count):
+        logs.append("orders", [(None, b"%s%d" % (name, log.log_end_offset))])
+        log.roll()
+
+
+def values(log: UnifiedLog) -> list[bytes | None]:
+    return [record.value for record in log.scan()]
+
+
+def keep_nothing_here(logs: LogManager) -> None:
+    logs.alter_topic("orders", {"local.retention.bytes": "0"})
+    assert logs.maintain().failed == ()
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("is_remote_only", [False, True])
+@pytest.mark.parametrize("reopened", ["", "tiered", "by path"])
+def test_what_is_cut_and_written_again_is_never_served_as_it_was(
+    tmp_path: Path, cut: str, reopened: str, *, is_remote_only: bool
+):
+    """[DUR-140, DUR-141, EPC-2] The truncation ends the leader epoch, also before a restart."""
+    data, remote = tmp_path / "data", str(tmp_path / "tier")
+    truncate, end, start = CUTS[cut]
+    with segstore.open_dir(data, remote=remote) as logs:
+        logs.create_topic("orders", config=TIERED)
+        log = logs.log("orders", 0)
+        fill(logs, log, b"old")
+        assert logs.maintain().failed == ()
+        if is_remote_only:
+            keep_nothing_here(logs)
+        if reopened != "by path":
+            truncate(log)
+    if reopened == "by path":
+        with segstore.open(data / "orders-0") as alone:
+            truncate(alone)
+            if not is_remote_only and cut == "fully_at_2_from_0":  # it has no remote part [TRU-4]
+                start = end
+            assert alone.log_start_offset == start
+    with segstore.open_dir(data, remote=remote) as logs:
+        log = logs.log("orders", 0)
+        assert (log.log_start_offset, log.log_end_offset) == (start, end)
+        assert log.leader_epochs[-1] == (1, end)
+        fill(logs, log, b"new", 5)
+        expected = [b"old%d" % n for n in range(start, end)]
+        expected += [b"new%d" % n for n in range(end, end + 5)]
+        assert values(log) == expected
+        keep_nothing_here(logs)
+        assert log.local_log_start_offset == end + 5
+        assert values(log) == expected
+    with segstore.open_bucket(remote) as bucket:
+        assert [one.value for one in bucket.scan("orders")][-5:] == expected[-5:]
+
+
+def test_the_epoch_that_was_raised_stays_without_records(tmp_path: Path):
+    """[EPC-6, EPC-7] A second truncation, which cuts nothing, and restarts leave it."""
+    data, remote = tmp_path / "data", str(tmp_path / "tier")
+    with segstore.open_dir(data, remote=remote) as logs:
+        logs.create_topic("orders", config=TIERED)
+        log = logs.log("orders", 0)
+        fill(logs, log, b"old")
+        log.truncate_to(2)
+        assert list(log.leader_epochs) == [(0, 0), (1, 2)]
+        assert not log.truncate_to(2)
+        assert list(log.leader_epochs) == [(0, 0), (1, 2)]
+    for _ in range(2):
+        with segstore.open_dir(data, remote=remote) as logs:
+            log = logs.log("orders", 0)
+            assert list(log.leader_epochs) == [(0, 0), (1, 2)]
+    with segstore.open_dir(data, remote=remote) as logs:
+        log = logs.log("orders", 0)
+        log.truncate_to(1)
+        assert list(log.leader_epochs) == [(0, 0), (2, 1)]
+
+
+def test_a_log_without_remote_part_keeps_its_epoch(tmp_path: Path):
+    """[TRU-1, EPC-6] Nobody has a copy of what goes."""
+    with segstore.open_dir(tmp_path / "data") as logs:
+        logs.create_topic("orders")
+        log = logs.log("orders", 0)
+        fill(logs, log, b"old")
+        log.truncate_to(2)
+        assert list(log.leader_epochs) == [(0, 0)]
