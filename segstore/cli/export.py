@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from segstore.cli.bucket_paths import add_bucket_arguments, bucket_at
 from segstore.cli.held_interrupts import held_interrupts
-from segstore.cli.output import Progress, UsageError, count_of, human_bytes, say, write_line
+from segstore.cli.output import (
+    Progress,
+    UsageError,
+    count_of,
+    human_bytes,
+    say,
+    say_warnings,
+    write_line,
+)
 from segstore.cli.partition_paths import (
     add_as_argument,
     add_partition_arguments,
@@ -113,6 +121,7 @@ def _export_partition(arguments: argparse.Namespace) -> list[ExportReport]:
             "folder, or a partition with -p"
         )
     with Progress(quiet=arguments.quiet) as progress, logs[0].open() as log:
+        say_warnings(log)  # a part is no backup of the whole
         return [
             segstore.export_parquet(
                 log,

@@ -150,14 +150,14 @@ class CurrentLogs:
             has_settings=True,
             postponed=postponed,
         )
+        is_safe = options.profile is Profile.SAFE
+        if is_safe and config.remote_storage_enable and options.remote_log_reader is None:
+            options = options._replace(remote_log_reader=MissingRemoteStorage(log_dir))
         if owned is None or self._maintenance is None:  # to be read only: nothing ends
             return cast("UnifiedLog", open_partition(path, options, log_environment))
         if self._failures.has_offline_log_dir(log_dir):  # to be read, as those that are open
             options = options._replace(read_only=True, remote_log_reader=None)
             return cast("UnifiedLog", open_partition(path, options, log_environment))
-        is_safe = options.profile is Profile.SAFE
-        if is_safe and config.remote_storage_enable and options.remote_log_reader is None:
-            options = options._replace(remote_log_reader=MissingRemoteStorage(log_dir))
         watched = self._maintenance.watched(topic_partition)
         log_environment = log_environment._replace(background=watched.background, watcher=watched)
         with self._failures.guard(log_dir):

@@ -200,6 +200,12 @@ class LogView:
         report.log_start_offset = stored.log_start_offset
         if not self._remote_log_enabled:  # else what lies before the first segment is read too
             report.log_start_offset = max(stored.log_start_offset, segments[0].base_offset)
+            if state is not None and stored.log_start_offset < state.local_log_start_offset:
+                report.warnings.append(
+                    f"offsets {stored.log_start_offset} to {report.log_start_offset} are in remote"
+                    " storage, and are not read: --remote of a command, remote= of open_dir, or"
+                    " remote_log_reader= of segstore.open reads them"
+                )
         report.log_end_offset, report.segments = end, len(segments)
         report.recovery_point = end if report.clean else safe_below
         report.had_recovery_point = report.clean or stored.recovery_point is not None

@@ -164,6 +164,25 @@ def test_commands_know_the_folder_that_was_given(tmp_path: Path, folder: Remote,
     assert capsysbinary.readouterr().out == b"v0\nv1\nv2\nv3\n"
 
 
+def test_who_reads_without_remote_storage_is_told(tmp_path: Path, folder: Remote, capsysbinary):
+    """[DUR-144] A part of a log was shown as all of it."""
+    data = tmp_path / "data"
+    with folder.open(data) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+    with (
+        segstore.open_dir(data, read_only=True) as logs,
+        pytest.raises(IllegalStateError, match="remote="),
+    ):
+        logs.count("orders")
+    with segstore.open(data / "orders-0", read_only=True) as log:
+        assert "offsets 0 to 4 are in remote storage" in str(log.report.warnings)
+    target = tmp_path / "orders.parquet"
+    assert cli.main(["export", str(data / "orders-0"), str(target)]) == 0
+    assert b"offsets 0 to 4 are in remote storage" in capsysbinary.readouterr().err
+
+
 def test_one_bound_for_all_partitions_reaches_into_remote_storage(tmp_path, folder: Remote):
     """[TIER-2] A scan, a tail and an export begin there, not at the local log start."""
     with folder.open(tmp_path / "data") as logs:
