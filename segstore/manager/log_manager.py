@@ -368,6 +368,7 @@ class LogManager:
         topic = DirectoryMetadataTopic(
             self.path,
             lambda: self._listed().topics.get(REMOTE_LOG_METADATA_TOPIC, ()),
+            lambda: self._directories[0].settings.partitions_count(REMOTE_LOG_METADATA_TOPIC),
             lambda number: self.log(REMOTE_LOG_METADATA_TOPIC, number),
             None if self._read_only else self._create_metadata_topic,
         )

@@ -462,7 +462,7 @@ class TieredTopics:
         """Return the partitions whose deletion was marked and has not ended."""
         if self._deletions is None:
             found: dict[TopicIdPartition, RemotePartitionDeleteState] = {}
-            for number in range(self._topic.partitions_count):
+            for number in self._topic.numbers:  # others tell of partitions that are not copied here
                 for value in self._topic.values(number):
                     if value is not None and value.startswith(_DELETION_OF_A_PARTITION):
                         event = parse_event(value)

@@ -194,6 +194,24 @@ class TopicSettings:
         """Return the id that the partitions have; None where none has one that can be read."""
         return next((one for n in numbers if (one := self._id_in(topic, n)) is not None), None)
 
+    def partitions_count(self, name: str) -> int:
+        """Return how many partitions a topic has, also elsewhere; 0 where there is none.
+
+        A broker's metadata log says so, else ``topics.json``, else the highest number here.
+
+        Raises
+        ------
+        SegstoreError, OSError
+            One of them cannot be read.
+        """
+        numbers = self._listing.current().topics.get(name, ())
+        here = max(numbers) + 1 if numbers else 0
+        metadata = self._metadata.get()
+        if metadata is not None and (not numbers or self._is_owned(metadata, name, numbers)):
+            return max(here, metadata.partitions_count(name))
+        entry = read_topics(self._directory).get(name)
+        return here if entry is None else max(here, entry.partitions)
+
     def may_be_here(self, topic_partition: TopicPartition, topic_id: uuid.UUID) -> bool:
         """Whether a directory is, or may be, that of a partition of the topic with this id.
 

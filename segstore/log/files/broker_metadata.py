@@ -78,6 +78,11 @@ class BrokerMetadata:
         """Whether the cluster has a topic of that name, here or on other brokers."""
         return name in self._image.topics
 
+    def partitions_count(self, name: str) -> int:
+        """Return how many partitions a topic has, on all brokers; 0 where there is none."""
+        topic = self._image.topics.get(name)
+        return 0 if topic is None else max(topic.partitions, default=-1) + 1
+
     def owns(self, name: str, topic_id: uuid.UUID | None) -> bool:
         """Whether it speaks of a directory with that id; one that lost its id counts by name."""
         topic = self._image.topics.get(name)
