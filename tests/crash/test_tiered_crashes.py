@@ -5,9 +5,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from tests.crash.tiered_history import Explored, History, explore
+from segstore._core import Directory, SimulatedDisk
+from tests.crash.crash_script import START_MS
+from tests.crash.tiered_history import LOGS, Explored, History, Tiered, explore
+from tests.kits.simulated_remote_store import SimulatedRemoteStore
 
 PARTS = 4
 SEEDS_OF_A_PART = 6
@@ -44,3 +49,29 @@ def test_a_kill_at_every_step_of_a_copy_and_what_follows():
             history.check_crash(effects, fate, effects)
     assert history.remote
     assert history.interrupted
+
+
+@pytest.mark.parametrize("durability", ["none", "messages=100", "seconds=1000"])
+def test_no_copy_has_records_that_a_power_cut_takes(durability: str):
+    """[DUR-4, DUR-140] The segment is durable before its copy begins, whatever syncs it else."""
+    disk = SimulatedDisk()
+    disk.wall_clock_ms = START_MS
+    Directory(LOGS, disk, create=True).close()
+    store = SimulatedRemoteStore(disk, random.Random(1), fault_rate=0)
+    tiered = Tiered(disk, store, durability)
+    for number in range(4):
+        tiered.log.append([(disk.wall_clock_ms, None, b"old%d" % number)])
+    tiered.log.roll()
+    assert tiered.log.durable_offset < 4
+    assert tiered.manager.copy(tiered.log) is None
+    assert tiered.log.highest_offset_in_remote_storage == 3
+    assert tiered.log.durable_offset == 4
+    image = disk.crash_image(disk.effects, fate="lost")
+    image.wall_clock_ms = disk.wall_clock_ms
+    left = store.after_crash(disk.effects, image, random.Random(2))
+    tiered.close()
+
+    tiered = Tiered(image, left, durability)
+
+    assert [record.value for record in tiered.log.scan()] == [b"old%d" % n for n in range(4)]
+    tiered.close()

@@ -71,7 +71,9 @@ class LogTopic:
 class Tiered:
     """The log and what keeps its remote part, opened on a disk and a store."""
 
-    def __init__(self, disk: SimulatedDisk, store: SimulatedRemoteStore) -> None:
+    def __init__(
+        self, disk: SimulatedDisk, store: SimulatedRemoteStore, durability: str = "sync"
+    ) -> None:
         self.disk, self.store = disk, store
         self.scheduler = ManualScheduler()
         environment = LogEnvironment(environment=disk, background=lambda *_: self.scheduler)
@@ -84,7 +86,7 @@ class Tiered:
         self.cache = RemoteIndexCache(self.directory, self.storage, clock_ms=self.now_ms)
         reader = RemoteStorageReader(self.storage, self.metadata, self.cache, lambda _: TOPIC_ID)
         options = open_options(
-            durability="sync",
+            durability=durability,
             topic_id=TOPIC_ID,
             remote_log_reader=reader,
             remote_storage_enable=True,

@@ -149,6 +149,9 @@ class CopyTask(RemoteLogTask):
         files = log._sealed_segment_files(segment, candidate.next_base_offset)  # noqa: SLF001 - asked by its manager
         if is_safe:
             self._require_snapshot(files, candidate)
+            # a copy of records that a power cut takes would pass for those written there next
+            if log.durable_offset < candidate.next_base_offset:
+                log.flush_up_to_offset_exclusive(candidate.next_base_offset)
         started = RemoteLogSegmentMetadata(
             segment_id=segment_id,
             start_offset=segment.base_offset,
