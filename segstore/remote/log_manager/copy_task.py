@@ -127,15 +127,15 @@ class CopyTask(RemoteLogTask):
         log.update_log_start_offset_from_remote_tier(start)
 
     def _delete_interrupted(self) -> None:
-        """Delete what an interrupted copy of this broker has left, before it is copied again.
+        """Delete what an interrupted copy has left, before it is copied again.
 
-        Source: [DUR-142]. Kafka leaves it until the segment expires.
+        Of any broker id: who leads copies alone, and the id of a log directory may have changed
+        since. Source: [DUR-142]. Kafka leaves it until the segment expires.
         """
         parts = self._parts
         for segment in list(parts.metadata.list_remote_log_segments(self._partition)):
             if (
                 segment.state is RemoteLogSegmentState.COPY_SEGMENT_STARTED
-                and segment.broker_id == parts.broker_id
                 and segment.segment_id not in parts.being_copied
             ):
                 self._clean_up(segment)

@@ -83,6 +83,30 @@ def test_what_an_interrupted_copy_left_is_deleted_before_the_next(copying: Copyi
     assert len(copying.storage.segments) == 2
 
 
+def test_another_id_of_this_directory_does_not_keep_an_interrupted_copy(copying: Copying):
+    """[DUR-142] The directory got its broker's id between the copy and the next run."""
+
+    def stop(call: str, action: Callable[[], Any], _: Any) -> Any:
+        if call == "update":
+            raise RemoteStorageError("no metadata", found="an error", expected="none")
+        return action()
+
+    copying.metadata.intercept = stop
+    copying.manager.copy(copying.log)
+    cache = copying.metadata.cache(PARTITION)
+    (left,) = cache.list_remote_log_segments()
+    cache._segments[left.segment_id.id] = cache._segments[left.segment_id.id]._replace(
+        metadata=replace(left, broker_id=left.broker_id + 7)
+    )
+    copying.metadata.intercept = lambda _, action, __: action()
+    copying.now_ms += 60_000
+
+    assert copying.manager.copy(copying.log) is None
+
+    assert copying.states() == [(0, 9, FINISHED), (10, 19, FINISHED)]
+    assert left.segment_id.id not in copying.storage.segments
+
+
 def test_a_task_that_failed_waits_twice_as_long_each_time(copying: Copying):
     """[DUR-144] Up to 30 s, as ``remote.log.manager.task.retry.backoff.max.ms`` says."""
 
