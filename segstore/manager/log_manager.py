@@ -911,7 +911,7 @@ class LogManager:
         with tiered.deleting(chosen):
             yield
         try:
-            tiered.finish_deletions()
+            tiered.finish_deletions(topic)
         except RemoteStorageError as error:
             error.add_note(
                 f"what was asked for is deleted of {topic!r} here; the next maintain deletes the"

@@ -7,9 +7,11 @@ A deletion is marked in that topic before the partition goes. The mark alone del
 remote part goes once no directory of that topic id is here. So a crash leaves all of a topic, or
 what the next pass deletes. Where a setting has ended the remote part, the setting is the mark.
 
-THREADS  Any thread may read. One at a time copies or deletes; it holds `_working`, and no lock of
-the manager. Source: [TIER-31, TIER-60, TIER-90, TIER-91, TIER-92, DUR-140…DUR-144], Kafka
-``RemoteLogManager``, ``ReplicaManager.stopPartitions``; DESIGN D18.
+THREADS  Any thread may read. One at a time copies or deletes for a partition, which it claims
+(`PartitionClaims`); it holds no lock of the manager.
+
+Source: [TIER-31, TIER-60, TIER-90, TIER-91, TIER-92, DUR-140…DUR-144], Kafka ``RemoteLogManager``,
+``ReplicaManager.stopPartitions``; DESIGN D18.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import logging
 import shutil
 import tempfile
 from contextlib import contextmanager
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore._core import AppendLock, Directory
@@ -30,6 +33,7 @@ from segstore.errors import (
 from segstore.log.files.meta_properties import read_meta_properties
 from segstore.log.remote_tier import is_remote_log_enabled
 from segstore.manager.maintenance_report import FailedTask, RemoteCopy, RemoteDeletion
+from segstore.manager.partition_claims import PartitionClaims
 from segstore.remote.log_manager.remote_index_cache import RemoteIndexCache
 from segstore.remote.log_manager.remote_log_manager import RemoteLogManager
 from segstore.remote.log_manager.remote_log_manager_config import RemoteLogManagerConfig
@@ -152,11 +156,13 @@ class TieredTopics:
         self._parts: _Parts | None = None
         self._own_folder: str | None = None
         self._building = AppendLock()
-        self._working = AppendLock()
+        self._marking = AppendLock()
+        self._claims = PartitionClaims()
         self._shift_ms = 0
         self._led: dict[TopicPartition, TopicIdPartition] = {}
         self._seen_ends: dict[TopicIdPartition, int] = {}
         self._deletions: dict[TopicIdPartition, RemotePartitionDeleteState] | None = None
+        self._is_ending = False
         self._is_closed = False
 
     @property
@@ -236,22 +242,25 @@ class TieredTopics:
         is_over : callable
             Asked between two logs.
         """
-        with self._working:
-            wall_ms = self._directory().wall_clock_ms()
-            self._shift_ms = 0 if now_ms is None else now_ms - wall_ms
-            self._finish_all_deletions(findings)
-            for topic, config in now.configs.items():
-                partitions = [TopicPartition(topic, one) for one in now.listed.topics[topic]]
-                for one in partitions:
-                    if is_over():
-                        return
-                    if is_remote_log_enabled(config, topic, system_enabled=True):
+        wall_ms = self._directory().wall_clock_ms()
+        self._shift_ms = 0 if now_ms is None else now_ms - wall_ms
+        self._finish_all_deletions(findings)
+        for topic, config in now.configs.items():
+            partitions = [TopicPartition(topic, one) for one in now.listed.topics[topic]]
+            is_enabled = is_remote_log_enabled(config, topic, system_enabled=True)
+            if not (is_enabled or config.remote_log_delete_on_disable):
+                continue
+            for one in partitions:
+                if is_over():
+                    return
+                with self._claims.trying(one) as is_claimed:
+                    if is_claimed and is_enabled:
                         self._copy_and_expire(one, open_log, findings)
-                    elif config.remote_log_delete_on_disable:
+                    elif is_claimed:
                         self._look_at_disabled(one, open_log, findings)
-            if self._parts is not None:
-                self._parts.index_cache.expire()
-                self._parts.index_cache.delete_due(self._clock_ms())
+        if self._parts is not None:
+            self._parts.index_cache.expire()
+            self._parts.index_cache.delete_due(self._clock_ms())
 
     def _copy_and_expire(
         self,
@@ -264,6 +273,8 @@ class TieredTopics:
             if not log.remote_log_enabled:
                 return
             manager = self._led_by(log)
+            if self._is_ending or self._claims.is_wanted(topic_partition):
+                return  # who ends it may have come before the task was there
             partition = self._partition_of(topic_partition)
             if self._pending().get(partition) is _STARTED:
                 return  # made again: what is copied now would be deleted with what was before
@@ -300,7 +311,13 @@ class TieredTopics:
         manager = self._built().manager
         first = manager.counters.copy_bytes
         left = log.only_local_log_segments_size - log.segments()[-1].size_bytes
-        return lambda: tell(log.topic_partition, manager.counters.copy_bytes - first, max(left, 0))
+        own_thread = get_ident()
+
+        def tell_own() -> None:  # others note deletions meanwhile
+            if get_ident() == own_thread:
+                tell(log.topic_partition, manager.counters.copy_bytes - first, max(left, 0))
+
+        return tell_own
 
     def _led_by(self, log: UnifiedLog) -> RemoteLogManager:
         """Return what copies and expires *log*, which it knows now."""
@@ -328,7 +345,8 @@ class TieredTopics:
     def deleting(self, topic_partitions: Iterable[TopicPartition]) -> Iterator[None]:
         """Delete partitions in the block: mark that their remote parts go with them.
 
-        No task runs for them meanwhile. What the block leaves of them keeps its remote part.
+        No task runs for them meanwhile: what runs is cancelled first, and waited for; others are
+        not. What the block leaves of them keeps its remote part.
 
         Raises
         ------
@@ -337,29 +355,37 @@ class TieredTopics:
         IllegalStateError
             A topic id cannot be read, by which the remote part is known.
         """
-        with self._working:
-            parts = self._built()
-            partitions = [self._partition_of(one) for one in topic_partitions]
+        parts = self._built()
+        partitions = [self._partition_of(one) for one in topic_partitions]
+        for one in partitions:
+            parts.manager.require_newest_copy(one)
+        with self._taking([one.topic_partition for one in partitions]):
             for one in partitions:
-                parts.manager.require_newest_copy(one)
-            parts.manager.cancel(one.topic_partition for one in partitions)
-            for one in partitions:
-                self._led.pop(one.topic_partition, None)
                 if self._has_segments(parts, one):
                     self._mark(parts, one, RemotePartitionDeleteState.DELETE_PARTITION_MARKED)
             yield
 
-    def finish_deletions(self) -> None:
-        """Delete the remote parts of what is gone.
+    @contextmanager
+    def _taking(self, topic_partitions: Sequence[TopicPartition]) -> Iterator[None]:
+        """End the tasks of these partitions; nobody else works on them in the block."""
+        manager = self._built().manager
+        with self._claims.taking(topic_partitions, lambda: manager.cancel(topic_partitions)):
+            for one in topic_partitions:
+                self._led.pop(one, None)
+            yield
+
+    def finish_deletions(self, topic: str) -> None:
+        """Delete the remote parts of what is gone of a topic.
 
         Raises
         ------
         RemoteStorageError
             The first one is not deleted as a whole; a later pass goes on with it.
         """
-        with self._working:
-            for partition, state in [*self._pending().items()]:
-                if not self._is_kept(partition, state):
+        for partition in [one for one in self._pending() if one.topic_partition.topic == topic]:
+            with self._taking([partition.topic_partition]):
+                state = self._pending().get(partition)  # a pass may have ended it meanwhile
+                if state is not None and not self._is_kept(partition, state):
                     self._delete(partition, state)
 
     def delete_disabled(self, log: UnifiedLog) -> None:
@@ -370,7 +396,7 @@ class TieredTopics:
         RemoteStorageError
             As `finish_deletions`.
         """
-        with self._working:
+        with self._taking([log.topic_partition]):
             self._delete_of_disabled(log)
 
     def _delete_of_disabled(self, log: UnifiedLog) -> int:
@@ -404,16 +430,27 @@ class TieredTopics:
             self._note_failure(DELETION, topic_partition, error, findings)
 
     def _finish_all_deletions(self, findings: Findings) -> None:
-        for partition, state in [*self._pending().items()]:
-            if self._is_kept(partition, state):
-                continue
-            try:
-                count = self._delete(partition, state)
-            except Exception as error:  # noqa: BLE001 - one log stops no other [DUR-131]
-                self._note_failure(DELETION, partition.topic_partition, error, findings)
-            else:
-                deleted = RemoteDeletion(partition.topic_partition, count, None)
-                findings.expired.append(deleted)
+        for partition in self._pending():
+            with self._claims.trying(partition.topic_partition) as is_claimed:
+                state = self._pending().get(partition) if is_claimed else None
+                if state is not None and not self._is_kept(partition, state):
+                    self._finish_deletion(partition, state, findings)
+
+    def _finish_deletion(
+        self,
+        partition: TopicIdPartition,
+        state: RemotePartitionDeleteState,
+        findings: Findings,
+    ) -> None:
+        try:
+            count = self._delete(partition, state)
+        except ClosedError:  # the next open goes on with it
+            return
+        except Exception as error:  # noqa: BLE001 - one log stops no other [DUR-131]
+            self._note_failure(DELETION, partition.topic_partition, error, findings)
+        else:
+            deleted = RemoteDeletion(partition.topic_partition, count, None)
+            findings.expired.append(deleted)
 
     def _is_kept(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> bool:
         """Whether a partition may be here, whose deletion was marked and did not take place."""
@@ -447,7 +484,7 @@ class TieredTopics:
     def _mark(
         self, parts: _Parts, partition: TopicIdPartition, state: RemotePartitionDeleteState
     ) -> None:
-        pending = self._pending()
+        self._pending()
         parts.metadata.put_remote_partition_delete_metadata(
             RemotePartitionDeleteMetadata(
                 topic_id_partition=partition,
@@ -456,20 +493,26 @@ class TieredTopics:
                 broker_id=self._broker_id(),
             )
         )
-        _note(pending, partition, state)
+        with self._marking:
+            if self._deletions is not None:
+                _note(self._deletions, partition, state)
 
     def _pending(self) -> dict[TopicIdPartition, RemotePartitionDeleteState]:
-        """Return the partitions whose deletion was marked and has not ended."""
-        if self._deletions is None:
-            found: dict[TopicIdPartition, RemotePartitionDeleteState] = {}
-            for number in self._topic.numbers:  # others tell of partitions that are not copied here
-                for value in self._topic.values(number):
-                    if value is not None and value.startswith(_DELETION_OF_A_PARTITION):
-                        event = parse_event(value)
-                        if isinstance(event, RemotePartitionDeleteMetadata):
-                            _note(found, event.topic_id_partition, event.state)
-            self._deletions = found
-        return self._deletions
+        """Return the partitions whose deletion was marked and has not ended; a copy."""
+        with self._marking:
+            if self._deletions is None:
+                self._deletions = self._read_deletions()
+            return dict(self._deletions)
+
+    def _read_deletions(self) -> dict[TopicIdPartition, RemotePartitionDeleteState]:
+        found: dict[TopicIdPartition, RemotePartitionDeleteState] = {}
+        for number in self._topic.numbers:  # others tell of partitions that are not copied here
+            for value in self._topic.values(number):
+                if value is not None and value.startswith(_DELETION_OF_A_PARTITION):
+                    event = parse_event(value)
+                    if isinstance(event, RemotePartitionDeleteMetadata):
+                        _note(found, event.topic_id_partition, event.state)
+        return found
 
     # ---- figures ---------------------------------------------------------------------------------
 
@@ -555,6 +598,7 @@ class TieredTopics:
 
     def cancel(self) -> None:
         """Let a pass end after the segment that is copied or deleted now [TIER-45]."""
+        self._is_ending = True
         if self._parts is not None:
             self._parts.manager.cancel([*self._led])
             self._led.clear()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import NamedTuple
 
 import pytest
@@ -506,7 +508,7 @@ def test_a_deletion_is_not_finished_in_another_storage(tmp_path, folder: Remote,
         fill(logs)
         logs.maintain()
         with monkeypatch.context() as patch:
-            patch.setattr(TieredTopics, "finish_deletions", lambda _: None)
+            patch.setattr(TieredTopics, "finish_deletions", lambda *_: None)
             logs.delete_topic("orders")
     before = files_in(folder)
     with segstore.open_dir(directory, remote=tmp_path / "other") as logs:
@@ -569,6 +571,90 @@ def test_uploads_end_and_what_is_remote_stays(tmp_path: Path, folder: Remote):
         assert logs.maintain(now_ms() + MINUTE_MS).copied == ()
         assert logs.log("orders", 0).highest_offset_in_remote_storage == 3
         assert values(logs.scan("orders")) == [b"v%d" % n for n in range(8)]
+
+
+@contextmanager
+def passing_in_a_copy(logs, monkeypatch):
+    """A pass that is in the midst of its first copy, and goes on at the end of the block."""
+    begun, go_on, copied = Event(), Event(), []
+    method = TieredStorage.copy_log_segment_data
+
+    def copy(self, metadata, data):
+        copied.append(metadata.topic_id_partition.topic_partition)
+        begun.set()
+        assert go_on.wait(60)
+        return method(self, metadata, data)
+
+    with monkeypatch.context() as patched, ThreadPoolExecutor(2) as pool:
+        patched.setattr(TieredStorage, "copy_log_segment_data", copy)
+        one_pass = pool.submit(logs.maintain, now_ms() + MINUTE_MS)
+        try:
+            assert begun.wait(60)
+            yield copied, go_on, one_pass
+        finally:
+            go_on.set()
+        assert one_pass.result().failed == ()
+
+
+def test_changes_of_other_topics_wait_for_no_copy(tmp_path, folder: Remote, monkeypatch):
+    """[TIER-45, TIER-90, TIER-91] Of topics that are tiered, and of others."""
+    with folder.open(tmp_path / "data") as logs:
+        logs.create_topic("plain")
+        logs.create_topic("others", config=TIERED)
+        fill(logs, "others")
+        logs.maintain()
+        logs.create_topic("a", config=TIERED)
+        fill(logs, "a")
+        with passing_in_a_copy(logs, monkeypatch) as (_, go_on, one_pass):
+            logs.delete_topic("plain")
+            logs.alter_topic("others", {"retention.ms": "-1"})
+            logs.delete_topic("others")
+            assert not go_on.is_set()
+            assert not one_pass.done()
+        assert [*logs.topics()] == ["a"]
+        assert logs.log("a", 0).local_log_start_offset == 4
+
+
+def test_a_deletion_waits_for_the_segment_that_is_copied_and_no_more(tmp_path, folder, monkeypatch):
+    """[TIER-45, TIER-91] The topic's tasks end; the pass goes on with the others."""
+    with folder.open(tmp_path / "data") as logs:
+        for topic in ("a", "b"):
+            logs.create_topic(topic, config=TIERED)
+            fill(logs, topic)
+        with (
+            ThreadPoolExecutor(1) as pool,
+            passing_in_a_copy(logs, monkeypatch) as (copied, go_on, _),
+        ):
+            deletion = pool.submit(logs.delete_topic, "a")
+            with pytest.raises(TimeoutError):
+                deletion.result(0.2)
+            go_on.set()
+            deletion.result(60)
+        assert [one.topic for one in copied] == ["a", "b", "b", "b", "b"]
+        assert [*logs.topics()] == ["b"]
+        logs.create_topic("a", config=TIERED)
+        fill(logs, "a")
+        assert [one.end_offset for one in logs.maintain(now_ms() + 3 * MINUTE_MS).copied] == [4]
+
+
+def test_a_wait_for_the_quota_ends_with_the_topic(tmp_path: Path, folder: Remote):
+    """[TIER-34, TIER-45] At once: the wait looks each second, and would last for hours."""
+    quota = {
+        "remote.log.manager.copy.max.bytes.per.second": 1,
+        "remote.log.manager.copy.quota.window.num": 2,
+        "remote.log.manager.copy.quota.window.size.seconds": 60,
+    }
+    with folder.open(tmp_path / "data", config=quota) as logs, ThreadPoolExecutor(1) as pool:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        one_pass = pool.submit(logs.maintain)
+        while not (tmp_path / "tier").exists() or len(files_in(folder)) < 5:
+            time.sleep(0.01)
+        with pytest.raises(TimeoutError):
+            one_pass.result(0.2)
+        logs.delete_topic("orders")
+        assert one_pass.result(30).failed == ()
+    assert files_in(folder) == []
 
 
 # ---- what the directory notes --------------------------------------------------------------------
