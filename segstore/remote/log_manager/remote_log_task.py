@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from segstore.errors import (
+    ClosedError,
     RemoteResourceNotFoundError,
     RemoteStorageError,
     RetriableRemoteStorageError,
@@ -217,6 +218,11 @@ class RemoteLogTask(ABC):
             return None
         try:
             self._execute(log)
+        except ClosedError as error:
+            if self.is_cancelled or log.closed:  # its user closes it: that is no failure
+                return None
+            self._note_failure(error, now)
+            return error
         except Exception as error:  # noqa: BLE001 - one of plug-ins; the next run may succeed
             self._note_failure(error, now)
             return error

@@ -743,3 +743,24 @@ def test_a_close_ends_everything(tmp_path: Path, folder: Remote):
         values(log.scan(0))
     with folder.open(directory) as logs:
         assert values(logs.scan("orders")) == [b"v%d" % n for n in range(4)]
+
+
+def test_a_close_in_the_midst_of_a_pass_is_no_failure(tmp_path, folder: Remote, monkeypatch):
+    """[TIER-45, TIER-92] No task begins behind it, and the next open copies the rest."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", 2, config=TIERED)
+        for number in range(2):
+            fill(logs, partition=number)
+        with ThreadPoolExecutor(1) as pool:
+            with passing_in_a_copy(logs, monkeypatch) as (copied, go_on, _):
+                closing = pool.submit(logs.close)
+                with pytest.raises(TimeoutError):
+                    closing.result(0.2)
+                go_on.set()
+                closing.result(60)
+            assert len(copied) == 1
+    with folder.open(directory) as logs:
+        assert logs.maintain(now_ms() + MINUTE_MS).failed == ()
+        assert len(values(logs.scan("orders"))) == 8
+        assert [logs.log("orders", one).local_log_start_offset for one in range(2)] == [4, 4]
