@@ -748,12 +748,14 @@ class LogManager:
             A setting is unknown, contradicts another, or has a wrong value; or the topic has more
             partitions. Nothing changed [CFG-37…CFG-46].
         IllegalStateError
-            A partition below the last is missing, so none can be added.
+            A partition below the last is missing, so none can be added. Or the topic is
+            ``__remote_log_metadata``, and topics are tiered.
         CorruptCheckpointError, UnsupportedFormatError
             ``topics.json`` is damaged, or of a later version; nothing changed.
         SegstoreError
             An open log cannot take the settings; a note says that the topic has them.
         """
+        self._refuse_change_of_notes(name)
         self._change_topics(
             lambda changes: changes.alter(name, config, partitions, directories or {}, progress)
         )
@@ -866,6 +868,7 @@ class LogManager:
 
         Source: [MGR-63, MGR-66, DUR-121]; Kafka ``LogManager.asyncDelete``.
         """
+        self._refuse_change_of_notes(name)
         with self._deleting_remote_parts(name):
             self._change_topics(lambda changes: changes.delete(name))
 
@@ -886,6 +889,7 @@ class LogManager:
         Source: [MGR-63]; Kafka ``LogManager.asyncDelete``.
         """
         partition = integer("partition", partition)
+        self._refuse_change_of_notes(topic)
         with self._deleting_remote_parts(topic, partition):
             self._change_topics(lambda changes: changes.delete_partition(topic, partition))
 
@@ -919,11 +923,40 @@ class LogManager:
             )
             raise
 
+    def _refuse_change_of_notes(self, topic: str) -> None:
+        """Raise where a topic says what is in remote storage: without it nothing there is found.
+
+        Before it says anything, and before there are tiered topics, it is one like others.
+        """
+        if topic != REMOTE_LOG_METADATA_TOPIC:
+            return
+        self._check_writable()
+        topics = self._listed().topics
+        numbers = topics.get(topic, ())
+        if not numbers:
+            return
+        tiered = (
+            name
+            for name, its_numbers in topics.items()
+            if self._may_be_remote(TopicPartition(name, its_numbers[0]))
+        )
+        if any(self.log(topic, one).log_end_offset for one in numbers) or any(tiered):
+            raise IllegalStateError(
+                f"{topic} says what of this log directory is in remote storage: it is written,"
+                " altered and deleted by nobody else",
+                file=self.path,
+                found="its records, or tiered topics",
+                expected="another topic; or a change before the first topic is tiered",
+            )
+
     def _may_be_remote(self, topic_partition: TopicPartition) -> bool:
         """Whether a partition has a remote part, or had one that is perhaps not deleted yet."""
-        config = self._directories[0].settings.config_of(topic_partition)
-        is_tiered = is_remote_log_enabled(config, topic_partition.topic, system_enabled=True)
-        return is_tiered or config.remote_log_delete_on_disable
+        configs = [one.settings.config_of(topic_partition) for one in self._directories]
+        return any(
+            is_remote_log_enabled(config, topic_partition.topic, system_enabled=True)
+            or config.remote_log_delete_on_disable
+            for config in configs
+        )
 
     def _refuse_to_forget(self, topic: str, numbers: Sequence[int]) -> None:
         """Raise where records of a topic are in remote storage: nothing would delete them."""
@@ -1778,6 +1811,7 @@ class LogManager:
             checked.
         """
         self._check_writable()
+        self._refuse_change_of_notes(topic)
         return self._appends.append(
             topic, records, partition, timestamp=timestamp, key=key, value=value, headers=headers
         )

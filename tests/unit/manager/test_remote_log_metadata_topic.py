@@ -92,3 +92,56 @@ def test_a_partition_that_is_elsewhere_is_named(tmp_path: Path, used):
     with opened(tmp_path) as logs:
         assert logs.maintain().failed == ()
         assert [values(logs, one) for one in range(4)] == [[*VALUES, b"v3"]] * 4
+
+
+# ---- nobody else changes it ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("with_remote", [True, False])
+def test_nobody_else_changes_what_is_noted(tmp_path: Path, with_remote):
+    """[TIER-21] Without it, the only copy of records would not be found."""
+    with opened(tmp_path) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        assert logs.maintain().failed == ()
+    with opened(tmp_path) if with_remote else segstore.open_dir(tmp_path / "data") as logs:
+        for change in (
+            lambda: logs.delete_topic(METADATA),
+            lambda: logs.delete_partition(METADATA, 0),
+            lambda: logs.alter_topic(METADATA, {"retention.ms": "1"}),
+            lambda: logs.alter_topic(METADATA, partitions=2),
+            lambda: logs.append(METADATA, [(None, b"hello")]),
+            lambda: logs.append(METADATA, [(None, b"hello")], partition=0),
+        ):
+            with pytest.raises(IllegalStateError, match="says what of this log directory"):
+                change()
+    with opened(tmp_path) as logs:
+        assert values(logs) == VALUES
+        assert logs.maintain().failed == ()
+
+
+def test_it_is_kept_after_the_last_tiered_topic(tmp_path: Path):
+    """[TIER-24] It says which remote parts are deleted."""
+    with opened(tmp_path) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+        logs.delete_topic("orders")
+        with pytest.raises(IllegalStateError, match="says what of this log directory"):
+            logs.delete_topic(METADATA)
+
+
+def test_before_it_says_anything_it_is_a_topic_like_others(tmp_path: Path):
+    """[TIER-21] So its number of partitions can be chosen, and chosen again."""
+    with opened(tmp_path) as logs:
+        logs.create_topic(METADATA, 3)
+        logs.alter_topic(METADATA, partitions=5)
+        logs.delete_topic(METADATA)
+        logs.create_topic(METADATA, 2)
+        logs.create_topic("orders", config=TIERED)
+        with pytest.raises(IllegalStateError, match="says what of this log directory"):
+            logs.delete_topic(METADATA)
+        fill(logs)
+        assert logs.maintain().failed == ()
+        assert sum(logs.log(METADATA, one).log_end_offset for one in range(2)) == 6
+        assert values(logs) == VALUES
