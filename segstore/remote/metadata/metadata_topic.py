@@ -119,11 +119,24 @@ class MetadataTopicPartition:
             self._store.apply(event)
 
     def stop(self, partition: TopicIdPartition) -> None:
-        """Give up the memory of *partition*."""
+        """Give up the memory of *partition*.
+
+        A begun deletion that has no segment left is kept: only its end can follow, and takes it
+        away. Else that would read all events again.
+        """
         with self._lock:
-            if self._is_read:
+            if self._is_read and not self._is_to_end(partition):
                 self._store.forget(partition)
                 self._stopped.add(partition)
+
+    def _is_to_end(self, partition: TopicIdPartition) -> bool:
+        deletion, cache = self._store.deletion(partition), self._store.find(partition)
+        return (
+            deletion is not None
+            and deletion.state is RemotePartitionDeleteState.DELETE_PARTITION_STARTED
+            and cache is not None
+            and not any(cache.list_remote_log_segments(None))
+        )
 
     def forget_damage(self) -> None:
         """Look at a record again that was no event: it may have been repaired."""

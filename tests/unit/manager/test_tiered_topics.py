@@ -24,6 +24,7 @@ from segstore.errors import (
 )
 from segstore.log.settings_above import id_of_partition
 from segstore.manager import topic_settings
+from segstore.manager.directory_metadata_topic import DirectoryMetadataTopic
 from segstore.manager.metadata_writing import write_metadata_log
 from segstore.manager.tiered_topics import TieredTopics
 from segstore.manager.topic_description import SettingSource
@@ -376,6 +377,25 @@ def test_a_deleted_topic_is_deleted_there_too(tmp_path: Path, folder: Remote):
     assert states == [*RemotePartitionDeleteState]
     with folder.bucket() as bucket:
         assert len(values(bucket.scan("others"))) == 4
+
+
+def test_the_deletion_of_many_partitions_reads_the_events_no_more(tmp_path, folder, monkeypatch):
+    """[TIER-24, TIER-91] The end of one leaves what is known of the others."""
+    with folder.open(tmp_path / "data") as logs:
+        logs.create_topic("orders", 5, config=TIERED)
+        for number in range(5):
+            fill(logs, count=2, partition=number)
+        logs.maintain()
+        values_of, read = DirectoryMetadataTopic.values, []
+
+        def counted(self, number):
+            read.append(number)
+            return values_of(self, number)
+
+        monkeypatch.setattr(DirectoryMetadataTopic, "values", counted)
+        logs.delete_topic("orders")
+        assert read == []
+    assert files_in(folder) == []
 
 
 class Killed(BaseException):
