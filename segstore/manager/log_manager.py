@@ -389,7 +389,11 @@ class LogManager:
         """Make the topic that says what is remote; another thread may do so first."""
         self._directories[0].settings.refuse_first_remote_copy()
         with suppress(AlreadyExistsError):
-            self.create_topic(REMOTE_LOG_METADATA_TOPIC, config=NEVER_CLEANED)
+            self._change_topics(
+                lambda changes: changes.create(
+                    REMOTE_LOG_METADATA_TOPIC, 1, NEVER_CLEANED, {}, None
+                )
+            )
 
     def _open_directories(self) -> None:
         """Open all; an empty one only while none is missing that was used with the others.
@@ -702,7 +706,10 @@ class LogManager:
             ``topics.json`` is damaged, or of a later version; nothing was created.
         LogDirectoryOfflineError
             One of several log directories could not be opened: the topic may be there.
+        IllegalStateError
+            It is ``__remote_log_metadata``, and topics are tiered: the first copy makes it.
         """
+        self._refuse_change_of_notes(name)
         return self._change_topics(
             lambda changes: changes.create(name, partitions, config, directories or {}, progress)
         )
@@ -933,8 +940,6 @@ class LogManager:
         self._check_writable()
         topics = self._listed().topics
         numbers = topics.get(topic, ())
-        if not numbers:
-            return
         tiered = (
             name
             for name, its_numbers in topics.items()

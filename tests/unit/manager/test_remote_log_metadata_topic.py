@@ -145,3 +145,14 @@ def test_before_it_says_anything_it_is_a_topic_like_others(tmp_path: Path):
         assert logs.maintain().failed == ()
         assert sum(logs.log(METADATA, one).log_end_offset for one in range(2)) == 6
         assert values(logs) == VALUES
+
+
+def test_after_the_first_tiered_topic_it_is_made_by_the_first_copy(tmp_path: Path):
+    """[TIER-21] Its number of partitions is known by then: none is looked for elsewhere."""
+    with opened(tmp_path) as logs:
+        logs.create_topic("orders", config=TIERED)
+        with pytest.raises(IllegalStateError, match="says what of this log directory"):
+            logs.create_topic(METADATA, 5)
+        fill(logs)
+        assert logs.maintain().failed == ()
+        assert values(logs) == VALUES
