@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -675,6 +676,24 @@ def test_a_wait_for_the_quota_ends_with_the_topic(tmp_path: Path, folder: Remote
         logs.delete_topic("orders")
         assert one_pass.result(30).failed == ()
     assert files_in(folder) == []
+
+
+def test_uploads_end_as_the_guide_says(tmp_path: Path, folder: Remote):
+    """[TIER-31, CFG-45] With the settings of its example."""
+    with folder.open(tmp_path / "data") as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+        guide = Path(segstore.__file__).parents[1] / "docs/guide.md"
+        row = next(
+            one for one in guide.read_text().splitlines() if one.startswith("| stop copying")
+        )
+        _, told, _ = row.split("`", 2)
+        name, settings = ast.literal_eval(told.removeprefix("alter_topic"))
+        logs.alter_topic(name, settings)
+        fill(logs)
+        assert logs.maintain(now_ms() + MINUTE_MS).copied == ()
+        assert values(logs.scan("orders")) == [b"v%d" % n for n in range(8)]
 
 
 # ---- what the directory notes --------------------------------------------------------------------
