@@ -110,7 +110,9 @@ class Records:
         first_here = log.segments()[0].base_offset
         segments = readable_segments(log, script.metadata, script.partition)
         remote = [script.storage.segments[one.segment_id.id]["log"] for one in segments]
-        others = [one for one in segments if script.parts.are_whole.get(one.segment_id)]
+        parts = script.parts
+        others = [one for one in segments if one.broker_id != parts.broker_id]
+        others = [one for one in others if parts.are_whole.get(one.segment_id)]
         for base, (last, data) in self.batches.items():
             if last < log.log_start_offset or base >= first_here:
                 continue

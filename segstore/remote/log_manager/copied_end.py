@@ -42,7 +42,9 @@ def copied_from(
     Those that count as copied [DUR-140].
     """
     finished = readable_segments(log, parts.metadata, partition)
-    return [one for one in finished if one.end_offset >= offset and parts.counts_as_copied(one)]
+    return [
+        one for one in finished if one.end_offset >= offset and parts.counts_as_copied(log, one)
+    ]
 
 
 def note_copied(log: UnifiedLog, parts: RemoteLogParts, partition: TopicIdPartition) -> int:

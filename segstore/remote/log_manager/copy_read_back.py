@@ -13,6 +13,7 @@ from segstore.errors import RemoteStorageError
 from segstore.remote.storage.remote_storage_manager import IndexType
 
 if TYPE_CHECKING:
+    from segstore.log.local.segment import Segment
     from segstore.log.sealed_segment_files import SealedSegmentFiles
     from segstore.remote.metadata.segment_metadata import RemoteLogSegmentMetadata
     from segstore.remote.storage.remote_storage_manager import RemoteStorageManager
@@ -50,8 +51,28 @@ def read_back(
     _check("leader epochs", files.leader_epoch_checkpoint, epochs)
 
 
+def is_as_here(
+    storage: RemoteStorageManager, metadata: RemoteLogSegmentMetadata, segment: Segment
+) -> bool:
+    """Read all records of a copy: whether they are those of the segment here, of the same size.
+
+    Raises
+    ------
+    RemoteStorageError
+        It cannot be read.
+    """
+    size = metadata.segment_size_bytes
+    for position in range(0, size, _PIECE_BYTES):
+        end = min(position + _PIECE_BYTES, size)
+        here = bytearray(end - position)
+        segment.read_into(here, position)
+        if storage.fetch_log_segment(metadata, position, end) != here:
+            return False
+    return True
+
+
 def is_whole(storage: RemoteStorageManager, metadata: RemoteLogSegmentMetadata) -> bool:
-    """Read all of what another broker has copied: whether its batches are whole, to the last one.
+    """Read all records of a copy: whether its batches are whole, to the last one.
 
     Raises
     ------

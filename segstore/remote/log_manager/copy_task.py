@@ -21,6 +21,7 @@ from segstore.remote.log_manager.lineage import (
     find_log_start_offset,
     readable_segments,
 )
+from segstore.remote.log_manager.remote_log_reader import object_name
 from segstore.remote.log_manager.remote_log_task import RemoteLogTask
 from segstore.remote.metadata.segment_metadata import (
     RemoteLogSegmentId,
@@ -82,10 +83,17 @@ class CopyTask(RemoteLogTask):
             self._delete_interrupted()
         if self._copied is None or is_safe:  # it was perhaps truncated, and written again
             self._copied = note_copied(log, self._parts, self._partition)
+        wrong = self._delete_wrong_copies(log) if is_safe else None
+        self._copy_candidates(log, self._copied)
+        if wrong is not None:
+            raise wrong
+
+    def _copy_candidates(self, log: UnifiedLog, copied: int) -> None:
+        is_safe = log.profile is Profile.SAFE
         last_stable_offset = log.last_stable_offset
-        if not 0 < last_stable_offset > self._copied:
+        if not 0 < last_stable_offset > copied:
             return
-        start = max(self._copied + 1, log.log_start_offset)
+        start = max(copied + 1, log.log_start_offset)
         candidates = candidate_segments(
             log.segments(), start, last_stable_offset, log.config, self._parts.clock_ms()
         )
@@ -93,7 +101,7 @@ class CopyTask(RemoteLogTask):
         if is_safe and candidates:
             others = copied_from(start, log, self._parts, self._partition)
         for candidate in candidates:
-            if candidate.next_base_offset <= self._copied + 1:
+            if candidate.next_base_offset <= copied + 1:
                 continue  # another broker has copied it
             size = candidate.segment.size_bytes
             quota = self._parts.copy_quota
@@ -106,8 +114,27 @@ class CopyTask(RemoteLogTask):
                 end = self._copy_segment(log, candidate, segment_id)
             finally:
                 self._parts.being_copied.discard(segment_id)
-            self._copied = end_of_contiguous(others, end + 1) - 1
-            log.update_highest_offset_in_remote_storage(self._copied)
+            copied = self._copied = end_of_contiguous(others, end + 1) - 1
+            log.update_highest_offset_in_remote_storage(copied)
+
+    def _delete_wrong_copies(self, log: UnifiedLog) -> RemoteStorageError | None:
+        """Delete finished copies of this broker that are not what is here: they are made again.
+
+        Returns what is said of the first of them [DUR-140]. Kafka does not look.
+        """
+        parts, error = self._parts, None
+        for one in readable_segments(log, parts.metadata, self._partition):
+            is_wrong = parts.are_whole.get(one.segment_id) is False
+            if is_wrong and one.broker_id == parts.broker_id:
+                parts.delete(one)
+                error = error or RemoteStorageError(
+                    "a copy in remote storage is not what is here: it did not count, was deleted,"
+                    " and is made again",
+                    file=object_name(one),
+                    found="other records, or fewer",
+                    expected=f"the records from {one.start_offset} to {one.end_offset}",
+                )
+        return error
 
     def _find_log_start(self, log: UnifiedLog) -> None:
         """Raise the log start to where the remote part begins [TIER-32].
@@ -182,6 +209,7 @@ class CopyTask(RemoteLogTask):
             if is_safe:
                 read_back(parts.storage, copied, files)
                 self._require_unchanged(log, candidate)
+                parts.are_whole[segment_id] = True
         except RetriableRemoteStorageError:
             raise
         except RemoteStorageError:

@@ -9,6 +9,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from segstore.errors import (
@@ -18,7 +19,7 @@ from segstore.errors import (
     RetriableRemoteStorageError,
 )
 from segstore.log.files.profile import Profile
-from segstore.remote.log_manager.copy_read_back import is_whole
+from segstore.remote.log_manager.copy_read_back import is_as_here, is_whole
 from segstore.remote.log_manager.remote_log_stats import RemoteLogCounters, RemoteLogFigures
 from segstore.remote.metadata.segment_metadata import (
     RemoteLogSegmentMetadataUpdate,
@@ -29,6 +30,7 @@ from segstore.remote.storage.remote_storage_manager import IndexType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from segstore.log.local.segment import Segment
     from segstore.log.unified_log import UnifiedLog
     from segstore.remote.log_manager.remote_log_manager_config import RemoteLogManagerConfig
     from segstore.remote.log_manager.remote_quota import RemoteQuota
@@ -66,7 +68,7 @@ class RemoteLogParts:
     being_copied : set of RemoteLogSegmentId
         Copies that are under way now.
     are_whole : dict
-        Of the copies of other brokers that were read: whether they are as they should be.
+        Of the copies that this process has read: whether they are as they should be.
     """
 
     storage: RemoteStorageManager
@@ -79,21 +81,27 @@ class RemoteLogParts:
     being_copied: set[RemoteLogSegmentId] = field(default_factory=set)
     are_whole: dict[RemoteLogSegmentId, bool] = field(default_factory=dict)
 
-    def counts_as_copied(self, segment: RemoteLogSegmentMetadata) -> bool:
+    def counts_as_copied(self, log: UnifiedLog, segment: RemoteLogSegmentMetadata) -> bool:
         """Whether a finished segment was read back, so that the records may go here [DUR-140].
 
-        This broker reads back what it copies; what another has copied is read once.
+        The copy task reads back what it copies. What was there before, of whatever broker, is read
+        once: another process may have copied without reading it back. It is compared with the
+        segment that is here; where none has the same records, its batches are checked.
 
         Raises
         ------
         RemoteStorageError
             It cannot be read now.
         """
-        if segment.broker_id == self.broker_id:
-            return True
         known = self.are_whole.get(segment.segment_id)
         if known is None:
-            known = self.are_whole[segment.segment_id] = is_whole(self.storage, segment)
+            here = _segment_of(log, segment)
+            known = (
+                is_whole(self.storage, segment)
+                if here is None
+                else is_as_here(self.storage, segment, here)
+            )
+            self.are_whole[segment.segment_id] = known
             if not known:
                 _log.warning(
                     "%s: remote segment %s of broker %d has not the records from %d to %d: it does"
@@ -170,6 +178,15 @@ class RemoteLogParts:
             raise
         self.publish(metadata, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED)
         self.are_whole.pop(metadata.segment_id, None)
+
+
+def _segment_of(log: UnifiedLog, copied: RemoteLogSegmentMetadata) -> Segment | None:
+    """Return the sealed segment here that a copy was made of, as its offsets and size say."""
+    for segment, following in pairwise(log.segments()):
+        if segment.base_offset == copied.start_offset:
+            is_same = following.base_offset == copied.end_offset + 1
+            return segment if is_same and segment.size_bytes == copied.segment_size_bytes else None
+    return None
 
 
 class RemoteLogTask(ABC):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from segstore.errors import RemoteStorageError
+from segstore.remote.log_manager.remote_log_reader import object_name
 from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState
 from segstore.remote.storage.remote_storage_manager import IndexType
 from tests.kits.remote_log_kit import PARTITION, Copying
@@ -135,6 +136,7 @@ def test_what_another_broker_copied_is_read_once(copying: Copying, *, is_cut: bo
         if is_cut:
             files = copying.storage.segments[one.segment_id.id]
             files["log"] = files["log"][:-1]
+    copying.manager._parts.are_whole.clear()
     reads: list[str] = []
 
     def note(call: str, action: Callable[[], Any], _: Any) -> Any:
@@ -148,4 +150,41 @@ def test_what_another_broker_copied_is_read_once(copying: Copying, *, is_cut: bo
     assert copying.manager.copy(copying.log) is None
 
     assert count == (2 if is_cut else 0)
+    assert reads == []
+
+
+@pytest.mark.parametrize("change", ["cut", "other records", "none"])
+def test_a_copy_of_an_earlier_process_is_compared_once(copying: Copying, change: str):
+    """[DUR-140] Of this broker too: Kafka's profile, or a broker, reads nothing back."""
+    copying.manager.copy(copying.log)
+    one = copying.metadata.cache(PARTITION).list_remote_log_segments()
+    first = min(one, key=lambda it: it.start_offset)
+    files = copying.storage.segments[first.segment_id.id]
+    good = files["log"]
+    files["log"] = {"cut": b"", "other records": bytes([1]) * len(good), "none": good}[change]
+    copying.manager._parts.are_whole.clear()  # another process has begun
+    copying.log._remote.tier.highest_offset = -1
+    reads: list[str] = []
+
+    def note(call: str, action: Callable[[], Any], _: Any) -> Any:
+        reads.append(call)
+        return action()
+
+    copying.storage.intercept = note
+    error = copying.manager.copy(copying.log)
+    if change == "none":
+        assert error is None
+        assert reads == ["fetch_log", "fetch_log"]
+    else:
+        assert isinstance(error, RemoteStorageError)
+        assert object_name(first) in str(error)
+        assert first.segment_id.id not in copying.storage.segments
+        assert reads.count("copy") == reads.count("delete") == 1
+    assert copying.states() == [(0, 9, FINISHED), (10, 19, FINISHED)]
+    assert copying.log.highest_offset_in_remote_storage == 19
+    assert good in [it["log"] for it in copying.storage.segments.values()]
+
+    reads.clear()
+    copying.now_ms += 60_000
+    assert copying.manager.copy(copying.log) is None
     assert reads == []
