@@ -31,6 +31,7 @@ from segstore.arguments import timestamp as timestamp_of
 from segstore.config.directory_config import directory_config
 from segstore.errors import (
     AlreadyExistsError,
+    ArgumentTypeError,
     ClosedError,
     ForkedHandleError,
     IllegalArgumentError,
@@ -348,9 +349,17 @@ class LogManager:
         """Have the remote part of the directory, where a user names one; its notes are there."""
         if remote is None and settings is None:
             return
+        if settings is not None and not isinstance(settings, Mapping):
+            raise ArgumentTypeError(
+                f"remote_settings is of type {type(settings).__name__}",
+                found=type(settings).__name__,
+                expected="a mapping of str to str",
+            )
+        place = "" if remote is None else path_text("remote", remote)
         count = len(self._paths)
         for is_wrong, found, expected in (
             (remote is None, "remote_settings=, and no remote=", "remote= too"),
+            (remote is not None and not place, "remote='', no place", "a folder or a URL"),
             (self._is_shared, "remote=, shared=True", "one of them"),
             (count > 1, f"remote=, {count} log directories", "one log directory"),
             (self._options.remote_log_reader, "remote=, remote_log_reader=", "one of them"),
@@ -373,7 +382,7 @@ class LogManager:
             None if self._read_only else self._create_metadata_topic,
         )
         self._tiered = TieredTopics(
-            cast("str", remote),
+            place,
             settings or {},
             given.broker.values,
             lambda: self._directories[0].directory,

@@ -274,6 +274,24 @@ def test_what_does_not_go_with_remote_storage_is_refused(tmp_path: Path, options
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"remote": 5},
+        {"remote": True},
+        {"remote": ["tier"]},
+        {"remote": ""},
+        {"remote": "tier", "remote_settings": "endpoint"},
+    ],
+    ids=str,
+)
+def test_what_is_no_place_is_refused(tmp_path: Path, options):
+    """[TIER-15] An empty text is a variable that was not set, and no folder."""
+    with pytest.raises(IllegalArgumentError, match="remote"):
+        segstore.open_dir(tmp_path / "data", **options)
+    assert not (tmp_path / "data").exists()
+
+
 def test_several_log_directories_have_no_remote_part(tmp_path: Path):
     """What is remote is noted in one of them."""
     with pytest.raises(IllegalArgumentError, match="one log directory"):
