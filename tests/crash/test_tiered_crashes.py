@@ -75,3 +75,40 @@ def test_no_copy_has_records_that_a_power_cut_takes(durability: str):
 
     assert [record.value for record in tiered.log.scan()] == [b"old%d" % n for n in range(4)]
     tiered.close()
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_power_cut_during_a_truncation_leaves_no_copy_for_what_comes_next(*, is_full: bool):
+    """[DUR-18, DUR-141] A log that is shorter has begun another leader epoch, at each effect."""
+    disk = SimulatedDisk()
+    disk.wall_clock_ms = START_MS
+    Directory(LOGS, disk, create=True).close()
+    store = SimulatedRemoteStore(disk, random.Random(1), fault_rate=0)
+    tiered = Tiered(disk, store)
+    for number in range(4):
+        tiered.log.append([(disk.wall_clock_ms, None, b"old%d" % number)])
+        tiered.log.roll()
+        tiered.scheduler.run(60)
+    assert tiered.manager.copy(tiered.log) is None
+    tiered.scheduler.run(60)
+    begin = disk.effects
+    if is_full:
+        tiered.log.truncate_fully_and_start_at(2)
+    else:
+        tiered.log.truncate_to(1)
+    end = disk.effects
+    tiered.close()
+    shorter = 0
+    for effects in range(begin, end + 1):
+        for fate in ("lost", "killed", "seed"):
+            image = disk.crash_image(effects, fate=fate)
+            image.wall_clock_ms = disk.wall_clock_ms
+            tiered = Tiered(image, store.after_crash(effects, image, random.Random(2)))
+            log = tiered.log
+            if log.log_end_offset < 4:
+                shorter += 1
+                latest = log.leader_epochs[-1]
+                assert latest.epoch > 0, (effects, fate)
+                assert latest.start_offset <= log.log_end_offset, (effects, fate)
+            tiered.close()
+    assert shorter > 3
