@@ -82,7 +82,10 @@ class WritableFolder:
             return directory.read_file(name)
 
     def delete(self, folder: str, names: Iterable[str]) -> None:
-        """Delete files and temporary ones; see `WritableStore`."""
+        """Delete files and temporary ones, and a folder that is empty then; see `WritableStore`.
+
+        A crash may leave the folder: readers of the bucket would list its topic, without records.
+        """
         with self._naming_errors():
             try:
                 directory = self._opened(folder)
@@ -93,6 +96,13 @@ class WritableFolder:
                     directory.unlink(name, missing_ok=True)
                     directory.unlink(name + _TEMPORARY, missing_ok=True)
                 directory.sync(Barrier.REMOTE_DELETION)  # also where a call before failed to
+                is_empty = not directory.names()
+            if is_empty:
+                with (
+                    closing(Directory(self.url, self._environment)) as above,
+                    suppress(SegstoreError),
+                ):
+                    above.remove_directory(folder)  # refused where another file came meanwhile
 
     def _write(self, directory: Directory, name: str, content: str | bytes) -> None:
         with DataFile(directory, name, create=True) as file:

@@ -395,6 +395,7 @@ def test_a_deleted_topic_is_deleted_there_too(tmp_path: Path, folder: Remote):
     ]
     assert states == [*RemotePartitionDeleteState]
     with folder.bucket() as bucket:
+        assert bucket.topics() == ["others"], "an empty folder of the other one would be listed"
         assert len(values(bucket.scan("others"))) == 4
 
 
