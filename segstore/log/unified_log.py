@@ -1475,7 +1475,7 @@ class UnifiedLog(Log):
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove all records, durably; the next record gets *offset* [TRU-4].
 
-        In a topic with remote storage it gets another leader epoch, as behind `truncate_to`.
+        In a topic with remote storage it gets another leader epoch, as after `truncate_to`.
 
         Parameters
         ----------

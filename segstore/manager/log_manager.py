@@ -956,8 +956,8 @@ class LogManager:
         )
         if any(self.log(topic, one).log_end_offset for one in numbers) or any(tiered):
             raise IllegalStateError(
-                f"{topic} says what of this log directory is in remote storage: it is written,"
-                " altered and deleted by nobody else",
+                f"{topic} holds what of this log directory is in remote storage: only segstore"
+                " writes, alters and deletes it",
                 file=self.path,
                 found="its records, or tiered topics",
                 expected="another topic; or a change before the first topic is tiered",

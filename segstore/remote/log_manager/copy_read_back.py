@@ -66,7 +66,7 @@ def is_as_here(
         end = min(position + _PIECE_BYTES, size)
         here = bytearray(end - position)
         segment.read_into(here, position)
-        if storage.fetch_log_segment(metadata, position, end) != bytes(here):
+        if bytes(storage.fetch_log_segment(metadata, position, end)) != here:
             return False
     return True
 

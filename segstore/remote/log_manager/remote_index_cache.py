@@ -324,8 +324,8 @@ class RemoteIndexCache:
                 (_, (topic, number)), segment_id = metadata.segment_id
                 name = f"{metadata.start_offset:020}-{topic_id_text(segment_id)}.txnindex"
                 raise CorruptIndexError(
-                    "the transaction index of a remote segment is empty, and its metadata do not"
-                    " say so: a committed read cannot tell which records were aborted",
+                    "the transaction index of a remote segment is empty, against its metadata:"
+                    " a committed read does not know which records were aborted",
                     file=f"remote storage/{topic}-{number}/{name}",
                     found="0 bytes",
                     expected="an entry for each aborted transaction",

@@ -27,7 +27,7 @@ from segstore.log.local.transaction_index import TransactionIndexSearchResult
 from segstore.log.remote_tier import RemoteRead
 from segstore.number_limits import MAX_LONG
 from segstore.records.compression import codec_table
-from segstore.remote.log_manager.read_ahead import Piece, ReadAhead, ahead_bytes
+from segstore.remote.log_manager.sequential_reads import Piece, ReadAhead, ahead_bytes
 from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState, TopicIdPartition
 from segstore.types import (
     CURRENT_MAGIC,

@@ -221,6 +221,9 @@ class RemoteLogTask(ABC):
         """Let a run end before its next segment, or its wait; later runs do nothing [TIER-45]."""
         self._cancelled.set()
 
+    def _is_over(self, log: UnifiedLog) -> bool:
+        return self.is_cancelled or log.closed
+
     def run(self, log: UnifiedLog) -> Exception | None:
         """Do what is due; returns why a run failed, and raises nothing that a run may cause.
 
@@ -228,7 +231,7 @@ class RemoteLogTask(ABC):
         the wait [DUR-144].
         """
         parts, now = self._parts, self._parts.clock_ms()
-        if self.is_cancelled or log.closed or not parts.metadata.is_ready(self._partition):
+        if self._is_over(log) or not parts.metadata.is_ready(self._partition):
             return None
         is_safe = log.profile is Profile.SAFE
         if is_safe and now < self._next_run_ms <= now + parts.config.task_retry_backoff_max_ms:
@@ -236,7 +239,7 @@ class RemoteLogTask(ABC):
         try:
             self._execute(log)
         except ClosedError as error:
-            if self.is_cancelled or log.closed:  # its user closes it: that is no failure
+            if self._is_over(log):  # its user closes it: that is no failure
                 return None
             self._note_failure(error, now)
             return error

@@ -113,7 +113,7 @@ def test_nobody_else_changes_what_is_noted(tmp_path: Path, with_remote):
             lambda: logs.append(METADATA, [(None, b"hello")]),
             lambda: logs.append(METADATA, [(None, b"hello")], partition=0),
         ):
-            with pytest.raises(IllegalStateError, match="says what of this log directory"):
+            with pytest.raises(IllegalStateError, match="holds what of this log directory"):
                 change()
     with opened(tmp_path) as logs:
         assert values(logs) == VALUES
@@ -127,7 +127,7 @@ def test_it_is_kept_after_the_last_tiered_topic(tmp_path: Path):
         fill(logs)
         logs.maintain()
         logs.delete_topic("orders")
-        with pytest.raises(IllegalStateError, match="says what of this log directory"):
+        with pytest.raises(IllegalStateError, match="holds what of this log directory"):
             logs.delete_topic(METADATA)
 
 
@@ -139,7 +139,7 @@ def test_before_it_says_anything_it_is_a_topic_like_others(tmp_path: Path):
         logs.delete_topic(METADATA)
         logs.create_topic(METADATA, 2)
         logs.create_topic("orders", config=TIERED)
-        with pytest.raises(IllegalStateError, match="says what of this log directory"):
+        with pytest.raises(IllegalStateError, match="holds what of this log directory"):
             logs.delete_topic(METADATA)
         fill(logs)
         assert logs.maintain().failed == ()
@@ -151,7 +151,7 @@ def test_after_the_first_tiered_topic_it_is_made_by_the_first_copy(tmp_path: Pat
     """[TIER-21] Its number of partitions is known by then: none is looked for elsewhere."""
     with opened(tmp_path) as logs:
         logs.create_topic("orders", config=TIERED)
-        with pytest.raises(IllegalStateError, match="says what of this log directory"):
+        with pytest.raises(IllegalStateError, match="holds what of this log directory"):
             logs.create_topic(METADATA, 5)
         fill(logs)
         assert logs.maintain().failed == ()

@@ -19,9 +19,9 @@ from segstore.errors import (
 from segstore.log.local.transaction_index import AbortedTransaction
 from segstore.log.remote_tier import RemoteLogReader, RemoteRead
 from segstore.records.memory_records import MemoryRecords
-from segstore.remote.log_manager.read_ahead import Piece, ReadAhead
 from segstore.remote.log_manager.remote_index_cache import RemoteIndexCache
 from segstore.remote.log_manager.remote_log_reader import RemoteStorageReader
+from segstore.remote.log_manager.sequential_reads import Piece, ReadAhead
 from segstore.remote.metadata.segment_metadata import (
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
