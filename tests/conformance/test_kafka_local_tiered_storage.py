@@ -29,7 +29,7 @@ def names(tmp_path: Path) -> list[str]:
 
 
 def test_fetch_log_segment(storage, tmp_path):
-    """[TIER-12] ``fetchLogSegment``: from position 0 on, the record that was stored."""
+    """[TIER-12] LocalTieredStorageTest.fetchLogSegment: from position 0 on, what was stored."""
     with segstore.open(tmp_path / "orders-0", durability="none") as log:
         log.append([(None, bytes([0, 1, 2]))])
         log.roll()
@@ -49,7 +49,10 @@ def test_fetch_log_segment(storage, tmp_path):
     ],
 )
 def test_fetch_index(storage, tmp_path, index, field):
-    """[TIER-12] ``fetchTimeIndex``, ``fetchTransactionIndex``, ``fetchProducerSnapshot``."""
+    """[TIER-12] LocalTieredStorageTest.fetchTimeIndex.
+
+    LocalTieredStorageTest.fetchTransactionIndex, LocalTieredStorageTest.fetchProducerSnapshot.
+    """
     metadata, data = metadata_of(0, 9, 20_000), segment_data(tmp_path / "log")
     storage.copy_log_segment_data(metadata, data)
     stored = Path(getattr(data, field)).read_bytes()
@@ -57,14 +60,14 @@ def test_fetch_index(storage, tmp_path, index, field):
 
 
 def test_fetch_leader_epoch_checkpoint(storage, tmp_path):
-    """[TIER-12] ``fetchLeaderEpochCheckpoint``: the bytes that were given."""
+    """[TIER-12] LocalTieredStorageTest.fetchLeaderEpochCheckpoint: the bytes that were given."""
     metadata, data = metadata_of(0, 9, 20_000), segment_data(tmp_path / "log")
     storage.copy_log_segment_data(metadata, data)
     assert bytes(storage.fetch_index(metadata, IndexType.LEADER_EPOCH)) == data.leader_epoch_index
 
 
 def test_delete_log_segment(storage, tmp_path):
-    """[TIER-98] ``deleteLogSegment``: all six files go."""
+    """[TIER-98] LocalTieredStorageTest.deleteLogSegment: all six files go."""
     metadata, data = metadata_of(0, 9, 20_000), segment_data(tmp_path / "log")
     storage.copy_log_segment_data(metadata, data)
     assert len(names(tmp_path)) == FILES
@@ -74,7 +77,10 @@ def test_delete_log_segment(storage, tmp_path):
 
 @pytest.mark.parametrize("segments", [1, 2])
 def test_traverse_multiple_offloaded_records(storage, tmp_path, segments):
-    """[TIER-95] ``traverseMultipleOffloadedRecordsInOneSegment``, ``…InTwoSegments``.
+    """[TIER-95] Records of one or two segments.
+
+    LocalTieredStorageTest.traverseMultipleOffloadedRecordsInOneSegment,
+    LocalTieredStorageTest.traverseMultipleOffloadedRecordsInTwoSegments.
 
     Kafka's helper walks the folders; here the folder is opened as a bucket.
     """
@@ -99,7 +105,7 @@ def test_traverse_multiple_offloaded_records(storage, tmp_path, segments):
 
 
 def test_fetch_throws_if_data_does_not_exist(storage):
-    """[TIER-12] ``fetchThrowsIfDataDoesNotExist``: the segment and each index of an unknown id."""
+    """[TIER-12] LocalTieredStorageTest.fetchThrowsIfDataDoesNotExist: of an unknown id."""
     metadata = metadata_of(0, 9, 20_000)
     with pytest.raises(RemoteResourceNotFoundError):
         storage.fetch_log_segment(metadata, 0, metadata.segment_size_bytes)

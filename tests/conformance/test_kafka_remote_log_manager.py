@@ -155,7 +155,7 @@ def expiration() -> Expiration:
 
 
 def test_get_leader_epoch_checkpoint():
-    """[TIER-35, TIER-36]"""
+    """[TIER-35, TIER-36] RemoteLogManagerTest.testGetLeaderEpochCheckpoint."""
     cache = LeaderEpochFileCache(None, epochs((0, 0), (1, 100), (2, 200)))
 
     assert cache.epoch_entries_in_range(0, 300) == epochs((0, 0), (1, 100), (2, 200))
@@ -173,7 +173,12 @@ def test_get_leader_epoch_checkpoint():
 def test_find_highest_remote_offset(
     entries: tuple[tuple[int, int], ...], finished_to: int | None, expected: tuple[int, int]
 ):
-    """[TIER-40]"""
+    """[TIER-40]
+
+    RemoteLogManagerTest.testFindHighestRemoteOffset,
+    RemoteLogManagerTest.testFindHighestRemoteOffsetOnEmptyRemoteStorage,
+    RemoteLogManagerTest.testFindHighestRemoteOffsetWithUncleanLeaderElection.
+    """
     metadata = MemoryRemoteLogMetadata()
     if finished_to is not None:
         put(metadata, segment(0, finished_to))
@@ -183,7 +188,10 @@ def test_find_highest_remote_offset(
 
 
 def test_find_log_start_offset_fallback_to_local_log_start_offset_when_remote_is_empty():
-    """[TIER-32]"""
+    """[TIER-32]
+
+    RemoteLogManagerTest.testFindLogStartOffsetFallbackToLocalLogStartOffsetWhenRemoteIsEmpty.
+    """
     log: Any = FakeLog(epochs((1, 250), (2, 550)), 600)
     log.local_log_start_offset = 250
 
@@ -191,7 +199,10 @@ def test_find_log_start_offset_fallback_to_local_log_start_offset_when_remote_is
 
 
 def test_log_start_offset_updated_on_startup():
-    """[TIER-32] The first remote segment is found in epoch 2."""
+    """[TIER-32] The first remote segment is found in epoch 2.
+
+    RemoteLogManagerTest.testLogStartOffsetUpdatedOnStartup.
+    """
     metadata = MemoryRemoteLogMetadata()
     put(metadata, segment(600, 700, (2, 600)))
     log: Any = FakeLog(epochs((1, 250), (2, 550)), 800)
@@ -200,7 +211,7 @@ def test_log_start_offset_updated_on_startup():
 
 
 def test_build_filtered_leader_epoch_map():
-    """[TIER-50]"""
+    """[TIER-50] RemoteLogManagerTest.testBuildFilteredLeaderEpochMap."""
     entries = epochs((0, 0), (1, 0), (2, 0), (3, 30), (4, 40), (5, 60), (6, 60), (7, 70), (8, 70))
 
     assert filter_epochs(entries) == epochs((2, 0), (3, 30), (4, 40), (6, 60), (8, 70))
@@ -228,7 +239,7 @@ WHOLE = ((0, 0), (1, 10), (2, 20), (3, 30), (4, 40), (5, 50), (7, 70))
 def test_remote_segment_within_leader_epochs(
     start: int, end: int, entries: tuple[tuple[int, int], ...], *, expected: bool
 ):
-    """[TIER-51]"""
+    """[TIER-51] RemoteLogManagerTest.testRemoteSegmentWithinLeaderEpochs."""
     assert is_within_lineage(segment(start, end, *entries), 90, epochs(*WHOLE)) is expected
 
 
@@ -246,7 +257,7 @@ def test_remote_segment_within_leader_epochs(
 def test_remote_segment_within_leader_epochs_for_overlapping_segments(
     start: int, end: int, entries: tuple[tuple[int, int], ...], *, expected: bool
 ):
-    """[TIER-51]"""
+    """[TIER-51] RemoteLogManagerTest.testRemoteSegmentWithinLeaderEpochsForOverlappingSegments."""
     lineage = epochs((7, 51), (9, 100))
 
     assert is_within_lineage(segment(start, end, *entries), 210, lineage) is expected
@@ -264,14 +275,14 @@ def bases_of(found: list[Any]) -> list[tuple[int, int]]:
 
 
 def test_candidate_log_segments_skips_active_segment():
-    """[TIER-33]"""
+    """[TIER-33] RemoteLogManagerTest.testCandidateLogSegmentsSkipsActiveSegment."""
     found = candidate_segments(local(5, 10, 15), 5, 20, LogConfig(), NOW_MS)
 
     assert bases_of(found) == [(5, 10), (10, 15)]
 
 
 def test_candidate_log_segments_skips_segments_after_last_stable_offset():
-    """[TIER-33]"""
+    """[TIER-33] RemoteLogManagerTest.testCandidateLogSegmentsSkipsSegmentsAfterLastStableOffset."""
     found = candidate_segments(local(5, 10, 15, 20), 5, 15, LogConfig(), NOW_MS)
 
     assert bases_of(found) == [(5, 10), (10, 15)]
@@ -293,7 +304,10 @@ def fifty(metadata: MemoryRemoteLogMetadata, old: int = 0) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 23, 50])
 def test_delete_log_segment_due_to_retention_size_breach(expiration: Expiration, count: int):
-    """[TIER-52, TIER-54, TIER-56]"""
+    """[TIER-52, TIER-54, TIER-56]
+
+    RemoteLogManagerTest.testDeleteLogSegmentDueToRetentionSizeBreach.
+    """
     fifty(expiration.metadata)
     limit = (50 - count) * SIZE + 512
     log: Any = FakeLog(epochs(*MANY), 5000, retention_bytes=limit, only_local=512)
@@ -306,7 +320,7 @@ def test_delete_log_segment_due_to_retention_size_breach(expiration: Expiration,
 
 @pytest.mark.parametrize("count", [0, 1, 23, 50])
 def test_delete_log_segment_due_to_retention_time_breach(expiration: Expiration, count: int):
-    """[TIER-53]"""
+    """[TIER-53] RemoteLogManagerTest.testDeleteLogSegmentDueToRetentionTimeBreach."""
     fifty(expiration.metadata, old=count)
     log: Any = FakeLog(epochs(*MANY), 5000, retention_ms=1)
 
@@ -320,7 +334,10 @@ def test_delete_log_segment_due_to_retention_time_breach(expiration: Expiration,
 def test_deletion_on_overlapping_retention_breached_segments(
     expiration: Expiration, settings: dict[str, int]
 ):
-    """[TIER-56] The log starts after the longer one."""
+    """[TIER-56] The log starts after the longer one.
+
+    RemoteLogManagerTest.testDeletionOnOverlappingRetentionBreachedSegments.
+    """
     put(expiration.metadata, *(segment(0, end, timestamp=NOW_MS - 1) for end in (99, 104)))
     log: Any = FakeLog(epochs((0, 0)), 200, **settings)
 
@@ -331,7 +348,10 @@ def test_deletion_on_overlapping_retention_breached_segments(
 
 
 def test_remote_delete_lags_on_retention_breached_segments(expiration: Expiration):
-    """[TIER-52] And the count of metadata while they are there."""
+    """[TIER-52] And the count of metadata while they are there.
+
+    RemoteLogManagerTest.testRemoteDeleteLagsOnRetentionBreachedSegments.
+    """
     put(expiration.metadata, segment(0, 99), segment(100, 199))
     lags: list[tuple[int, int]] = []
 
@@ -358,7 +378,10 @@ def test_remote_delete_lags_on_retention_breached_segments(expiration: Expiratio
 def test_remote_log_size_retention_should_filter_out_copy_segment_start_state(
     expiration: Expiration,
 ):
-    """[TIER-52, TIER-54] Of copies that were begun the size does not count."""
+    """[TIER-52, TIER-54] Of copies that were begun the size does not count.
+
+    RemoteLogManagerTest.testRemoteLogSizeRetentionShouldFilterOutCopySegmentStartState.
+    """
     begun, deleting = segment(0, 99, state=STARTED), segment(0, 99, state=DELETING)
     later = segment(200, 299, state=STARTED)
     whole = [segment(start, start + 99) for start in range(0, 1300, 100) if start not in {0, 200}]
@@ -371,7 +394,10 @@ def test_remote_log_size_retention_should_filter_out_copy_segment_start_state(
 
 
 def test_failed_delete_expired_segments(expiration: Expiration):
-    """[TIER-56, TIER-57] The log start stays where it went; the next run deletes."""
+    """[TIER-56, TIER-57] The log start stays where it went; the next run deletes.
+
+    RemoteLogManagerTest.testFailedDeleteExpiredSegments.
+    """
     put(expiration.metadata, segment(0, 99))
     fails = [True]
 
@@ -393,7 +419,7 @@ def test_failed_delete_expired_segments(expiration: Expiration):
 
 
 def test_deletion_skipped_for_segments_being_copied(expiration: Expiration):
-    """[TIER-52]"""
+    """[TIER-52] RemoteLogManagerTest.testDeletionSkippedForSegmentsBeingCopied."""
     copying = segment(0, 149, state=STARTED)
     put(expiration.metadata, copying)
     expiration.parts.being_copied.add(copying.segment_id)
@@ -425,7 +451,10 @@ def copying(tmp_path: Path, request: pytest.FixtureRequest):
 
 
 def test_copy_log_segment_to_remote_for_stale_topic(copying: Callable[..., Copying]):
-    """[TIER-33, TIER-38] All is sealed, and the active segment is empty."""
+    """[TIER-33, TIER-38] All is sealed, and the active segment is empty.
+
+    RemoteLogManagerTest.testCopyLogSegmentToRemoteForStaleTopic.
+    """
     it = copying()
     it.log.roll()
 
@@ -436,7 +465,10 @@ def test_copy_log_segment_to_remote_for_stale_topic(copying: Callable[..., Copyi
 
 
 def test_custom_metadata_size_exceeds_limit(copying: Callable[..., Copying]):
-    """[TIER-39] The copy is deleted, with these bytes; the safe profile goes on later."""
+    """[TIER-39] The copy is deleted, with these bytes; the safe profile goes on later.
+
+    RemoteLogManagerTest.testCustomMetadataSizeExceedsLimit.
+    """
     it = copying()
     deleted: list[Any] = []
 
@@ -459,8 +491,31 @@ def test_custom_metadata_size_exceeds_limit(copying: Callable[..., Copying]):
     assert len(it.states()) == (2 if it.log.profile is Profile.SAFE else 0)
 
 
+def test_the_storage_sees_its_custom_metadata_on_every_later_call(copying: Callable[..., Copying]):
+    """[TIER-14] The bytes that the copy gave are in the metadata of reads and of the deletion."""
+    it = copying()
+    seen: list[tuple[str, bytes | None]] = []
+
+    def answer(call: str, action: Callable[[], Any], about: Any) -> Any:
+        if call == "copy":
+            action()
+            return b"place 7"
+        seen.append((call, about.custom_metadata))
+        return action()
+
+    it.storage.intercept = answer
+    it.manager.copy(it.log)
+    it.manager.stop_partitions([PARTITION], delete_remote_log=True)
+
+    assert "delete" in {call for call, _ in seen}
+    assert {custom for _, custom in seen} == {b"place 7"}
+
+
 def test_metrics_update_on_copy_log_segments_failure(copying: Callable[..., Copying]):
-    """[TIER-41] An error that no plugin should raise ends the run, and is counted."""
+    """[TIER-41] An error that no plugin should raise ends the run, and is counted.
+
+    RemoteLogManagerTest.testMetricsUpdateOnCopyLogSegmentsFailure.
+    """
     it = copying()
 
     def fail(call: str, _: Callable[[], Any], __: Any) -> Any:
@@ -475,7 +530,11 @@ def test_metrics_update_on_copy_log_segments_failure(copying: Callable[..., Copy
 
 
 def test_remote_log_manager_remote_metrics(copying: Callable[..., Copying]):
-    """[TIER-43] What is sealed and not copied lags; and becoming a follower ends that."""
+    """[TIER-43] What is sealed and not copied lags; and becoming a follower ends that.
+
+    RemoteLogManagerTest.testRemoteLogManagerRemoteMetrics,
+    RemoteLogManagerTest.testTierLagResetsToZeroOnBecomingFollower.
+    """
     it = copying()
     sealed = sum(one.size_bytes for one in it.log.segments()[:-1])
 
@@ -495,7 +554,10 @@ def test_remote_log_manager_remote_metrics(copying: Callable[..., Copying]):
 
 
 def test_task_updates_after_log_dir_changed(tmp_path: Path):
-    """[TIER-32] The partition is in another directory: what was copied is looked up again."""
+    """[TIER-32] The partition is in another directory: what was copied is looked up again.
+
+    RemoteLogManagerTest.testRemoteLogTaskUpdateRemoteLogSegmentMetadataAfterLogDirChanged.
+    """
     it = Copying(tmp_path)
     it.manager.copy(it.log)
     it.log.close()
@@ -510,7 +572,10 @@ def test_task_updates_after_log_dir_changed(tmp_path: Path):
 
 
 def test_stop_partitions_with_deletion(copying: Callable[..., Copying]):
-    """[TIER-90, TIER-91] One delete and two updates a segment."""
+    """[TIER-90, TIER-91] One delete and two updates a segment.
+
+    RemoteLogManagerTest.testStopPartitionsWithDeletion.
+    """
     it = copying()
     it.manager.copy(it.log)
     calls: list[str] = []
@@ -529,7 +594,7 @@ def test_stop_partitions_with_deletion(copying: Callable[..., Copying]):
 
 
 def test_idempotent_close(copying: Callable[..., Copying]):
-    """[TIER-92]"""
+    """[TIER-92] RemoteLogManagerTest.testIdempotentClose."""
     it = copying()
 
     it.manager.close()
@@ -539,7 +604,10 @@ def test_idempotent_close(copying: Callable[..., Copying]):
 
 
 def test_copy_quota(copying: Callable[..., Copying]):
-    """[TIER-34] A second segment waits until the first one's bytes are old."""
+    """[TIER-34] A second segment waits until the first one's bytes are old.
+
+    RemoteLogManagerTest.testCopyQuota.
+    """
     it = copying(copy_max_bytes_per_second=1, copy_quota_window_num=2)
     slept: list[float] = []
 
@@ -558,7 +626,10 @@ def test_copy_quota(copying: Callable[..., Copying]):
 
 
 def test_rlm_shutdown_during_quota_exceeded_scenario(copying: Callable[..., Copying]):
-    """[TIER-45, TIER-92] A wait for the limit ends with the manager."""
+    """[TIER-45, TIER-92] A wait for the limit ends with the manager.
+
+    RemoteLogManagerTest.testRLMShutdownDuringQuotaExceededScenario.
+    """
     it = copying(copy_max_bytes_per_second=1, copy_quota_window_num=2)
     is_begun = threading.Event()
 
