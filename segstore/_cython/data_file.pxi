@@ -138,7 +138,7 @@ cdef class DataFile(_Handle):
             PyBuffer_Release(&view)
 
     def copy_from(self, Directory source not None, str name):
-        """Write all of the file *name* of *source* from the begin on; returns how many bytes. A failure leaves a part."""
+        """Write all of the file *name* of *source* from its begin; returns how many bytes. An error leaves a part."""
         cdef bytes encoded = encoded_name(name)
         cdef bytes buffer = PyBytes_FromStringAndSize(NULL, COPIED_BYTES)
         cdef FileCopy copy
