@@ -109,9 +109,15 @@ class RemoteScript(LogScript):
         self.foreign_count = 0
         self.is_spinning = False
         directory = Directory(str(path.parent), self.time.environment, create=True)
-        cache = RemoteIndexCache(directory, self.storage, clock_ms=lambda: self.time.now_ms)
-        self.remote_log_reader = RemoteStorageReader(
-            self.storage, self.metadata, cache, lambda _: self.partition.topic_id
+        self.index_cache = RemoteIndexCache(
+            directory, self.storage, clock_ms=lambda: self.time.now_ms
+        )
+        self.remote_log_reader = self.new_reader()
+
+    def new_reader(self) -> RemoteStorageReader:
+        """Return a reader that has fetched nothing: Kafka asks the storage at each read."""
+        return RemoteStorageReader(
+            self.storage, self.metadata, self.index_cache, lambda _: self.partition.topic_id
         )
 
     def do(self, operation: Case) -> Any:
@@ -262,9 +268,8 @@ class RemoteScript(LogScript):
     def do_read_remote(self, arguments: Case) -> Case:
         log = self.opened
         is_committed = arguments["isolation"] == "TXN_COMMITTED"
-        assert self.remote_log_reader is not None
         self.last_read = None
-        read = self.last_read = self.remote_log_reader.read(
+        read = self.last_read = self.new_reader().read(
             self.partition.topic_partition,
             arguments["offset"],
             min(arguments["fetch_max_bytes"], arguments["partition_max_bytes"]),
