@@ -110,7 +110,10 @@ class RemoteScript(LogScript):
         self.is_spinning = False
         directory = Directory(str(path.parent), self.time.environment, create=True)
         self.index_cache = RemoteIndexCache(
-            directory, self.storage, clock_ms=lambda: self.time.now_ms
+            directory,
+            self.storage,
+            clock_ms=lambda: self.time.now_ms,
+            kafka_profile=self.profile.value == "kafka",
         )
         self.remote_log_reader = self.new_reader()
 
