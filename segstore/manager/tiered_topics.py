@@ -259,8 +259,7 @@ class TieredTopics:
                     elif is_claimed:
                         self._look_at_disabled(one, open_log, findings)
         if self._parts is not None:
-            self._parts.index_cache.expire()
-            self._parts.index_cache.delete_due(self._clock_ms())
+            self._parts.index_cache.clean_up()
 
     def _copy_and_expire(
         self,
@@ -367,7 +366,7 @@ class TieredTopics:
 
     @contextmanager
     def _taking(self, topic_partitions: Sequence[TopicPartition]) -> Iterator[None]:
-        """End the tasks of these partitions; nobody else works on them in the block."""
+        """End the tasks of these partitions; no other thread works on them in the block."""
         manager = self._built().manager
         with self._claims.taking(topic_partitions, lambda: manager.cancel(topic_partitions)):
             for one in topic_partitions:
@@ -506,7 +505,7 @@ class TieredTopics:
 
     def _read_deletions(self) -> dict[TopicIdPartition, RemotePartitionDeleteState]:
         found: dict[TopicIdPartition, RemotePartitionDeleteState] = {}
-        for number in self._topic.numbers:  # others tell of partitions that are not copied here
+        for number in self._topic.numbers:  # the others are about partitions of other directories
             for value in self._topic.values(number):
                 if value is not None and value.startswith(_DELETION_OF_A_PARTITION):
                     event = parse_event(value)

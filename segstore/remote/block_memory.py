@@ -76,7 +76,7 @@ class BlockMemory:
                 self._drop(next(iter(self._kept)))
 
     def pass_by(self, owner: int, numbers: Iterable[int]) -> None:
-        """Let blocks make room first: who reads on does not come back."""
+        """Let blocks make room first: the reader has passed them, and does not come back."""
         with self._lock:
             for number in numbers:
                 if (owner, number) in self._kept:

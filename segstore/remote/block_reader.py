@@ -1,9 +1,9 @@
 """Files of a listing by blocks: those that are read are fetched, and the next ones meanwhile.
 
 A log is opened in a folder where its segments stand with their sizes and without bytes; the core
-asks here for what it reads (`FetchedFiles`). Who reads block after block gets the next ones ahead:
-half as many as he has read so, to a limit, also over the end of a segment. So a look-up fetches one
-block, and a short range little more than its own bytes.
+asks here for what it reads (`FetchedFiles`). A reader of block after block gets the next ones
+ahead: half as many as it has read so, to a limit, also over the end of a segment. So a look-up
+fetches one block, and a short range little more than its own bytes.
 
 A block that a read waits for is kept in the spool. One that was fetched ahead is kept when that is
 so for the second time, by any process: most scans read each block once, and the file would cost
@@ -200,7 +200,7 @@ class BlockReader:
             return self._reader.read_into(file, position, target)
 
     def note_read(self, first: int, last: int) -> None:
-        """Note that blocks are read, and fetch ahead for who reads on so."""
+        """Note that blocks are read, and fetch ahead of a reader that goes on."""
         with self._lock:
             self._require_open()
             with suppress(RuntimeError):  # no thread can be started, as when the process ends

@@ -33,7 +33,7 @@ class ChargedReader:
     quota : RemoteQuota
         Limit of all reads together; a read is charged afterwards, one that failed with 0 bytes.
     counters : RemoteLogCounters
-        Where reads are counted; nobody else counts them there.
+        Where reads are counted, and by this reader alone.
     closed : Event
         Ends a wait.
     """

@@ -23,15 +23,14 @@ if TYPE_CHECKING:
     from segstore.remote.metadata.segment_metadata import RemoteLogSegmentMetadata, TopicIdPartition
 
 
-def find_copied(log: UnifiedLog, parts: RemoteLogParts, partition: TopicIdPartition) -> int:
-    """Return the last offset up to which the local part is copied, -1 without any."""
-    highest = find_highest_remote_offset(log, parts.metadata, partition).offset
-    if log.profile is Profile.KAFKA:
-        return highest
-    first_here = max(log.log_start_offset, log.segments()[0].base_offset)
-    copied = copied_from(first_here, log, parts, partition)
-    end = end_of_contiguous(copied, first_here)
-    return end - 1 if end > first_here else min(highest, first_here - 1)
+def note_copied(log: UnifiedLog, parts: RemoteLogParts, partition: TopicIdPartition) -> int:
+    """Tell the log up to where it is copied; return that last offset, -1 without any.
+
+    Source: [TIER-3, TIER-44].
+    """
+    copied = _find_copied(log, parts, partition)
+    log.update_highest_offset_in_remote_storage(copied)
+    return copied
 
 
 def copied_from(
@@ -47,8 +46,11 @@ def copied_from(
     ]
 
 
-def note_copied(log: UnifiedLog, parts: RemoteLogParts, partition: TopicIdPartition) -> int:
-    """Tell the log what `find_copied` finds, and return it [TIER-3, TIER-44]."""
-    copied = find_copied(log, parts, partition)
-    log.update_highest_offset_in_remote_storage(copied)
-    return copied
+def _find_copied(log: UnifiedLog, parts: RemoteLogParts, partition: TopicIdPartition) -> int:
+    highest = find_highest_remote_offset(log, parts.metadata, partition).offset
+    if log.profile is Profile.KAFKA:
+        return highest
+    first_here = max(log.log_start_offset, log.segments()[0].base_offset)
+    copied = copied_from(first_here, log, parts, partition)
+    end = end_of_contiguous(copied, first_here)
+    return end - 1 if end > first_here else min(highest, first_here - 1)

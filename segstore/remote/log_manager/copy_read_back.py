@@ -13,6 +13,8 @@ from segstore.errors import RemoteStorageError
 from segstore.remote.storage.remote_storage_manager import IndexType
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from segstore.log.local.segment import Segment
     from segstore.log.sealed_segment_files import SealedSegmentFiles
     from segstore.remote.metadata.segment_metadata import RemoteLogSegmentMetadata
@@ -31,14 +33,8 @@ def read_back(
     RemoteStorageError
         Another length or checksum; or what reading it raises.
     """
-    size, position = metadata.segment_size_bytes, 0
-    while position < size:
-        end = min(position + _PIECE_BYTES, size)
-        here = files.read_log(position, end - position)
-        _check(
-            files.log_segment, here, storage.fetch_log_segment(metadata, position, end), position
-        )
-        position = end
+    for position, size, there in _pieces(storage, metadata):
+        _check(files.log_segment, files.read_log(position, size), there, position)
     for kind, path in (
         (IndexType.OFFSET, files.offset_index),
         (IndexType.TIMESTAMP, files.time_index),
@@ -61,12 +57,10 @@ def is_as_here(
     RemoteStorageError
         It cannot be read.
     """
-    size = metadata.segment_size_bytes
-    for position in range(0, size, _PIECE_BYTES):
-        end = min(position + _PIECE_BYTES, size)
-        here = bytearray(end - position)
+    for position, size, there in _pieces(storage, metadata):
+        here = bytearray(size)
         segment.read_into(here, position)
-        if bytes(storage.fetch_log_segment(metadata, position, end)) != here:
+        if there != here:
             return False
     return True
 
@@ -79,24 +73,31 @@ def is_whole(storage: RemoteStorageManager, metadata: RemoteLogSegmentMetadata) 
     RemoteStorageError
         It cannot be read.
     """
-    size, position, rest = metadata.segment_size_bytes, 0, b""
-    next_offset = -1
-    while position < size:
-        end = min(position + _PIECE_BYTES, size)
-        piece = storage.fetch_log_segment(metadata, position, end)
-        data = rest + bytes(piece)
+    rest, next_offset = b"", -1
+    for _, size, there in _pieces(storage, metadata):
+        data = rest + there
         _, result = scan_headers(data, check_crc=True)
-        if len(piece) != end - position or result.stop not in {"complete", "incomplete"}:
+        if len(there) != size or result.stop not in {"complete", "incomplete"}:
             return False
-        position, rest = end, data[result.valid_bytes :]
+        rest = data[result.valid_bytes :]
         next_offset = result.next_offset if result.valid_bytes else next_offset
     return not rest and next_offset == metadata.end_offset + 1
+
+
+def _pieces(
+    storage: RemoteStorageManager, metadata: RemoteLogSegmentMetadata
+) -> Iterator[tuple[int, int, bytes]]:
+    """Yield position and size of each piece of a segment, and what remote storage has of it."""
+    for position in range(0, metadata.segment_size_bytes, _PIECE_BYTES):
+        end = min(position + _PIECE_BYTES, metadata.segment_size_bytes)
+        there = bytes(storage.fetch_log_segment(metadata, position, end))
+        yield position, end - position, there
 
 
 def _check(
     name: str, here: bytes | bytearray, there: bytes | memoryview, position: int = 0
 ) -> None:
-    if len(here) == len(there) and here == there:
+    if here == there:
         return
     raise RemoteStorageError(
         "a copy in remote storage is not what was copied: it does not count, and is deleted",

@@ -21,7 +21,6 @@ from segstore.remote.log_manager.lineage import (
     find_log_start_offset,
     readable_segments,
 )
-from segstore.remote.log_manager.remote_log_reader import object_name
 from segstore.remote.log_manager.remote_log_task import RemoteLogTask
 from segstore.remote.metadata.segment_metadata import (
     RemoteLogSegmentId,
@@ -29,6 +28,7 @@ from segstore.remote.metadata.segment_metadata import (
     RemoteLogSegmentState,
 )
 from segstore.remote.storage.remote_storage_manager import LogSegmentData
+from segstore.remote.storage.segment_files import object_name
 
 if TYPE_CHECKING:
     from segstore.log.sealed_segment_files import SealedSegmentFiles

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore.log.files.profile import Profile
-from segstore.remote.log_manager.copied_end import find_copied
+from segstore.remote.log_manager.copied_end import note_copied
 from segstore.remote.log_manager.lineage import filter_epochs, is_within_lineage
 from segstore.remote.log_manager.remote_log_task import RemoteLogTask
 from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState
@@ -59,7 +59,8 @@ class ExpirationTask(RemoteLogTask):
             return
         lineage = filter_epochs(log.leader_epochs)
         self._seed_highest_offset(log)
-        excess = self.excess_bytes(log, self._only_local_bytes(log), finished_bytes, lineage)
+        only_local_bytes = log.only_local_log_segments_size  # [TIER-4]
+        excess = self.excess_bytes(log, only_local_bytes, finished_bytes, lineage)
         choice = _Choice(log, self._parts.clock_ms(), excess, lineage)
         if not self._choose(choice, lineage):
             return
@@ -81,16 +82,10 @@ class ExpirationTask(RemoteLogTask):
                 self._parts.delete(segment)
                 lag.is_deleted(segment)
 
-    def _only_local_bytes(self, log: UnifiedLog) -> int:
-        """Return the size of what is here alone [TIER-4]."""
-        return log.only_local_log_segments_size
-
     def _seed_highest_offset(self, log: UnifiedLog) -> None:
         """Let a new leader know what is copied: else it would count twice [TIER-55]."""
         if log.highest_offset_in_remote_storage < 0:
-            copied = find_copied(log, self._parts, self._partition)
-            if copied >= 0:
-                log.update_highest_offset_in_remote_storage(copied)
+            note_copied(log, self._parts, self._partition)
 
     # ---- which ones ------------------------------------------------------------------------------
 

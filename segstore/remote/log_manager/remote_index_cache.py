@@ -32,6 +32,7 @@ from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.local.transaction_index import LOADED_VERSIONS, READ_VERSIONS, TransactionIndex
 from segstore.number_limits import MAX_LONG
 from segstore.remote.storage.remote_storage_manager import IndexType
+from segstore.remote.storage.segment_files import INDEXES, object_name
 from segstore.remote.tiered.object_key import parse_kafka_id
 
 if TYPE_CHECKING:
@@ -48,9 +49,8 @@ DELETE_DELAY_MS: Final = 10_000
 """From the removal of an entry to that of its files [TIER-84]."""
 
 _SUFFIXES: Final = {
-    IndexType.OFFSET: ".index",
-    IndexType.TIMESTAMP: ".timeindex",
-    IndexType.TRANSACTION: ".txnindex",
+    kind: f".{INDEXES[kind]}"
+    for kind in (IndexType.OFFSET, IndexType.TIMESTAMP, IndexType.TRANSACTION)
 }
 _DELETED: Final = ".deleted"
 _TMP: Final = ".tmp"
@@ -321,12 +321,10 @@ class RemoteIndexCache:
                 return entry.transaction_index
             self.remove(metadata.segment_id.id)
             if not self._storage.fetch_index(metadata, IndexType.TRANSACTION):
-                (_, (topic, number)), segment_id = metadata.segment_id
-                name = f"{metadata.start_offset:020}-{topic_id_text(segment_id)}.txnindex"
                 raise CorruptIndexError(
                     "the transaction index of a remote segment is empty, against its metadata:"
                     " a committed read does not know which records were aborted",
-                    file=f"remote storage/{topic}-{number}/{name}",
+                    file=object_name(metadata, INDEXES[IndexType.TRANSACTION]),
                     found="0 bytes",
                     expected="an entry for each aborted transaction",
                 )

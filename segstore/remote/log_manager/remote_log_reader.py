@@ -22,13 +22,13 @@ from segstore.errors import (
     OffsetOutOfRangeError,
     SegstoreError,
 )
-from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.local.transaction_index import TransactionIndexSearchResult
 from segstore.log.remote_tier import RemoteRead
 from segstore.number_limits import MAX_LONG
 from segstore.records.compression import codec_table
 from segstore.remote.log_manager.sequential_reads import Piece, ReadAhead, ahead_bytes
 from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState, TopicIdPartition
+from segstore.remote.storage.segment_files import object_name
 from segstore.types import (
     CURRENT_MAGIC,
     NO_PARTITION_LEADER_EPOCH,
@@ -507,13 +507,6 @@ class _Lineage:
         entries = self.entries_from(base_offset)
         end = entries[1].start_offset if len(entries) > 1 else MAX_LONG
         return bool(entries) and entries[0].epoch == epoch and last_offset < end
-
-
-def object_name(segment: RemoteLogSegmentMetadata) -> str:
-    """Return what errors call a remote segment: partition, first offset and id."""
-    (_, (topic, number)), segment_id = segment.segment_id
-    name = f"{segment.start_offset:020}-{topic_id_text(segment_id)}.log"
-    return f"remote storage/{topic}-{number}/{name}"
 
 
 def _another_history(

@@ -149,6 +149,8 @@ class RemoteLogParts:
 
     def publish(self, metadata: RemoteLogSegmentMetadata, state: RemoteLogSegmentState) -> None:
         """Note the next state of a segment, durably."""
+        if state is not RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
+            self.are_whole.pop(metadata.segment_id, None)  # it goes
         self.metadata.update_remote_log_segment_metadata(
             RemoteLogSegmentMetadataUpdate(
                 segment_id=metadata.segment_id,
@@ -177,7 +179,6 @@ class RemoteLogParts:
             self.counters.failed_deletes += 1
             raise
         self.publish(metadata, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED)
-        self.are_whole.pop(metadata.segment_id, None)
 
 
 def _segment_of(log: UnifiedLog, copied: RemoteLogSegmentMetadata) -> Segment | None:

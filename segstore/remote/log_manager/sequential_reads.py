@@ -1,4 +1,4 @@
-"""What was read last of remote segments: who reads on gets slices of it.
+"""What was read last of remote segments: a reader that goes on gets slices of it.
 
 A consumer reads a partition from front to back. What it asks for next is fetched together with what
 it asks for now: one request, one check of its headers, several reads.

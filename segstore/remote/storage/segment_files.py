@@ -44,6 +44,12 @@ def stored_name(metadata: RemoteLogSegmentMetadata, suffix: str) -> str:
     return f"{metadata.start_offset:020}-{topic_id_text(metadata.segment_id.id)}.{suffix}"
 
 
+def object_name(metadata: RemoteLogSegmentMetadata, suffix: str = LOG) -> str:
+    """Return what errors call one of a segment's files: partition, first offset and id."""
+    topic, partition = metadata.segment_id.topic_id_partition.topic_partition
+    return f"remote storage/{topic}-{partition}/{stored_name(metadata, suffix)}"
+
+
 def storage_place(place: str) -> str:
     """Return the folder ``kafka-tiered-storage`` of a path or URL, which may be that itself."""
     place = place.rstrip("/")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from segstore.errors import RemoteStorageError
-from segstore.remote.log_manager.remote_log_reader import object_name
 from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState
 from segstore.remote.storage.remote_storage_manager import IndexType
+from segstore.remote.storage.segment_files import object_name
 from tests.kits.remote_log_kit import PARTITION, Copying
 
 if TYPE_CHECKING:
@@ -188,3 +188,14 @@ def test_a_copy_of_an_earlier_process_is_compared_once(copying: Copying, change:
     copying.now_ms += 60_000
     assert copying.manager.copy(copying.log) is None
     assert reads == []
+
+
+def test_what_is_known_of_a_copy_goes_with_it(copying: Copying):
+    """[TIER-90, DUR-140] A deleted partition left what was known of its copies in memory."""
+    copying.manager.copy(copying.log)
+    known = copying.manager._parts.are_whole
+    assert set(known.values()) == {True}
+
+    assert copying.manager.stop_partitions([PARTITION], delete_remote_log=True) == {}
+
+    assert known == {}
