@@ -9,8 +9,8 @@ metadata topic, the index cache and the storage of a folder. Kafka's is the one 
 reader thread makes, with metadata in memory. Both read the same offsets of the same files, from the
 page cache, with their indexes cached.
 
-Goal: a third of Kafka's time at most for who reads on, as a consumer does. It is not reached:
-docs/decisions/remote-storage.md says what is left.
+Goal: a third of Kafka's time at most for reads that follow each other, as a consumer's do. It is
+not reached: docs/decisions/remote-storage.md says what is left.
 """
 
 from __future__ import annotations

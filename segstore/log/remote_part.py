@@ -38,8 +38,8 @@ class RemotePart:
     tier : RemoteTier or None
         None = all records of the log are here.
     may_have_copies : bool
-        Records of it may be in remote storage, also of a log without a `tier`: it was opened by
-        whom nobody gave a reader.
+        Records of it may be in remote storage, also of a log without a `tier`, which was opened
+        without a reader.
     """
 
     __slots__ = ("_checkpoint_store", "_is_kept", "_reader", "may_have_copies", "tier")

@@ -1,7 +1,8 @@
 """What a tiered log is given where the directory was opened without its remote storage.
 
 So the log keeps its remote part: its log start stays, no record counts as copied that is not known
-to be, and local retention deletes none of the others. Whoever reads there is told what is missing.
+to be, and local retention deletes none of the others. A read there raises an error
+that names what is missing.
 """
 
 from __future__ import annotations

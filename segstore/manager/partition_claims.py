@@ -31,7 +31,7 @@ class PartitionClaims:
 
     @contextmanager
     def trying(self, topic_partition: TopicPartition) -> Iterator[bool]:
-        """Claim a partition in the block, if nobody has it or waits for it; tell whether."""
+        """Claim a partition in the block if no thread has it or waits for it; yield whether."""
         with self._changed:
             is_free = topic_partition not in self._owners and not self.is_wanted(topic_partition)
             if is_free:

@@ -188,7 +188,7 @@ class LeaderEpochFileCache:
     def entries_below(
         self, end_offset: int, next_from: int | None = None
     ) -> tuple[EpochEntry, ...]:
-        """Return the entries as they are behind a truncation; nothing changes.
+        """Return the entries that a truncation would leave; nothing changes.
 
         Parameters
         ----------
