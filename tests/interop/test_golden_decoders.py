@@ -43,7 +43,7 @@ EACH = 12
 
 def kafkas_definitions(module: str) -> dict[str, Any]:
     """Read the message definitions that the jar of *module* brings along."""
-    (jar,) = kafka_libraries().glob(f"kafka-{module}-[0-9]*.jar")
+    (jar,) = kafka_libraries().glob(f"kafka-{module}-[0-9]*[0-9].jar")  # not the jar of its tests
     found = {}
     with zipfile.ZipFile(jar) as archive:
         for name in archive.namelist():

@@ -72,7 +72,7 @@ class RemoteIndexEntry:
     transaction_index : TransactionIndex
         Aborted transactions; empty where the segment has none.
     has_transactions : bool
-        Whether the transaction index had an entry when it was opened.
+        Whether the transaction index had a byte when it was opened.
     size_bytes : int
         Of the three files together, when they were opened [TIER-81].
     is_marked_for_cleanup : bool
@@ -91,7 +91,7 @@ class RemoteIndexEntry:
         self.offset_index = offset_index
         self.time_index = time_index
         self.transaction_index = transaction_index
-        self.has_transactions = not transaction_index.is_empty
+        self.has_transactions = transaction_index_bytes > 0
         self.size_bytes = offset_index.length + time_index.length + transaction_index_bytes
         self.is_marked_for_cleanup = False
         self.is_cleaned_up = False
