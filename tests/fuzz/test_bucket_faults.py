@@ -206,9 +206,9 @@ def test_a_store_that_always_fails_is_asked_so_often_and_no_more(packed_buckets,
     faults = Faults(1, Kinds(1.0, (kind,)))
     begin = time.monotonic()
     with faulty_s3(case.directory / "bucket", faults) as settings:
-        bucket = BucketPlace(case, "s3://bucket/tiered", settings).open(tmp_path / "spool")
+        place = BucketPlace(case, "s3://bucket/tiered", settings)
         with pytest.raises(SegstoreError, match="s3://bucket/tiered"):
-            bucket.partitions()
+            place.open(tmp_path / "spool").partitions()
     assert time.monotonic() - begin < MOST_SECONDS
     assert max(faults.requests.values()) == 1 + int(settings["max_retries"])
 

@@ -75,7 +75,7 @@ class TieredLogMachine(RuleBasedStateMachine):
     def append(self, count: int):
         for _ in range(count):
             value = b"%08d" % self.count
-            self.log.append_as_leader(singleton(value, timestamp=TIME + self.count), 0)
+            self.log.append_as_leader(singleton(value, timestamp=TIME + self.count))
             self.values[self.end] = value
             self.end += 1
             self.count += 1
