@@ -24,6 +24,7 @@ from tests.crash.failing_scenarios_of_paths import PATH_SCENARIOS
 from tests.crash.failing_scenarios_of_rare_opens import RARE_OPEN_SCENARIOS
 from tests.crash.failing_scenarios_of_rare_turns import RARE_TURN_SCENARIOS
 from tests.crash.failing_scenarios_of_readers import READER_SCENARIOS
+from tests.crash.failing_scenarios_of_remote_storage import REMOTE_STORAGE_SCENARIOS
 from tests.crash.failing_scenarios_of_topics import TOPIC_SCENARIOS
 from tests.crash.failing_scenarios_of_ways_on import WAY_ON_SCENARIOS
 from tests.crash.failing_trial import script
@@ -112,6 +113,7 @@ SCENARIOS: dict[str, Callable[[], Trial]] = {
     **RARE_OPEN_SCENARIOS,
     **RARE_TURN_SCENARIOS,
     **TOPIC_SCENARIOS,
+    **REMOTE_STORAGE_SCENARIOS,
     **MOVE_SCENARIOS,
     **METADATA_SCENARIOS,
     "copies in a remote folder": copying,

@@ -67,7 +67,7 @@ def test_a_failing_call_loses_nothing_at_any_place(record_property):
     assert not explorer.broken, "\n".join(explorer.broken)
     assert not explorer.missing()
     assert len(places) > 400
-    assert not unvisited, "no scenario comes to these"
+    assert not unvisited, f"no scenario comes to these: {unvisited}"
 
 
 @pytest.mark.long
