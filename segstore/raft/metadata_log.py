@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import Directory, scan_headers
-from segstore.arguments import integer, isolation_of, natural
+from segstore.arguments import instance, integer, isolation_of, leader_epoch, natural
 from segstore.errors import (
     CorruptRecordError,
     IllegalArgumentError,
@@ -206,6 +206,7 @@ class MetadataLog:
         RecordTooLargeError
             A batch is larger than the settings allow.
         """
+        leader_epoch(epoch)
         content = self._not_empty(records)
         table, _ = scan_headers(content)
         for header in map(table.__getitem__, range(len(table))):
@@ -236,6 +237,7 @@ class MetadataLog:
         CorruptRecordError
             No batch is left [RAFT-6].
         """
+        leader_epoch(epoch)
         content = self._not_empty(records)
         table, _ = scan_headers(content)
         for header in map(table.__getitem__, range(len(table))):
@@ -250,7 +252,11 @@ class MetadataLog:
             return self._appended(self._log.append_as_follower(MemoryRecords(content), epoch))
 
     def _not_empty(self, records: Buffer) -> bytes:
-        content = bytes(records)
+        try:
+            content = bytes(memoryview(records))
+        except TypeError:
+            instance("records", records, bytes, "bytes, or what holds some")
+            raise
         if not content:
             raise IllegalArgumentError(
                 "there is nothing to append", found="0 bytes", expected="a batch or more"
@@ -432,6 +438,7 @@ class MetadataLog:
         IllegalArgumentError
             That is below the high watermark.
         """
+        _check_place("end", end)
         with self._lock:
             offset = end.offset
             if end.epoch == 0:
@@ -494,6 +501,7 @@ class MetadataLog:
 
         Source: [RAFT-25].
         """
+        _check_place("snapshot_id", snapshot_id)
         with self._lock:
             if snapshot_id.offset < self.start_offset:
                 return None
@@ -539,6 +547,7 @@ class MetadataLog:
         self, snapshot_id: OffsetAndEpoch
     ) -> RawSnapshotWriter | None:
         """Begin a snapshot of the leader; None where it exists [RAFT-26]."""
+        _check_place("snapshot_id", snapshot_id)
         natural("offset", snapshot_id.offset)
         natural("epoch", snapshot_id.epoch)
         with self._lock:
@@ -553,6 +562,7 @@ class MetadataLog:
 
         Source: [RAFT-28].
         """
+        _check_place("snapshot_id", snapshot_id)
         with self._lock:
             return self._snapshots.read(snapshot_id)
 
@@ -577,6 +587,7 @@ class MetadataLog:
 
         Source: [RAFT-35, RAFT-36].
         """
+        _check_place("snapshot_id", snapshot_id)
         with self._lock:
             latest = self._snapshots.latest
             if (
@@ -672,3 +683,7 @@ class MetadataLog:
             self.close()
         else:
             self.close_quietly()
+
+
+def _check_place(name: str, value: object) -> None:
+    instance(name, value, OffsetAndEpoch, "an OffsetAndEpoch")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.config.broker_config import BrokerConfig
+from segstore.config.broker_keys import BROKER_KEYS
 from segstore.config.log_config import LogConfig
-from segstore.errors import InvalidConfigurationError
+from segstore.errors import IllegalArgumentError, InvalidConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +18,10 @@ __all__ = ["MetadataLogConfig"]
 
 _log = logging.getLogger(__name__)
 NO_LIMIT = -1
+_NONE: Final = "-1"
+_PREFIXES: Final = ("metadata.log.", "metadata.max.", "internal.metadata.")
+_OTHERS: Final = ("metadata.log.dir", "metadata.max.idle.interval.ms")
+"""Keys of a broker that begin so, and are about no log."""
 
 
 class MetadataLogConfig(NamedTuple):
@@ -33,23 +39,25 @@ class MetadataLogConfig(NamedTuple):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> MetadataLogConfig:
-        """Return the settings for a broker's properties; other keys are left out.
+        """Return the settings for a broker's properties; keys of other parts are left out.
 
         Raises
         ------
         IllegalArgumentError
-            A value has another type than its key, or is out of range.
+            A value has another type than its key, or is out of range; or a key begins as those of
+            the metadata log do, and is none of Kafka's.
         InvalidConfigurationError
             ``retention.ms`` or ``retention.bytes``: records of the log go with snapshots alone.
         """
         for key in ("retention.ms", "retention.bytes"):
-            if int(properties.get(key, NO_LIMIT)) != NO_LIMIT:
+            if properties.get(key, _NONE) != _NONE:
                 raise InvalidConfigurationError(
                     f"a metadata log has no {key}: its records go with snapshots, by"
                     f" metadata.max.{key}",
                     found=f"{key}={properties[key]}",
-                    expected="-1",
+                    expected=_NONE,
                 )
+        _refuse_mistyped(properties)
         values = BrokerConfig.from_properties(properties).values
         public, internal = (
             values["metadata.log.segment.bytes"],
@@ -80,3 +88,14 @@ class MetadataLogConfig(NamedTuple):
             retention_ms=NO_LIMIT,
             retention_bytes=NO_LIMIT,
         )
+
+
+def _refuse_mistyped(properties: Mapping[str, str]) -> None:
+    known = [key for key in (*BROKER_KEYS, *_OTHERS) if key.startswith(_PREFIXES)]
+    for key in properties:
+        if key.startswith(_PREFIXES) and key not in known:
+            raise IllegalArgumentError(
+                f"{key} is no setting of a metadata log",
+                found=key,
+                expected=", ".join(get_close_matches(key, known, n=1) or sorted(known)),
+            )
