@@ -22,14 +22,30 @@ from segstore.cli.partition_paths import (
     add_remote_argument,
     readable_logs,
 )
-from segstore.errors import SegstoreError
+from segstore.errors import (
+    AlreadyExistsError,
+    DiskFullError,
+    IllegalArgumentError,
+    InconsistentTopicIdError,
+    SegstoreError,
+    WriteError,
+)
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from segstore.tables.partition_export import ExportReport
 
 PARQUET: Final = ".parquet"
+_OF_THE_TARGET: Final = (
+    AlreadyExistsError,
+    DiskFullError,
+    IllegalArgumentError,
+    InconsistentTopicIdError,
+    WriteError,
+)
+"""Errors that the next partition gives as well."""
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -89,29 +105,23 @@ def run(arguments: argparse.Namespace) -> int:
     is_file = not (os.path.isdir(target) or target.endswith(os.sep))  # noqa: PTH112 - as typed
     is_of_topic = arguments.topic is not None and not (is_file and target.endswith(PARQUET))
     try:
-        reports = (_export_topic if is_of_topic else _export_partition)(arguments)
+        written = 0
+        for report in (_export_topic if is_of_topic else _export_partition)(arguments):
+            write_line(
+                f"{report.path}: {count_of(report.records, 'record')}, offsets"
+                f" {report.from_offset} to {report.until_offset}, {human_bytes(report.size_bytes)}"
+            )
+            written += 1
     except KeyboardInterrupt:
         kept = "the same command writes what is missing" if is_of_topic else "no file was written"
         say(f"segstore: interrupted: {kept}")
         raise
-    except SegstoreError:
-        if is_of_topic and arguments.partition is None:
-            say(
-                "segstore: the export is not complete: with -p, the same command exports one"
-                " partition, of those that can be read"
-            )
-        raise
-    for one in reports:
-        write_line(
-            f"{one.path}: {count_of(one.records, 'record')}, offsets {one.from_offset} to "
-            f"{one.until_offset}, {human_bytes(one.size_bytes)}"
-        )
-    if not reports and not arguments.quiet:
+    if not written and not arguments.quiet:
         say(f"segstore: {target} holds all records already")
     return 0
 
 
-def _export_partition(arguments: argparse.Namespace) -> list[ExportReport]:
+def _export_partition(arguments: argparse.Namespace) -> Iterator[ExportReport]:
     import segstore
 
     logs = readable_logs([arguments.path], arguments)
@@ -122,43 +132,64 @@ def _export_partition(arguments: argparse.Namespace) -> list[ExportReport]:
         )
     with Progress(quiet=arguments.quiet) as progress, logs[0].open() as log:
         say_warnings(log)  # a part is no backup of the whole
-        return [
-            segstore.export_parquet(
-                log,
-                arguments.target,
-                isolation=arguments.isolation,
-                compression=arguments.compression,
-                verify=arguments.verify,
-                overwrite=arguments.overwrite,
-                allow_gaps=arguments.allow_gaps,
-                progress=progress,
-            )
-        ]
+        yield segstore.export_parquet(
+            log,
+            arguments.target,
+            isolation=arguments.isolation,
+            compression=arguments.compression,
+            verify=arguments.verify,
+            overwrite=arguments.overwrite,
+            allow_gaps=arguments.allow_gaps,
+            progress=progress,
+        )
 
 
-def _export_topic(arguments: argparse.Namespace) -> list[ExportReport]:
+def _export_topic(arguments: argparse.Namespace) -> Iterator[ExportReport]:
+    """Export the partitions of a topic; one of a bucket that cannot be read keeps no other."""
     import segstore
 
-    partitions = None if arguments.partition is None else [arguments.partition]
+    numbers: list[int | None] = [arguments.partition]
     named = None if arguments.remote is not None else bucket_at(arguments.path, arguments)
-    if named is not None:
-        named.selected(arguments.topic, arguments.partition)  # or say that there is none
+    if named is not None:  # or say that there is none
+        chosen = named.selected(arguments.topic, arguments.partition)
+        numbers = [one.partition for one in chosen]
+    failed: dict[int | None, SegstoreError] = {}
     with (
         Progress(quiet=arguments.quiet) as progress,
         segstore.open_dir(arguments.path, read_only=True, remote=arguments.remote)
         if named is None
         else named.bucket as logs,
     ):
-        return logs.export_parquet(
-            arguments.topic,
-            arguments.target,
-            partitions=partitions,
-            isolation=arguments.isolation,
-            compression=arguments.compression,
-            verify=arguments.verify,
-            bytes_of_a_file=arguments.file_bytes,
-            progress=progress,
+        for number in numbers:
+            try:
+                yield from logs.export_parquet(
+                    arguments.topic,
+                    arguments.target,
+                    partitions=None if number is None else [number],
+                    isolation=arguments.isolation,
+                    compression=arguments.compression,
+                    verify=arguments.verify,
+                    bytes_of_a_file=arguments.file_bytes,
+                    progress=progress,
+                )
+            except _OF_THE_TARGET:
+                raise
+            except SegstoreError as error:
+                failed[number] = error
+    if not failed:
+        return
+    *others, last = failed.values()
+    for error in others:
+        say(f"segstore: {error}")
+    if None in failed:
+        say(
+            "segstore: the export is not complete: with -p, the same command exports one partition,"
+            " of those that can be read"
         )
+    elif len(numbers) > 1:
+        lacked = ", ".join(map(str, failed))
+        say(f"segstore: the export is not complete: of {len(numbers)} partitions it lacks {lacked}")
+    raise last
 
 
 def check_pyarrow() -> None:
