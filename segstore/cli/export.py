@@ -179,8 +179,8 @@ def _export_topic(arguments: argparse.Namespace) -> Iterator[ExportReport]:
     if not failed:
         return
     *others, last = failed.values()
-    for error in others:
-        say(f"segstore: {error}")
+    for other in others:
+        say(f"segstore: {other}")
     if None in failed:
         say(
             "segstore: the export is not complete: with -p, the same command exports one partition,"
