@@ -51,7 +51,7 @@ from segstore.log.recovery.plan import RemoteRecords
 from segstore.log.recovery.producer_recovery import recover_producers
 from segstore.log.recovery.recovery_report import RecoveryReport
 from segstore.log.recovery.view import LogView
-from segstore.log.remote_tier import is_remote_log_enabled
+from segstore.log.remote_tier import is_remote_log_enabled, may_have_copies
 from segstore.log.settings_above import config_above
 from segstore.log.unified_log import Log, UnifiedLog
 from segstore.records.compression import require_codec
@@ -153,7 +153,7 @@ def _open_partition(
             remote = RemoteRecords(
                 is_tiered,
                 config.remote_log_delete_on_disable,
-                is_remote_log_enabled(config, topic_partition.topic, system_enabled=True),
+                may_have_copies(config, topic_partition.topic),
             )
             loaded = load_to_write(*arguments, options.progress, remote)
             loaded = loaded._replace(

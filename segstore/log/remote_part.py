@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore.errors import IllegalArgumentError
-from segstore.log.remote_tier import RemoteTier, is_remote_log_enabled
+from segstore.log.remote_tier import RemoteTier, is_remote_log_enabled, may_have_copies
 
 if TYPE_CHECKING:
     from segstore.config.log_config import LogConfig
@@ -38,8 +38,8 @@ class RemotePart:
     tier : RemoteTier or None
         None = all records of the log are here.
     may_have_copies : bool
-        Records of it may be in remote storage, also of a log without a `tier`, which was opened
-        without a reader.
+        Records of it may be in remote storage, also of a log without a `tier`: it was opened
+        without a reader, or the settings have ended the tier and not all of it is deleted yet.
     """
 
     __slots__ = ("_checkpoint_store", "_is_kept", "_reader", "may_have_copies", "tier")
@@ -89,8 +89,8 @@ class RemotePart:
         self, config: LogConfig, local_log: LocalLog, offsets: LogOffsets, flusher: LogFlusher
     ) -> None:
         """Begin, change or end the remote part as *config* says [UNI-2, UNI-6]."""
-        self.may_have_copies = self._is_wanted_by(config) or is_remote_log_enabled(
-            config, self._checkpoint_store.topic_partition.topic, system_enabled=True
+        self.may_have_copies = self._is_wanted_by(config) or may_have_copies(
+            config, self._checkpoint_store.topic_partition.topic
         )
         if not self._is_wanted_by(config):
             self.tier, self._is_kept = None, False

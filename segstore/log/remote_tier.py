@@ -175,6 +175,16 @@ def is_remote_log_enabled(config: LogConfig, topic: str, *, system_enabled: bool
     )
 
 
+def may_have_copies(config: LogConfig, topic: str) -> bool:
+    """Whether a log of *topic* may have copies in remote storage, read from here or not [CFG-46].
+
+    Where the settings have ended the remote part, what could not be deleted yet is left there.
+    """
+    return config.remote_log_delete_on_disable or is_remote_log_enabled(
+        config, topic, system_enabled=True
+    )
+
+
 class RemoteTier:
     """The remote part of one log, while it has one; changed under its append lock.
 

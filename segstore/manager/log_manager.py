@@ -56,7 +56,7 @@ from segstore.log.files.topics_file import UNREADABLE_TOPICS, read_topics_file
 from segstore.log.latest_values import LatestValues
 from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.open_options import OpenKeywords, open_options, with_settings
-from segstore.log.remote_tier import is_remote_log_enabled
+from segstore.log.remote_tier import is_remote_log_enabled, may_have_copies
 from segstore.log.shutdown import Shutdown, suppress_repeated_error
 from segstore.manager.cleaner_config import CleanerConfig
 from segstore.manager.directory_metadata import DirectoryMetadata, metadata_log_of
@@ -768,28 +768,36 @@ class LogManager:
             ``__remote_log_metadata``, and topics are tiered.
         CorruptCheckpointError, UnsupportedFormatError
             ``topics.json`` is damaged, or of a later version; nothing changed.
+        RemoteStorageError
+            Remote storage has not deleted what these settings end, or what earlier ones have ended;
+            a note says which settings the topic has. It is tiered again only without old copies.
         SegstoreError
             An open log cannot take the settings; a note says that the topic has them.
         """
         self._refuse_change_of_notes(name)
+        if config and "remote.storage.enable" in config:
+            # records may have been cut since: old copies would pass for those written there next
+            self._delete_disabled(name, f"topic {name!r} has the settings that it had before")
         self._change_topics(
             lambda changes: changes.alter(name, config, partitions, directories or {}, progress)
         )
-        if self._tiered is not None:
-            self._delete_what_is_disabled(name, self._tiered)
+        if may_have_copies(self._directories[0].settings.config_of(TopicPartition(name, 0)), name):
+            self._delete_disabled(name, f"topic {name!r} has the settings")
         return self.describe_topic(name)
 
-    def _delete_what_is_disabled(self, name: str, tiered: TieredTopics) -> None:
-        """Delete the remote parts of a topic whose settings have ended them [TIER-90, CFG-46]."""
+    def _delete_disabled(self, name: str, what_happened: str) -> None:
+        """Delete the remote parts of a topic that its settings have ended [TIER-90, CFG-46]."""
+        tiered = self._tiered
+        if tiered is None:
+            return
         for number in self._numbers_of(name):
             log = self.log(name, number)
-            if log.config.remote_log_delete_on_disable and not log.remote_log_enabled:
+            if not log.remote_log_enabled:
                 try:
                     tiered.delete_disabled(log)
                 except RemoteStorageError as error:
                     error.add_note(
-                        f"topic {name!r} has the settings; the next maintain deletes the rest in"
-                        " remote storage"
+                        f"{what_happened}; the next maintain deletes the rest in remote storage"
                     )
                     raise
 
@@ -966,11 +974,7 @@ class LogManager:
     def _may_be_remote(self, topic_partition: TopicPartition) -> bool:
         """Whether a partition has a remote part, or had one that is perhaps not deleted yet."""
         configs = [one.settings.config_of(topic_partition) for one in self._directories]
-        return any(
-            is_remote_log_enabled(config, topic_partition.topic, system_enabled=True)
-            or config.remote_log_delete_on_disable
-            for config in configs
-        )
+        return any(may_have_copies(config, topic_partition.topic) for config in configs)
 
     def _refuse_to_forget(self, topic: str, numbers: Sequence[int]) -> None:
         """Raise where records of a topic are in remote storage: nothing would delete them."""

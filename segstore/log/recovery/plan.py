@@ -36,7 +36,7 @@ class RemoteRecords(NamedTuple):
     is_given_up: bool = False
     """Otherwise a log that an earlier handle has left in remote storage begins there too."""
     may_be_copied: bool = False
-    """The topic is a tiered one, whether this handle reads remote storage or not."""
+    """The topic is a tiered one, or was, whether this handle reads remote storage or not."""
 
 
 class SetAside(NamedTuple):

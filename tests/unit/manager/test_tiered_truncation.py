@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import segstore
+from segstore.errors import RemoteStorageError
+from segstore.remote.storage.tiered_storage import TieredStorage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,3 +108,62 @@ def test_a_log_without_remote_part_keeps_its_epoch(tmp_path: Path):
         fill(logs, log, b"old")
         log.truncate_to(2)
         assert list(log.leader_epochs) == [(0, 0)]
+
+
+OFF = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
+
+
+@pytest.mark.parametrize("records_of_a_segment", [1, 3])
+def test_copies_of_before_remote_storage_was_disabled_never_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records_of_a_segment: int
+):
+    """[DUR-140, CFG-46, TIER-90] The storage was away then: they go before others are made."""
+    with segstore.open_dir(tmp_path / "data", remote=tmp_path / "tier") as logs:
+        logs.create_topic("orders", config=TIERED)
+        log = logs.log("orders", 0)
+        fill(logs, log, b"old")
+        assert logs.maintain().failed == ()
+        with monkeypatch.context() as patched:
+            patched.setattr(TieredStorage, "delete_log_segment_data", away)
+            with pytest.raises(RemoteStorageError):
+                logs.alter_topic("orders", OFF)
+            log.truncate_to(1)
+            for number in range(1, 4):
+                logs.append("orders", [(None, b"new%d" % number)])
+                if log.log_end_offset % records_of_a_segment == 1 % records_of_a_segment:
+                    log.roll()
+            with pytest.raises(RemoteStorageError) as raised:
+                logs.alter_topic("orders", dict.fromkeys(OFF) | TIERED)
+            assert "had before" in raised.value.__notes__[0]
+            assert not log.remote_log_enabled
+        logs.alter_topic("orders", dict.fromkeys(OFF) | TIERED)
+        log.roll()
+        keep_nothing_here(logs)
+        assert log.local_log_start_offset == 4
+        assert values(log) == [b"old0", b"new1", b"new2", b"new3"]
+
+
+def test_a_truncation_ends_the_epoch_while_copies_may_be_left(tmp_path: Path):
+    """[DUR-141, CFG-46] The settings of the directory disable remote storage, and enable it."""
+    options = {"remote": tmp_path / "tier", "remote_storage_enable": True}
+    with segstore.open_dir(tmp_path / "data", **options) as logs:
+        logs.create_topic("orders", config={"local.retention.bytes": "1000000"})
+        log = logs.log("orders", 0)
+        fill(logs, log, b"old")
+        assert logs.maintain().copied
+    off = options | {"remote_storage_enable": False, "remote_log_delete_on_disable": True}
+    for _ in range(2):
+        with segstore.open_dir(tmp_path / "data", **off) as logs:
+            log = logs.log("orders", 0)
+            log.truncate_to(2)
+            assert list(log.leader_epochs) == [(0, 0), (1, 2)]
+    with segstore.open_dir(tmp_path / "data", **options) as logs:
+        log = logs.log("orders", 0)
+        fill(logs, log, b"new", 2)
+        keep_nothing_here(logs)
+        assert log.local_log_start_offset == 4
+        assert values(log) == [b"old0", b"old1", b"new2", b"new3"]
+
+
+def away(*_: object) -> None:
+    raise RemoteStorageError("the store is away", file="tier")
