@@ -357,7 +357,7 @@ class TieredTopics:
         parts = self._built()
         partitions = [self._partition_of(one) for one in topic_partitions]
         for one in partitions:
-            parts.manager.require_newest_copy(one)
+            parts.manager.require_newest_copy(one, or_oldest=True)
         with self._taking([one.topic_partition for one in partitions]):
             for one in partitions:
                 if self._has_segments(parts, one):
@@ -408,7 +408,7 @@ class TieredTopics:
         parts.manager.cancel([log.topic_partition])
         count = self._has_segments(parts, partition)
         if count:
-            parts.manager.require_newest_copy(partition)
+            parts.manager.require_newest_copy(partition, or_oldest=True)
             self._stop(parts, partition)
         return count
 
@@ -459,7 +459,7 @@ class TieredTopics:
     def _delete(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> int:
         """Delete the remote part of a partition that is gone; return how many segments it had."""
         parts = self._built()
-        parts.manager.require_newest_copy(partition)
+        parts.manager.require_newest_copy(partition, or_oldest=True)
         if state is RemotePartitionDeleteState.DELETE_PARTITION_MARKED:
             self._mark(parts, partition, RemotePartitionDeleteState.DELETE_PARTITION_STARTED)
         count = self._has_segments(parts, partition)

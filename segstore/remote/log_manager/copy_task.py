@@ -131,7 +131,7 @@ class CopyTask(RemoteLogTask):
                     "a copy in remote storage is not what is here: it did not count, was deleted,"
                     " and is made again",
                     file=object_name(one),
-                    found="other records, or fewer",
+                    found="other records, fewer, or none",
                     expected=f"the records from {one.start_offset} to {one.end_offset}",
                 )
         return error

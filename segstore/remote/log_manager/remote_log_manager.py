@@ -182,13 +182,13 @@ class RemoteLogManager:
         log = self._logs.get(topic_partition)
         return None if log is None else log.partition.topic_id
 
-    def require_newest_copy(self, partition: TopicIdPartition) -> None:
+    def require_newest_copy(self, partition: TopicIdPartition, *, or_oldest: bool = False) -> None:
         """Raise where this is not the storage that the metadata speak of.
 
         See `RemoteLogParts.require_newest_copy`.
         """
         self._require_open()
-        self._parts.require_newest_copy(partition)
+        self._parts.require_newest_copy(partition, or_oldest=or_oldest)
 
     # ---- the tasks -------------------------------------------------------------------------------
 

@@ -86,7 +86,8 @@ class RemoteLogParts:
 
         The copy task reads back what it copies. What was there before, of whatever broker, is read
         once: another process may have copied without reading it back. It is compared with the
-        segment that is here; where none has the same records, its batches are checked.
+        segment that is here; where none has the same records, its batches are checked. A copy that
+        is not in the storage is none.
 
         Raises
         ------
@@ -96,11 +97,14 @@ class RemoteLogParts:
         known = self.are_whole.get(segment.segment_id)
         if known is None:
             here = _segment_of(log, segment)
-            known = (
-                is_whole(self.storage, segment)
-                if here is None
-                else is_as_here(self.storage, segment, here)
-            )
+            try:
+                known = (
+                    is_whole(self.storage, segment)
+                    if here is None
+                    else is_as_here(self.storage, segment, here)
+                )
+            except RemoteResourceNotFoundError:  # it is lost
+                known = False
             self.are_whole[segment.segment_id] = known
             if not known:
                 _log.warning(
@@ -114,11 +118,20 @@ class RemoteLogParts:
                 )
         return known
 
-    def require_newest_copy(self, partition: TopicIdPartition) -> None:
+    def require_newest_copy(self, partition: TopicIdPartition, *, or_oldest: bool = False) -> None:
         """Raise where the newest finished copy of a partition is not in the storage [DUR-140].
 
         Then the storage is perhaps another one, or a mount is missing, and what the metadata say
         counts for nothing: a copy that is not here may be the only one. It takes one small request.
+        Where the copy is lost, an object of its name, also an empty one, says that this is the
+        storage: what is here is then compared with each copy again.
+
+        Parameters
+        ----------
+        partition : TopicIdPartition
+            Of the copies.
+        or_oldest : bool
+            The oldest copy does too, as for deletions: what is lost needs none.
 
         Raises
         ------
@@ -127,25 +140,40 @@ class RemoteLogParts:
         RemoteStorageError
             The storage cannot be read now.
         """
-        listed = self.metadata.list_remote_log_segments(partition)
-        finished = (
-            one for one in listed if one.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
-        )
-        newest = max(finished, key=lambda one: one.end_offset, default=None)
-        if newest is None:
+        finished = [
+            one
+            for one in self.metadata.list_remote_log_segments(partition)
+            if one.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+        ]
+        if not finished:
             return
+        newest = max(reversed(finished), key=lambda one: one.end_offset)  # of two, the later one
+        error = self._error_of_missing(newest)
+        if error is None or (or_oldest and self._error_of_missing(finished[0]) is None):
+            return
+        for one in finished:  # others may be lost too
+            self.are_whole.pop(one.segment_id, None)
+        raise RemoteResourceNotFoundError(
+            f"{partition.topic_partition}: the newest copy is not in the remote storage. This"
+            " may be another storage, or a missing mount: nothing is copied or deleted, here or"
+            " there. If it is the right one, and the copy is lost, put an empty object of that name"
+            " there: then the other records are copied and deleted again, and those of the copy too"
+            " where they are still here",
+            file=error.file,
+            found="no such object",
+            expected=f"remote segment {newest.segment_id.id} with the records from"
+            f" {newest.start_offset} to {newest.end_offset}",
+        ) from error
+
+    def _error_of_missing(
+        self, segment: RemoteLogSegmentMetadata
+    ) -> RemoteResourceNotFoundError | None:
+        """Ask for the smallest object of a copy; return the error where it is not there."""
         try:
-            self.storage.fetch_index(newest, IndexType.LEADER_EPOCH)
+            self.storage.fetch_index(segment, IndexType.LEADER_EPOCH)
         except RemoteResourceNotFoundError as error:
-            raise RemoteResourceNotFoundError(
-                f"{partition.topic_partition}: the newest copy is not in the remote storage. This"
-                " may be another storage, or a missing mount: nothing is copied or deleted, here or"
-                " there",
-                file=error.file,
-                found="no such object",
-                expected=f"remote segment {newest.segment_id.id} with the records from"
-                f" {newest.start_offset} to {newest.end_offset}",
-            ) from error
+            return error
+        return None
 
     def publish(self, metadata: RemoteLogSegmentMetadata, state: RemoteLogSegmentState) -> None:
         """Note the next state of a segment, durably."""

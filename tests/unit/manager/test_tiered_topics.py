@@ -560,6 +560,134 @@ def test_a_deletion_is_not_finished_in_another_storage(tmp_path, folder: Remote,
     assert files_in(folder) == []
 
 
+KEPT_HERE = {"remote.storage.enable": "true", "local.retention.bytes": "10000000"}
+DISABLED = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
+
+
+def lose(remote: Remote, *offsets: int, only: str = "*") -> None:
+    """Somebody deletes the objects of copies that begin there."""
+    for offset in offsets:
+        paths = [*Path(remote.url).rglob(f"{offset:020d}-{only}")]
+        assert paths
+        for path in paths:
+            path.unlink()
+
+
+def test_remote_storage_is_not_disabled_in_another_storage(tmp_path: Path, folder: Remote):
+    """[CFG-46, DUR-142] The copies stay noted, and are deleted where they are."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=KEPT_HERE)
+        fill(logs)
+        assert logs.maintain().failed == ()
+    before = files_in(folder)
+    with segstore.open_dir(directory, remote=tmp_path / "other") as logs:
+        with pytest.raises(RemoteResourceNotFoundError, match="missing mount") as raised:
+            logs.alter_topic("orders", DISABLED)
+        assert "has the settings; the next maintain" in raised.value.__notes__[0]
+        (failed,) = logs.maintain().failed
+        assert isinstance(failed.error, RemoteResourceNotFoundError)
+    assert files_in(folder) == before
+    with folder.open(directory) as logs:
+        assert logs.maintain().failed == ()
+        assert values(logs.scan("orders")) == [b"v%d" % n for n in range(4)]
+    assert files_in(folder) == []
+
+
+@pytest.mark.parametrize("end", ["delete_topic", "disable"])
+def test_where_the_newest_copy_is_lost_the_others_can_be_deleted(
+    tmp_path: Path, folder: Remote, end: str
+):
+    """[DUR-144, TIER-90] The oldest one says that this is the storage."""
+    with folder.open(tmp_path / "data") as logs:
+        logs.create_topic("orders", config=KEPT_HERE)
+        fill(logs)
+        assert logs.maintain().failed == ()
+        lose(folder, 3)
+        if end == "delete_topic":
+            logs.delete_topic("orders")
+        else:
+            logs.alter_topic("orders", DISABLED)
+            assert values(logs.scan("orders")) == [b"v%d" % n for n in range(4)]
+    assert files_in(folder) == []
+
+
+@pytest.mark.parametrize("lost", [[3], [0, 1, 2, 3]])
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_lost_copy_is_made_again_once_its_user_says_so(
+    tmp_path: Path, folder: Remote, lost: list[int], *, reopened: bool
+):
+    """[DUR-140, DUR-144] An empty object of the name that the error says is enough."""
+    directory = tmp_path / "data"
+    logs = folder.open(directory)
+    logs.create_topic("orders", config=KEPT_HERE)
+    fill(logs)
+    assert logs.maintain().failed == ()
+    lose(folder, *lost)
+    if reopened:
+        logs.close()
+        logs = folder.open(directory)
+    fill(logs, count=1)
+    (failed,) = logs.maintain(now_ms() + MINUTE_MS).failed
+    assert isinstance(failed.error, RemoteResourceNotFoundError)
+    assert "put an empty object of that name there" in str(failed.error)
+    Path(failed.error.file).touch(exist_ok=False)
+    (failed,) = logs.maintain(now_ms() + 2 * MINUTE_MS).failed
+    assert "is made again" in str(failed.error)
+    logs.alter_topic("orders", {"local.retention.bytes": "0"})
+    assert logs.maintain(now_ms() + 3 * MINUTE_MS).failed == ()
+    log = logs.log("orders", 0)
+    assert (log.log_start_offset, log.local_log_start_offset) == (0, 5)
+    assert values(log.scan(0)) == [b"v%d" % n for n in range(5)]
+    logs.delete_topic("orders")
+    logs.close()
+    assert files_in(folder) == []
+
+
+def test_a_lost_copy_whose_records_are_nowhere_holds_nothing_up(tmp_path: Path, folder: Remote):
+    """[DUR-144] A read there says what is missing; the rest is copied, read and deleted."""
+    with folder.open(tmp_path / "data") as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        assert logs.maintain().failed == ()
+        lose(folder, *range(4))
+        (failed,) = logs.maintain(now_ms() + MINUTE_MS).failed
+        with pytest.raises(RemoteResourceNotFoundError, match="put an empty object"):
+            logs.delete_topic("orders")
+        Path(failed.error.file).touch(exist_ok=False)
+        fill(logs, count=2)
+        logs.alter_topic("orders", {"local.retention.bytes": "0"})
+        report = logs.maintain(now_ms() + 2 * MINUTE_MS)
+        assert (report.failed, report.copied[0].end_offset) == ((), 6)
+        log = logs.log("orders", 0)
+        assert log.local_log_start_offset == 6
+        assert values(log.scan(4)) == [b"v4", b"v5"]
+        with pytest.raises(RemoteResourceNotFoundError):
+            values(log.scan(0))
+        log.delete_records(4)
+        assert logs.maintain(now_ms() + 3 * MINUTE_MS).failed == ()
+        assert values(log.scan()) == [b"v4", b"v5"]
+        assert not any(name.startswith("0" * 19 + "3") for name in files_in(folder))
+
+
+def test_a_lost_copy_is_found_by_the_next_process(tmp_path: Path, folder: Remote):
+    """[DUR-140, DUR-144] It is made again while its records are here."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=KEPT_HERE)
+        fill(logs)
+        assert logs.maintain().failed == ()
+    lose(folder, 1, only="*.log")
+    with folder.open(directory) as logs:
+        logs.alter_topic("orders", {"local.retention.bytes": "0"})
+        (failed,) = logs.maintain().failed
+        assert failed.error.file.endswith(".log")
+        assert "is made again" in str(failed.error)
+        assert logs.maintain(now_ms() + MINUTE_MS).failed == ()
+        assert logs.log("orders", 0).local_log_start_offset == 4
+        assert values(logs.scan("orders")) == [b"v%d" % n for n in range(4)]
+
+
 def test_a_topic_that_is_tiered_no_more_may_be_again(tmp_path: Path, folder: Remote):
     """[CFG-46, TIER-90] What was remote is deleted; the log goes on with what is here."""
     directory = tmp_path / "data"
