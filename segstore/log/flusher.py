@@ -239,7 +239,7 @@ class Flusher:
             with self._failure_mark.poisoned_by(FsyncFailedError):
                 self._failure_mark.require_not_failed()
                 active = self._local_log.segments.active_segment
-                active.flush(Barrier.APPENDED_RECORDS, indexes=True)
+                self._sync_segment(active, indexes=True)
 
         while not self.rounds.join(sync):
             self._failure_mark.require_not_failed()  # another round has ended
@@ -326,7 +326,7 @@ class Flusher:
         self._failure_mark.require_not_failed()
 
     def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
-        self._local_log.sync_segment(segment, indexes=indexes)
+        self._local_log.sync_segment(segment, self._append_lock, indexes=indexes)
 
     def segment_was_sealed(self, segment: Segment, sync_snapshots: Callable[[], None]) -> None:
         """Sync a sealed segment and raise the recovery point, on the background thread [DUR-29].

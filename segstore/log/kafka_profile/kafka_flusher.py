@@ -128,7 +128,7 @@ class KafkaFlusher:
             segments = log.segments.values(self.recovery_point, flush_offset)
             with self._failure_mark.poisoned_by(FsyncFailedError):
                 for segment in segments:
-                    log.sync_segment(segment, indexes=True)
+                    log.sync_segment(segment, self._append_lock, indexes=True)
                 if any(segment.base_offset >= self.recovery_point for segment in segments):
                     log.directory.sync(Barrier.APPENDED_NAMES)
             with self._append_lock:

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 
     from segstore._core import (
         AppendLane,
+        AppendLock,
         BatchHeaders,
         CodecTable,
         Directory,
@@ -619,13 +620,19 @@ class LocalLog:
             self.generation,
         )
 
-    def sync_segment(self, segment: Segment, *, indexes: bool) -> None:
-        """Sync a segment and its transaction index, unless the segment was deleted meanwhile."""
+    def sync_segment(self, segment: Segment, append_lock: AppendLock, *, indexes: bool) -> None:
+        """Sync a segment and its transaction index, unless the segment was deleted meanwhile.
+
+        Outside of *append_lock*. A truncation deletes files before the log is without them: where
+        that makes a sync fail, its end is waited for.
+        """
         try:
             segment.flush(Barrier.APPENDED_RECORDS, indexes=indexes)
             self.transaction_indexes.sync(segment.base_offset)
         except (ClosedError, IllegalStateError, LogNotFoundError):
-            if segment in self.segments.as_tuple:
+            with append_lock:
+                is_here = segment in self.segments.as_tuple
+            if is_here:
                 raise  # else nothing of it needs to be durable
 
     @property

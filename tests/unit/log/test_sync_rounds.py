@@ -297,6 +297,29 @@ def test_appends_beside_truncations_rolls_and_flushes(new_log):
     assert log.verify().ok
 
 
+@pytest.mark.parametrize("recovery", ["safe", "kafka"])
+def test_a_sync_waits_for_the_truncation_that_deletes_its_segment(new_log, monkeypatch, recovery):
+    """[DUR-15] Files go before the log is without them: in between a sync finds them deleted."""
+    log = new_log(recovery=recovery)
+    log.append(ONE)
+    local_log, syncs = log._local_log, []
+    (segment,) = log.segments()
+    real = local_log._create_segment
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def create(offset: int):
+            arguments = (segment, log._flusher._append_lock)
+            syncs.append(pool.submit(local_log.sync_segment, *arguments, indexes=True))
+            time.sleep(0.05)
+            return real(offset)
+
+        monkeypatch.setattr(local_log, "_create_segment", create)
+        log.truncate_fully_and_start_at(7)
+        (sync,) = syncs
+        assert sync.result(PATIENCE_SECONDS) is None
+
+
 def test_a_forced_flush_is_a_round(new_log, monkeypatch):
     """[DUR-35, FLU-3] Of two syncs of one descriptor only one would hear of an error."""
     log, synced = new_log(durability="sync"), []
