@@ -118,8 +118,7 @@ class RemoteReads:
                 local_aborted_transactions=self._local_log.aborted_from,
             )
         except SegstoreError as error:
-            if offset < self._offsets.log_start_offset:  # it expired meanwhile
-                raise self._out_of_range(offset) from error
+            self._raise_if_expired(offset, error)
             raise
 
     def chunk(self, offset: int, max_bytes: int, end_offset: int) -> Chunk | None:
@@ -181,9 +180,16 @@ class RemoteReads:
         here : iterable of sequence of int
             Producer id, first offset and marker of what is known here.
         """
-        there = self._tier_at(offset).aborted_transactions(
-            self._checkpoint_store.topic_partition, offset, end_offset, self._epochs.entries
-        )
+        tier = self._tier_at(offset)
+        try:
+            there = [
+                *tier.aborted_transactions(
+                    self._checkpoint_store.topic_partition, offset, end_offset, self._epochs.entries
+                )
+            ]
+        except SegstoreError as error:
+            self._raise_if_expired(offset, error)
+            raise
         first_offsets: dict[tuple[int, int], int] = {}
         for producer_id, first_offset, marker, *_ in (*there, *here):  # one may be known twice
             known = first_offsets.get((producer_id, marker), first_offset)
@@ -201,6 +207,13 @@ class RemoteReads:
             directory = self._local_log.directory
             raise only_in_remote_storage(offset, start, self.local_start, end, directory)
         return tier
+
+    def _raise_if_expired(self, offset: int, error: SegstoreError) -> None:
+        """Say so where what failed is no more the log's: its writer, if another, deleted it."""
+        with suppress(SegstoreError):  # what failed there is raised
+            self._refresh()
+        if offset < self._offsets.log_start_offset:
+            raise self._out_of_range(offset) from error
 
     def _out_of_range(self, offset: int) -> SegstoreError:
         local_log, log_start = self._local_log, self._offsets.log_start_offset

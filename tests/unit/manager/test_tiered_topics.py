@@ -20,6 +20,7 @@ from segstore.errors import (
     IllegalArgumentError,
     IllegalStateError,
     InvalidConfigurationError,
+    OffsetOutOfRangeError,
     RemoteResourceNotFoundError,
     RemoteStorageError,
 )
@@ -226,6 +227,40 @@ def test_a_reader_beside_the_writer_reads_both_parts(tmp_path: Path, folder: Rem
             logs.maintain(now_ms() + MINUTE_MS)
             assert values(reader.scan("orders")) == [b"v%d" % n for n in range(8)]
     assert not [*(directory / "remote-log-index-cache").glob("*.tmp")]
+
+
+def test_a_reader_is_told_what_expired_beside_it(tmp_path: Path, folder: Remote):
+    """[DUR-78, DUR-144] No object is missing: the log begins later now."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+        with folder.open(directory, read_only=True) as reader:
+            log = reader.log("orders", 0)
+            records = iter(log.scan(0))
+            assert next(records).value == b"v0"
+            logs.log("orders", 0).delete_records(3)
+            assert logs.maintain(now_ms() + MINUTE_MS).failed == ()
+            assert len([name for name in files_in(folder) if name.endswith(".log")]) == 1
+            with pytest.raises(OffsetOutOfRangeError, match="3 to 4"):
+                next(records)
+            assert values(reader.scan("orders")) == [b"v3"]
+
+
+def test_what_expired_beside_a_committed_reader_is_out_of_range(tmp_path: Path, folder: Remote):
+    """[DUR-78, DUR-144, TIER-69] Also for the transactions, which it asks for first."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        logs.maintain()
+        with folder.open(directory, read_only=True) as reader:
+            log = reader.log("orders", 0)
+            logs.log("orders", 0).delete_records(3)
+            assert logs.maintain(now_ms() + MINUTE_MS).failed == ()
+            with pytest.raises(OffsetOutOfRangeError, match="3 to 4"):
+                values(log.scan(0, isolation="read_committed"))
 
 
 def test_a_pass_reports_how_far_it_is(tmp_path: Path, folder: Remote):
