@@ -909,6 +909,176 @@ def iterate_raw_records(
     show files as they are.
     """
 
+# ---- _cython/messages.pxi ------------------------------------------------------------------------
+
+@type_check_only
+class MessageVersions(Protocol):
+    """A range of versions, both ends included."""
+
+    @property
+    def first(self) -> int: ...
+    @property
+    def last(self) -> int: ...
+    def __contains__(self, version: int, /) -> bool: ...
+
+class MessageError(Exception):
+    """A message that Kafka cannot read either; the text is Kafka's."""
+
+@final
+class MessageField:
+    """One field of a message, or of a structure in it; it is equal to itself alone.
+
+    Parameters
+    ----------
+    name : str
+        As in Kafka's JSON.
+    kind : str
+        The primitive, or the name of the structure; of an array that of an element.
+    is_array, is_nullable : bool
+        An array of that kind; null may stand for the whole.
+    versions : MessageVersions
+        Those that have the field.
+    tag : int or None
+        Of a tagged field.
+    default : object
+        A tagged field that equals it is left out.
+    fields : tuple of MessageField, or None
+        Of a structure; None = a primitive.
+    """
+
+    def __new__(
+        cls,
+        name: str,
+        kind: str,
+        *,
+        is_array: bool,
+        is_nullable: bool,
+        versions: MessageVersions,
+        tag: int | None,
+        default: object,
+        fields: tuple[MessageField, ...] | None,
+    ) -> Self: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def is_array(self) -> bool: ...
+    @property
+    def is_nullable(self) -> bool: ...
+    @property
+    def versions(self) -> MessageVersions: ...
+    @property
+    def tag(self) -> int | None: ...
+    @property
+    def default(self) -> object: ...
+    @property
+    def fields(self) -> tuple[MessageField, ...] | None: ...
+
+@final
+class MessageSchema:
+    """One message: its name, its id among its kind, its versions, those that are flexible."""
+
+    def __new__(
+        cls,
+        name: str,
+        key: int,
+        versions: MessageVersions,
+        flexible: MessageVersions,
+        fields: tuple[MessageField, ...],
+    ) -> Self: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> int: ...
+    @property
+    def versions(self) -> MessageVersions: ...
+    @property
+    def flexible(self) -> MessageVersions: ...
+    @property
+    def fields(self) -> tuple[MessageField, ...]: ...
+
+@final
+class MessageReader:
+    """Fields out of *data*, one after the other [DUR-87, DUR-88]."""
+
+    def __new__(cls, data: bytes) -> Self: ...
+    @property
+    def remaining(self) -> int:
+        """Bytes behind what was read."""
+
+    def int16(self) -> int:
+        """Read a big-endian number.
+
+        Raises
+        ------
+        MessageError
+            Fewer than two bytes remain.
+        """
+
+    def message(self, schema: MessageSchema, version: int) -> dict[str, Any]:
+        """Read the fields of *schema* in this version, in the order of Kafka's JSON.
+
+        A tagged field that is not there, or has its default, is left out. A version that the schema
+        does not have is read by the fields that it does, as in Kafka.
+
+        Raises
+        ------
+        MessageError
+            The bytes are no such message.
+        """
+
+# ---- _cython/framed_messages.pxi -----------------------------------------------------------------
+
+class UnknownMessageError(MessageError):
+    """The table has no message of this kind."""
+
+    kind: int
+    def __init__(self, kind: int) -> None: ...
+
+class UnknownVersionError(MessageError):
+    """The table has the message, and not in this version."""
+
+    schema: MessageSchema
+    version: int
+    def __init__(self, schema: MessageSchema, version: int) -> None: ...
+
+class FramedMessage(NamedTuple):
+    """A message, its version and its fields."""
+
+    schema: MessageSchema
+    version: int
+    fields: dict[str, Any]
+
+@final
+class FramedMessages:
+    """Reads messages of some schemas with a frame in front [format.md 6.4].
+
+    Source: Kafka ``AbstractApiMessageSerde``.
+    """
+
+    def __new__(cls, schemas: Iterable[MessageSchema]) -> Self: ...
+    def read(self, data: bytes | None, *, known_versions: bool = False) -> FramedMessage:
+        """Read one message, to the last byte.
+
+        Parameters
+        ----------
+        data : bytes or None
+            The value of a record.
+        known_versions : bool
+            Refuse a version that the schema does not have; Kafka reads it by the fields that it
+            knows.
+
+        Raises
+        ------
+        UnknownMessageError
+            There is no message of that kind.
+        UnknownVersionError
+            There is one, and not in this version.
+        MessageError
+            Another reason, with Kafka's text.
+        """
+
 # ---- _cython/batch_edit.pxi ----------------------------------------------------------------------
 
 def first_batch_size(data: Buffer) -> int | None:

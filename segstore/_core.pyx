@@ -38,7 +38,7 @@ from libc.stdint cimport (
     uint32_t,
     uint64_t,
 )
-from libc.string cimport memcpy, memset, strlen
+from libc.string cimport memcmp, memcpy, memset, strlen
 
 from segstore._cython.aborted_transactions cimport *
 from segstore._cython.abstract_index cimport *
@@ -48,6 +48,7 @@ from segstore._cython.arrow_abi cimport *
 from segstore._cython.batch_builder cimport *
 from segstore._cython.batch_scan cimport *
 from segstore._cython.buffer cimport *
+from segstore._cython.bytes cimport *
 from segstore._cython.cleaner cimport *
 from segstore._cython.codec cimport *
 from segstore._cython.columns cimport *
@@ -149,7 +150,10 @@ include "_cython/encode.pxi"
 include "_cython/validate.pxi"
 include "_cython/filter.pxi"
 include "_cython/decode.pxi"
+include "_cython/kept_tuples.pxi"
 include "_cython/raw_records.pxi"
+include "_cython/messages.pxi"
+include "_cython/framed_messages.pxi"
 include "_cython/batch_edit.pxi"
 include "_cython/records_builder.pxi"
 include "_cython/arrow.pxi"
@@ -160,7 +164,6 @@ include "_cython/segment_listing.pxi"
 include "_cython/segment.pxi"
 include "_cython/segment_lists.pxi"
 include "_cython/open_segments.pxi"
-include "_cython/kept_tuples.pxi"
 include "_cython/published_end.pxi"
 include "_cython/append_lock.pxi"
 include "_cython/sync_rounds.pxi"

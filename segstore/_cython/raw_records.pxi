@@ -90,17 +90,17 @@ cdef class _RawRecordIterator:
         if not has_found:
             raise StopIteration
         cdef bint is_legacy = self.iterator.batch.magic < 2
-        return RawRecord(
-            found.record.offset,
-            found.record.timestamp,
-            found.record.sequence,
-            bytes_or_none(found.record.key),
-            bytes_or_none(found.record.value),
-            headers_of(found.record.headers, found.record.headers_count, True),
-            found.record.size_bytes,
-            found.message.crc if is_legacy else None,
-            sgs_legacy_message_is_valid(&found.message) if is_legacy else None,
-        )
+        cdef object record = new_instance(<PyTypeObject *>RawRecord, 9)
+        put(record, 0, found.record.offset)
+        put(record, 1, found.record.timestamp)
+        put(record, 2, found.record.sequence)
+        put(record, 3, bytes_or_none(found.record.key))
+        put(record, 4, bytes_or_none(found.record.value))
+        put(record, 5, headers_of(found.record.headers, found.record.headers_count, True))
+        put(record, 6, found.record.size_bytes)
+        put(record, 7, found.message.crc if is_legacy else None)
+        put(record, 8, sgs_legacy_message_is_valid(&found.message) if is_legacy else None)
+        return record
 
 
 def base_offset_of(batch, CodecTable codecs not None):

@@ -84,18 +84,18 @@ cdef sgs_status settle(const uint8_t **batch, size_t size, sgs_buffer *kept, sgs
     return status
 
 
-cdef str header_key_of(sgs_bytes key):
-    """A header's key as text; what is no UTF-8 is replaced as Java does, so that both clients show the same."""
+cdef str text_of(sgs_bytes text):
+    """Bytes as text; what is no UTF-8 is replaced as Java does, so that both clients show the same."""
     cdef bytes replaced, kept
     cdef uint8_t *start
     cdef uint8_t *end
     try:
-        return new_text(<const char *>key.data, key.size, NULL)
+        return new_text(<const char *>text.data, text.size, NULL)
     except UnicodeDecodeError:
-        kept = PyBytes_FromStringAndSize(<const char *>key.data, key.size)  # the bytes may be a caller's, and change
-        replaced = PyBytes_FromStringAndSize(NULL, 3 * <Py_ssize_t>key.size)
+        kept = PyBytes_FromStringAndSize(<const char *>text.data, text.size)  # the bytes may be a caller's, and change
+        replaced = PyBytes_FromStringAndSize(NULL, 3 * <Py_ssize_t>text.size)
         start = <uint8_t *>PyBytes_AS_STRING(replaced)
-        end = sgs_utf8_java_replace(start, <const uint8_t *>PyBytes_AS_STRING(kept), <size_t>key.size)
+        end = sgs_utf8_java_replace(start, <const uint8_t *>PyBytes_AS_STRING(kept), <size_t>text.size)
         return new_text(<const char *>start, end - start, NULL)
 
 
@@ -108,7 +108,7 @@ cdef tuple headers_of(sgs_bytes encoded, int32_t count, bint raw_keys=False):
     for i in range(count):
         if not sgs_record_next_header(&encoded, &header):
             check(sgs_record_fail_changed(&err), &err)
-        key = bytes_or_none(header.key) if raw_keys else header_key_of(header.key)
+        key = bytes_or_none(header.key) if raw_keys else text_of(header.key)
         headers.append((key, bytes_or_none(header.value)))
     return tuple(headers)
 

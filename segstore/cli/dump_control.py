@@ -6,14 +6,14 @@ import struct
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from segstore._core import MessageError, MessageReader
 from segstore.cli.decoders.json_text import json_text
 from segstore.errors import InvalidRecordError
-from segstore.records.messages.message_reader import MessageError, MessageReader
 from segstore.records.messages.message_schema import ZERO_UUID, parse_schemas
 from segstore.records.messages.metadata_messages import CONTROL_MESSAGES
 
 if TYPE_CHECKING:
-    from segstore.records.messages.message_schema import Schema
+    from segstore._core import MessageSchema
 
 KEY_BYTES: Final = 4
 MARKER: Final = struct.Struct(">hi")
@@ -66,7 +66,7 @@ def _coordinator_epoch(value: bytes | None) -> int:
 
 
 @cache
-def _schemas() -> dict[str, Schema]:
+def _schemas() -> dict[str, MessageSchema]:
     return parse_schemas(CONTROL_MESSAGES)
 
 

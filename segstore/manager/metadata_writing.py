@@ -47,12 +47,11 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
-    from segstore._core import Environment
+    from segstore._core import Environment, MessageSchema
     from segstore.config.config_key import ConfigValue
     from segstore.log.files.meta_properties import MetaProperties
     from segstore.manager.log_manager import LogManager
     from segstore.manager.topic_description import TopicDescription
-    from segstore.records.messages.message_schema import Schema
 
 METADATA_VERSION: Final = 30
 """The level that ``kafka-storage format`` of Kafka 4.3.1 chooses."""
@@ -309,7 +308,7 @@ def _text(value: ConfigValue) -> str:
 
 
 @cache
-def _schemas() -> dict[str, Schema]:
+def _schemas() -> dict[str, MessageSchema]:
     return parse_schemas(METADATA_MESSAGES)
 
 

@@ -13,7 +13,7 @@ from segstore.records.messages.message_schema import LAST_VERSION
 if TYPE_CHECKING:
     from random import Random
 
-    from segstore.records.messages.message_schema import Field, Schema
+    from segstore._core import MessageField, MessageSchema
 
 NUMBERS = {
     "int8": ">b",
@@ -42,7 +42,7 @@ def varint(value: int) -> bytes:
 class MessageWriter:
     """Writes random fields of a schema in one version."""
 
-    def __init__(self, random: Random, schema: Schema, version: int) -> None:
+    def __init__(self, random: Random, schema: MessageSchema, version: int) -> None:
         self._random = random
         self._version = version
         self._flexible = version in schema.flexible
@@ -51,7 +51,7 @@ class MessageWriter:
     def message(self) -> bytes:
         return self._structure(self._schema.fields)
 
-    def _structure(self, fields: tuple[Field, ...]) -> bytes:
+    def _structure(self, fields: tuple[MessageField, ...]) -> bytes:
         present = [field for field in fields if self._version in field.versions]
         data = b"".join(self._field(field) for field in present if field.tag is None)
         if not self._flexible:
@@ -71,7 +71,7 @@ class MessageWriter:
             )
         )
 
-    def _field(self, field: Field) -> bytes:
+    def _field(self, field: MessageField) -> bytes:
         if field.is_nullable and self._random.random() < 0.3:
             return self._null(field)
         if not field.is_array:
@@ -79,7 +79,7 @@ class MessageWriter:
         count = self._random.choice([0, 0, 1, 2, 3])
         return self._size(count, ">i") + b"".join(self._value(field) for _ in range(count))
 
-    def _null(self, field: Field) -> bytes:
+    def _null(self, field: MessageField) -> bytes:
         if field.fields is not None and not field.is_array:
             return b"\xff" if field.tag is None else varint(0)
         if self._flexible:
@@ -87,7 +87,7 @@ class MessageWriter:
         return b"\xff\xff" if field.kind == "string" and not field.is_array else b"\xff" * 4
 
     @staticmethod
-    def _there(field: Field) -> bytes:
+    def _there(field: MessageField) -> bytes:
         if field.fields is None or not field.is_nullable:
             return b""
         return b"\x01"
@@ -95,7 +95,7 @@ class MessageWriter:
     def _size(self, size: int, fixed: str) -> bytes:
         return varint(size + 1) if self._flexible else struct.pack(fixed, size)
 
-    def _value(self, field: Field) -> bytes:
+    def _value(self, field: MessageField) -> bytes:
         if field.fields is not None:
             return self._structure(field.fields)
         if field.kind == "string":
@@ -114,14 +114,14 @@ class MessageWriter:
         )
 
 
-def versions_of(schema: Schema) -> list[int]:
+def versions_of(schema: MessageSchema) -> list[int]:
     """Return every version, and one that Kafka does not know."""
     last = schema.versions.last if schema.versions.last < LAST_VERSION else schema.versions.first
     return [*range(schema.versions.first, last + 1), last + 1]
 
 
 def coordinator_records(
-    schemas: dict[str, Schema], random: Random, each: int
+    schemas: dict[str, MessageSchema], random: Random, each: int
 ) -> list[tuple[bytes, bytes | None]]:
     """Return keys and values of all kinds in all versions."""
     rows: list[tuple[bytes, bytes | None]] = []
@@ -142,7 +142,7 @@ def coordinator_records(
     return rows
 
 
-def framed_values(schemas: dict[str, Schema], random: Random, each: int) -> list[bytes]:
+def framed_values(schemas: dict[str, MessageSchema], random: Random, each: int) -> list[bytes]:
     """Return values with frames, of all kinds in all versions."""
     return [
         varint(FRAME_VERSION)

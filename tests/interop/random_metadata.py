@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from segstore.records.messages.message_schema import Field
+    from segstore._core import MessageField
 
 SCHEMAS = parse_schemas(METADATA_MESSAGES)
 NAMES = ["orders", "clicks", "a.b_c-d", "__consumer_offsets", "x" * 100]
@@ -99,7 +99,7 @@ class RandomMetadata:
                 content[field.name] = self._value(field)
         return schema.key, version, content
 
-    def _value(self, field: Field) -> Any:
+    def _value(self, field: MessageField) -> Any:
         random = self._random
         if field.is_nullable and random.random() < 0.3:
             return None
@@ -107,7 +107,7 @@ class RandomMetadata:
             return [self._one(field) for _ in range(random.randrange(3))]
         return self._one(field)
 
-    def _one(self, field: Field) -> Any:
+    def _one(self, field: MessageField) -> Any:
         random = self._random
         if field.kind in WIDTHS:
             bits = random.randrange(WIDTHS[field.kind])

@@ -20,7 +20,7 @@ from segstore.records.messages import (
     metadata_messages,
     remote_log_messages,
 )
-from segstore.records.messages.message_schema import NO_VERSIONS, Schema, Versions, parse_schemas
+from segstore.records.messages.message_schema import NO_VERSIONS, Versions, parse_schemas
 from tests.interop.kafka_classes import dump_with_kafka, kafka_libraries
 from tests.interop.message_writer import coordinator_records, damaged, framed_values
 from tests.kits.warm_commands import run_warm
@@ -28,6 +28,8 @@ from tests.kits.warm_commands import run_warm
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from segstore._core import MessageSchema
 
 TABLES = {
     "group-coordinator": group_messages.GROUP_MESSAGES,
@@ -81,7 +83,7 @@ def field_of(field: dict[str, Any], structs: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def of_schema(schema: Schema) -> tuple[Any, ...]:
+def of_schema(schema: MessageSchema) -> tuple[Any, ...]:
     def fields(of: Any) -> Any:
         return None if of is None else [one(field) for field in of]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from segstore.records.messages.message_schema import Field
+    from segstore._core import MessageField
 
 SCHEMAS = parse_schemas(METADATA_MESSAGES)
 FORMATS = {
@@ -39,7 +39,7 @@ def metadata_record(name: str, version: int | None = None, /, **fields: Any) -> 
     return head + _structure(present, fields)
 
 
-def _structure(fields: Sequence[Field], given: dict[str, Any]) -> bytes:
+def _structure(fields: Sequence[MessageField], given: dict[str, Any]) -> bytes:
     plain = b"".join(
         _field(one, given.get(one.name, one.default)) for one in fields if one.tag is None
     )
@@ -54,7 +54,7 @@ def _structure(fields: Sequence[Field], given: dict[str, Any]) -> bytes:
     return plain + write_uvarint(len(parts)) + b"".join(parts)
 
 
-def _field(field: Field, value: Any) -> bytes:
+def _field(field: MessageField, value: Any) -> bytes:
     if value is None:
         return b"\0"
     if not field.is_array:
@@ -62,7 +62,7 @@ def _field(field: Field, value: Any) -> bytes:
     return write_uvarint(len(value) + 1) + b"".join(_one(field, each) for each in value)
 
 
-def _one(field: Field, value: Any) -> bytes:
+def _one(field: MessageField, value: Any) -> bytes:
     if field.fields is not None:
         return _structure(field.fields, value)
     match field.kind:

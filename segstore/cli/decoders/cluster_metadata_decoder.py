@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from segstore._core import FramedMessages, MessageError
 from segstore.cli.decoders.json_text import json_text
-from segstore.records.messages.framed_messages import FramedMessages
-from segstore.records.messages.message_reader import MessageError
+from segstore.records.messages.message_schema import parse_schemas
 from segstore.records.messages.metadata_messages import METADATA_MESSAGES
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ class ClusterMetadataDecoder:
     """What Kafka's ``ClusterMetadataLogMessageParser`` prints of ``__cluster_metadata``."""
 
     def __init__(self) -> None:
-        self._messages = FramedMessages(METADATA_MESSAGES)
+        self._messages = FramedMessages(parse_schemas(METADATA_MESSAGES).values())
 
     def decode(self, record: RawRecord) -> tuple[str | None, str | None]:
         """Return no key and the text of the payload."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from segstore._core import MessageError, MessageReader
 from segstore.cli.decoders.json_text import json_text
 from segstore.errors import InvalidRecordError
 from segstore.records.messages.coordinator_messages import (
@@ -16,15 +17,12 @@ from segstore.records.messages.coordinator_messages import (
     TRANSACTION_MESSAGES,
 )
 from segstore.records.messages.group_messages import GROUP_MESSAGES
-from segstore.records.messages.message_reader import MessageError, MessageReader
 from segstore.records.messages.message_schema import parse_schemas
 
 if TYPE_CHECKING:
-    from segstore._core import RawRecord
-    from segstore.records.messages.message_schema import Schema
+    from segstore._core import MessageSchema, RawRecord
 
 DELETED = "<DELETE>"
-VERSION = "int16"
 CONSUMER_PROTOCOL = "consumer"
 
 
@@ -102,7 +100,7 @@ class MemberMessages:
         """Decode bytes in place; what cannot be decoded stays bytes."""
         reader = MessageReader(member[field])
         try:
-            member[field] = reader.message(self._protocol[name], reader.number(VERSION))
+            member[field] = reader.message(self._protocol[name], reader.int16())
         except MessageError:
             return
 
@@ -124,12 +122,14 @@ def share_group_state_decoder() -> CoordinatorDecoder:
 
 def _version(reader: MessageReader, where: str) -> int:
     try:
-        return reader.number(VERSION)
+        return reader.int16()
     except MessageError as error:
         raise MessageError(f"Could not read version from {where}'s buffer.") from error
 
 
-def _message(reader: MessageReader, schema: Schema, version: int, where: str) -> dict[str, Any]:
+def _message(
+    reader: MessageReader, schema: MessageSchema, version: int, where: str
+) -> dict[str, Any]:
     try:
         return reader.message(schema, version)
     except MessageError as error:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from segstore._core import FramedMessages, MessageError
 from segstore.log.files.partition_metadata_file import topic_id_text
-from segstore.records.messages.framed_messages import FramedMessages
-from segstore.records.messages.message_reader import MessageError
+from segstore.records.messages.message_schema import parse_schemas
 from segstore.records.messages.remote_log_messages import REMOTE_LOG_MESSAGES
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class RemoteLogMetadataDecoder:
     """What Kafka's ``RemoteMetadataLogMessageParser`` prints."""
 
     def __init__(self) -> None:
-        self._messages = FramedMessages(REMOTE_LOG_MESSAGES)
+        self._messages = FramedMessages(parse_schemas(REMOTE_LOG_MESSAGES).values())
         self._texts = {
             "RemoteLogSegmentMetadataRecord": _segment,
             "RemoteLogSegmentMetadataUpdateRecord": _update,

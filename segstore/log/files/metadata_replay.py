@@ -10,6 +10,12 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from segstore._core import (
+    FramedMessages,
+    MessageError,
+    UnknownMessageError,
+    UnknownVersionError,
+)
 from segstore.log.files.metadata_image import (
     MIGRATING_DIRECTORY,
     AccessControlEntry,
@@ -31,12 +37,7 @@ from segstore.records.kraft_record import (
     SnapshotHeader,
     parse_kraft_record,
 )
-from segstore.records.messages.framed_messages import (
-    FramedMessages,
-    UnknownMessageError,
-    UnknownVersionError,
-)
-from segstore.records.messages.message_reader import MessageError
+from segstore.records.messages.message_schema import parse_schemas
 from segstore.records.messages.metadata_messages import METADATA_MESSAGES
 
 if TYPE_CHECKING:
@@ -46,11 +47,10 @@ if TYPE_CHECKING:
     from segstore._core import RawRecord
 
 Fields = dict[str, Any]
+"""A field is left out where a tag has its default, and where the version does not have it."""
 
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
-NO_LEADER_CHANGE: Final = -2
-NO_RECOVERY_CHANGE: Final = -1
 RECOVERY_STATES: Final = (0, 1)
 FENCING_CHANGES: Final = {-1: False, 0: None, 1: True}
 SHUTDOWN_CHANGES: Final = {0: None, 1: True}
@@ -71,7 +71,7 @@ class MetadataReplayError(Exception):
 @cache
 def metadata_messages() -> FramedMessages:
     """Return the reader of the records; shared."""
-    return FramedMessages(METADATA_MESSAGES)
+    return FramedMessages(parse_schemas(METADATA_MESSAGES).values())
 
 
 class MetadataReplay:
@@ -104,6 +104,7 @@ class MetadataReplay:
         self.topics_by_id: dict[UUID, TopicImage] = {}
         self.partitions: dict[UUID, dict[int, PartitionRegistration]] = {}
         self.topic_ids: dict[str, UUID] = {}
+        self._messages = metadata_messages()
         self._withheld: list[tuple[str, Fields]] = []
 
     def topics(self) -> dict[str, TopicImage]:
@@ -144,7 +145,7 @@ class MetadataReplay:
             It cannot be read, or contradicts those before it.
         """
         try:
-            message = metadata_messages().read(record.value, known_versions=True)
+            message = self._messages.read(record.value, known_versions=True)
         except UnknownMessageError as error:
             self.unknown_records[str(error.kind)] += 1
             return
@@ -162,13 +163,13 @@ class MetadataReplay:
                 f"{len(record.value or b'')} bytes",
                 "a record that Kafka 4.3.1 writes",
             ) from error
-        name, schema = message.schema.name, message.schema
+        name = message.schema.name
         if name in _TRANSACTIONS:
             self._end_or_begin(name, record.offset)
         elif self.open_transaction_offset is None:
-            self._apply(name, schema.complete(message.fields))
+            self._apply(name, message.fields)
         else:
-            self._withheld.append((name, schema.complete(message.fields)))
+            self._withheld.append((name, message.fields))
 
     def _end_or_begin(self, name: str, offset: int) -> None:
         is_begin = name == "BeginTransactionRecord"
@@ -214,36 +215,36 @@ def _partition(state: MetadataReplay, fields: Fields) -> None:
     replicas = tuple(fields["replicas"])
     partitions[fields["partitionId"]] = PartitionRegistration(
         replicas,
-        _directories(fields["directories"], replicas),
+        _directories(fields.get("directories", ()), replicas),
         tuple(fields["isr"]),
         tuple(fields["removingReplicas"]),
         tuple(fields["addingReplicas"]),
         fields["leader"],
-        _recovery_state(fields["leaderRecoveryState"]),
+        _recovery_state(fields.get("leaderRecoveryState", 0)),
         fields["leaderEpoch"],
         fields["partitionEpoch"],
-        tuple(fields["eligibleLeaderReplicas"] or ()),
-        tuple(fields["lastKnownElr"] or ()),
+        tuple(fields.get("eligibleLeaderReplicas", ())),
+        tuple(fields.get("lastKnownElr", ())),
     )
 
 
 def _partition_change(state: MetadataReplay, fields: Fields) -> None:
     partitions = _known(state.partitions, fields["topicId"], "a topic")
     before = _known(partitions, fields["partitionId"], "a partition")
-    changes: dict[str, Any] = {"partition_epoch": before.partition_epoch + 1}
-    for name, key in _CHANGED_LISTS.items():
-        if fields[key] is not None:
-            changes[name] = tuple(fields[key])
-    if "replicas" in changes or "directories" in changes:
-        changes["directories"] = _directories(
-            changes.get("directories", before.directories),
-            changes.get("replicas", before.replicas),
-        )
-    if fields["leader"] != NO_LEADER_CHANGE:
-        changes["leader"], changes["leader_epoch"] = fields["leader"], before.leader_epoch + 1
-    if fields["leaderRecoveryState"] != NO_RECOVERY_CHANGE:
-        changes["leader_recovery_state"] = _recovery_state(fields["leaderRecoveryState"])
-    partitions[fields["partitionId"]] = before._replace(**changes)
+    after: list[Any] = [*before]
+    after[_PARTITION_EPOCH] += 1
+    for key, changed in fields.items():
+        place = _CHANGED_LISTS.get(key)
+        if place is not None:
+            after[place] = tuple(changed)
+    if "leader" in fields:
+        after[_LEADER] = fields["leader"]
+        after[_LEADER_EPOCH] += 1
+    if "leaderRecoveryState" in fields:
+        after[_RECOVERY_STATE] = _recovery_state(fields["leaderRecoveryState"])
+    if "replicas" in fields or "directories" in fields:
+        after[_DIRECTORIES] = _directories(after[_DIRECTORIES], after[_REPLICAS])
+    partitions[fields["partitionId"]] = PartitionRegistration._make(after)
 
 
 def _clear_elr(state: MetadataReplay, fields: Fields) -> None:
@@ -264,7 +265,7 @@ def _clear_elr(state: MetadataReplay, fields: Fields) -> None:
 
 
 def _register_broker(state: MetadataReplay, fields: Fields) -> None:
-    cordoned = fields["cordonedLogDirs"]
+    cordoned = fields.get("cordonedLogDirs")
     state.brokers[fields["brokerId"]] = BrokerRegistration(
         fields["brokerId"],
         fields["brokerEpoch"],
@@ -273,9 +274,9 @@ def _register_broker(state: MetadataReplay, fields: Fields) -> None:
         _supported_features(fields),
         fields["rack"],
         fields["fenced"],
-        fields["inControlledShutdown"],
-        fields["isMigratingZkBroker"],
-        tuple(sorted(fields["logDirs"])),
+        fields.get("inControlledShutdown", False),
+        fields.get("isMigratingZkBroker", False),
+        tuple(sorted(fields.get("logDirs", ()))),
         None if cordoned is None else tuple(cordoned),
     )
 
@@ -293,15 +294,17 @@ def _unfence(state: MetadataReplay, fields: Fields) -> None:
 
 
 def _broker_registration_change(state: MetadataReplay, fields: Fields) -> None:
-    cordoned = fields["cordonedLogDirs"]
-    shutdown = _known(SHUTDOWN_CHANGES, fields["inControlledShutdown"], "a change of a broker")
+    cordoned = fields.get("cordonedLogDirs")
+    shutdown = _known(
+        SHUTDOWN_CHANGES, fields.get("inControlledShutdown", 0), "a change of a broker"
+    )
     _change_broker(
         state,
         fields["brokerId"],
         fields["brokerEpoch"],
-        is_fenced=_known(FENCING_CHANGES, fields["fenced"], "a change of a broker"),
+        is_fenced=_known(FENCING_CHANGES, fields.get("fenced", 0), "a change of a broker"),
         is_in_controlled_shutdown=shutdown,
-        directories=tuple(sorted(fields["logDirs"])) or None,
+        directories=tuple(sorted(fields.get("logDirs", ()))) or None,
         cordoned_directories=None if cordoned is None else tuple(cordoned),
     )
 
@@ -433,25 +436,37 @@ _REPLAYS: Final[Mapping[str, Callable[[MetadataReplay, Fields], None] | None]] =
 }
 """What a record does; None = nothing, in Kafka too."""
 
+_REPLICAS: Final = PartitionRegistration._fields.index("replicas")
+_DIRECTORIES: Final = PartitionRegistration._fields.index("directories")
+_LEADER: Final = PartitionRegistration._fields.index("leader")
+_RECOVERY_STATE: Final = PartitionRegistration._fields.index("leader_recovery_state")
+_LEADER_EPOCH: Final = PartitionRegistration._fields.index("leader_epoch")
+_PARTITION_EPOCH: Final = PartitionRegistration._fields.index("partition_epoch")
+
 _CHANGED_LISTS: Final = {
-    "replicas": "replicas",
-    "directories": "directories",
-    "isr": "isr",
-    "removing_replicas": "removingReplicas",
-    "adding_replicas": "addingReplicas",
-    "eligible_leader_replicas": "eligibleLeaderReplicas",
-    "last_known_elr": "lastKnownElr",
+    key: PartitionRegistration._fields.index(name)
+    for name, key in {
+        "replicas": "replicas",
+        "directories": "directories",
+        "isr": "isr",
+        "removing_replicas": "removingReplicas",
+        "adding_replicas": "addingReplicas",
+        "eligible_leader_replicas": "eligibleLeaderReplicas",
+        "last_known_elr": "lastKnownElr",
+    }.items()
 }
+"""Where a registration has what a field of a PartitionChangeRecord changes."""
 
 
 def _known(values: Mapping[Any, Any], key: object, what: str) -> Any:
-    if key not in values:
+    try:
+        return values[key]
+    except KeyError:
         raise MetadataReplayError(
             f"a metadata record is about {what} that does not exist",
             str(key),
             ", ".join(map(str, [*values][:5])) or "none",
-        )
-    return values[key]
+        ) from None
 
 
 def _put(owners: dict[Any, dict[str, Any]], owner: object, name: str, value: object) -> None:

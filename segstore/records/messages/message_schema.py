@@ -1,4 +1,4 @@
-"""The compact form of Kafka's message definitions, read into `Schema` objects.
+"""The compact form of Kafka's message definitions, read into `MessageSchema` objects.
 
 A message is a line with its name, its id (``key``), its versions and those that are flexible; its
 fields follow, indented, in the order of the bytes and of the JSON::
@@ -21,9 +21,11 @@ named). A type that is no primitive has its fields below it, or in a ``struct`` 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
+
+from segstore._core import MessageField, MessageSchema
 
 LAST_VERSION: Final = 32767
 PRIMITIVES: Final = frozenset(
@@ -69,47 +71,13 @@ ALL_VERSIONS: Final = Versions(-32768, LAST_VERSION)
 NO_VERSIONS: Final = Versions(1, 0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Field:
-    """One field; ``fields`` is None for a primitive. It is equal to itself alone."""
-
-    name: str
-    kind: str
-    is_array: bool
-    is_nullable: bool
-    versions: Versions
-    tag: int | None
-    default: object
-    fields: tuple[Field, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """One message, ``key`` is its id among its kind."""
-
-    name: str
-    key: int
-    versions: Versions
-    flexible: Versions
-    fields: tuple[Field, ...]
-    _defaults: dict[str, object] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        defaults = {one.name: one.default for one in self.fields}
-        object.__setattr__(self, "_defaults", defaults)  # the class is frozen
-
-    def complete(self, found: dict[str, object]) -> dict[str, object]:
-        """Return *found* with the default of each field that the message left out."""
-        return self._defaults | found
-
-
 @dataclass(slots=True)
 class _Line:
     words: list[str]
     below: list[_Line]
 
 
-def parse_schemas(text: str) -> dict[str, Schema]:
+def parse_schemas(text: str) -> dict[str, MessageSchema]:
     """Read all messages of a table by their names."""
     return {line.words[0]: _schema(line) for line in _tree(text)}
 
@@ -125,10 +93,10 @@ def _tree(text: str) -> list[_Line]:
     return open_lists[0]
 
 
-def _schema(line: _Line) -> Schema:
+def _schema(line: _Line) -> MessageSchema:
     settings = dict(word.split("=") for word in line.words[1:])
     structs = {child.words[1]: child for child in line.below if child.words[0] == "struct"}
-    return Schema(
+    return MessageSchema(
         line.words[0],
         int(settings.get("key", "-1")),
         Versions.parse(settings["versions"]),
@@ -137,11 +105,11 @@ def _schema(line: _Line) -> Schema:
     )
 
 
-def _fields(line: _Line, structs: dict[str, _Line]) -> tuple[Field, ...]:
+def _fields(line: _Line, structs: dict[str, _Line]) -> tuple[MessageField, ...]:
     return tuple(_field(child, structs) for child in line.below if child.words[0] != "struct")
 
 
-def _field(line: _Line, structs: dict[str, _Line]) -> Field:
+def _field(line: _Line, structs: dict[str, _Line]) -> MessageField:
     name, kind, *more = line.words
     is_nullable = kind.endswith("?")
     is_array = kind.startswith("[]")
@@ -157,16 +125,26 @@ def _field(line: _Line, structs: dict[str, _Line]) -> Field:
     fields = None
     if kind not in PRIMITIVES:
         fields = _fields(line if line.below else structs[kind], structs)
-    field = Field(name, kind, is_array, is_nullable, versions, tag, None, fields)
-    if default == "null":
-        return field
-    return replace(field, default=_zero(field) if default is None else int(default))
+    return MessageField(
+        name,
+        kind,
+        is_array=is_array,
+        is_nullable=is_nullable,
+        versions=versions,
+        tag=tag,
+        default=_default(default, kind, fields, is_array=is_array),
+        fields=fields,
+    )
 
 
-def _zero(field: Field) -> object:
-    """Return what Kafka gives a field that has no default of its own."""
-    if field.is_array:
+def _default(
+    text: str | None, kind: str, fields: tuple[MessageField, ...] | None, *, is_array: bool
+) -> object:
+    """Return the default that *text* names; None = what Kafka gives a field without one."""
+    if text is not None:
+        return None if text == "null" else int(text)
+    if is_array:
         return []
-    if field.fields is not None:
-        return {child.name: _zero(child) for child in field.fields if child.tag is None}
-    return _ZEROS.get(field.kind, 0)
+    if fields is not None:
+        return {child.name: child.default for child in fields if child.tag is None}
+    return _ZEROS.get(kind, 0)

@@ -1,4 +1,4 @@
-"""Kafka's message structures as bytes: what `message_reader` reads, in flexible versions."""
+"""Kafka's message structures as bytes: what `MessageReader` reads, in flexible versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from segstore._core import write_uvarint
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from segstore.records.messages.message_schema import Field, Schema
+    from segstore._core import MessageField, MessageSchema
 
 _NUMBERS: Final = {
     "bool": ">?",
@@ -25,7 +25,7 @@ _NUMBERS: Final = {
 FRAME_VERSION: Final = 1
 
 
-def framed_message(schema: Schema, version: int, fields: Mapping[str, Any]) -> bytes:
+def framed_message(schema: MessageSchema, version: int, fields: Mapping[str, Any]) -> bytes:
     """Return a message with its frame; a field that is not given has its default.
 
     Source: [format.md 6.4]; Kafka ``AbstractApiMessageSerde``.
@@ -34,7 +34,7 @@ def framed_message(schema: Schema, version: int, fields: Mapping[str, Any]) -> b
     return frame + _structure(schema.fields, version, fields)
 
 
-def _structure(schema: Sequence[Field], version: int, given: Mapping[str, Any]) -> bytes:
+def _structure(schema: Sequence[MessageField], version: int, given: Mapping[str, Any]) -> bytes:
     present = [field for field in schema if version in field.versions]
     plain = b"".join(
         _field(one, version, given.get(one.name, one.default)) for one in present if one.tag is None
@@ -48,7 +48,7 @@ def _structure(schema: Sequence[Field], version: int, given: Mapping[str, Any]) 
     return plain + write_uvarint(len(parts)) + b"".join(parts)
 
 
-def _field(field: Field, version: int, value: Any) -> bytes:
+def _field(field: MessageField, version: int, value: Any) -> bytes:
     if value is None:
         return write_uvarint(0)
     if not field.is_array:
@@ -57,7 +57,7 @@ def _field(field: Field, version: int, value: Any) -> bytes:
     return write_uvarint(len(value) + 1) + elements
 
 
-def _one(field: Field, version: int, value: Any) -> bytes:
+def _one(field: MessageField, version: int, value: Any) -> bytes:
     if field.fields is not None:
         return _structure(field.fields, version, value)
     match field.kind:

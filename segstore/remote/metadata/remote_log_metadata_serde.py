@@ -8,13 +8,13 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from segstore.errors import CorruptLogError, IllegalArgumentError, UnsupportedFormatError
-from segstore.records.messages.framed_messages import (
+from segstore._core import (
     FramedMessages,
+    MessageError,
     UnknownMessageError,
     UnknownVersionError,
 )
-from segstore.records.messages.message_reader import MessageError
+from segstore.errors import CorruptLogError, IllegalArgumentError, UnsupportedFormatError
 from segstore.records.messages.message_schema import parse_schemas
 from segstore.records.messages.message_writer import framed_message
 from segstore.records.messages.remote_log_messages import REMOTE_LOG_MESSAGES
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 _StateT = TypeVar("_StateT", RemoteLogSegmentState, RemotePartitionDeleteState)
 
-_MESSAGES = FramedMessages(REMOTE_LOG_MESSAGES)
 _SCHEMAS = parse_schemas(REMOTE_LOG_MESSAGES)
+_MESSAGES = FramedMessages(_SCHEMAS.values())
 
 
 def parse_event(value: bytes | None) -> RemoteLogMetadata:

@@ -6,12 +6,11 @@ import struct
 
 import pytest
 
-from segstore._core import RawRecord
+from segstore._core import MessageError, MessageReader, RawRecord
 from segstore.cli.decoders.cluster_metadata_decoder import ClusterMetadataDecoder
 from segstore.cli.decoders.coordinator_decoder import offsets_decoder
 from segstore.cli.decoders.json_text import double_text, json_text
 from segstore.errors import InvalidRecordError
-from segstore.records.messages.message_reader import MessageError, MessageReader
 from segstore.records.messages.message_schema import parse_schemas
 
 TABLE = """

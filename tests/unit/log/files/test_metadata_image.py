@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 import segstore
 import segstore._core as segstore_core
+from segstore._core import MessageError
 from segstore.errors import ArgumentTypeError, CorruptLogError, LogNotFoundError, SegstoreError
 from segstore.log.files import metadata_log_files
 from segstore.log.files.metadata_image import ConfigResource, ConfigResourceType
 from segstore.log.files.metadata_image_reader import read_metadata_image
 from segstore.log.files.metadata_log_files import MetadataFile, is_whole_snapshot
 from segstore.records.kraft_record import KRaftVersion, LeaderChange
-from segstore.records.messages.message_reader import MessageError
 from tests.fuzz.mutations import outcome
 from tests.kits.metadata_kit import (
     EPOCH,
