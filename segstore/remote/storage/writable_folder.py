@@ -72,13 +72,13 @@ class WritableFolder:
 
     def get(self, folder: str, name: str, start: int, end: int) -> bytes:
         """Read a part; see `WritableStore`."""
-        with self._naming_errors(reading=True), closing(self._opened(folder)) as directory:
+        with self._naming_errors(f"{folder}/{name}"), closing(self._opened(folder)) as directory:
             end = min(end, directory.info(name).size)
             return directory.read_range(name, start, max(end - start, 0))
 
     def get_whole(self, folder: str, name: str) -> bytes:
         """Read a file; see `WritableStore`."""
-        with self._naming_errors(reading=True), closing(self._opened(folder)) as directory:
+        with self._naming_errors(f"{folder}/{name}"), closing(self._opened(folder)) as directory:
             return directory.read_file(name)
 
     def delete(self, folder: str, names: Iterable[str]) -> None:
@@ -132,21 +132,28 @@ class WritableFolder:
         return directory
 
     @contextmanager
-    def _naming_errors(self, *, reading: bool = False) -> Iterator[None]:
-        """Make errors of this folder those of remote storage; those of local files stay."""
+    def _naming_errors(self, read: str | None = None) -> Iterator[None]:
+        """Make errors of this folder those of remote storage; those of local files stay.
+
+        One about *read* names that file, also where the folder that it was in is missing.
+        """
         try:
             yield
         except SegstoreError as error:
             if error.file is None or not f"{error.file}/".startswith(f"{self.url}/"):
                 raise
-            raise _remote_error(error, reading=reading) from None
+            if read is not None and isinstance(error, LogNotFoundError):
+                raise RemoteResourceNotFoundError(
+                    "remote storage has no such file",
+                    file=f"{self.url}/{read}",
+                    os_error=error.os_error,
+                ) from None
+            raise _remote_error(error) from None
 
 
-def _remote_error(error: SegstoreError, *, reading: bool) -> RemoteStorageError:
+def _remote_error(error: SegstoreError) -> RemoteStorageError:
     kind, message = RemoteStorageError, f"remote storage failed: {error.message}"
-    if reading and isinstance(error, LogNotFoundError):
-        kind, message = RemoteResourceNotFoundError, "remote storage has no such file"
-    elif error.os_error in _PASSING:
+    if error.os_error in _PASSING:
         kind = RetriableRemoteStorageError
     return kind(
         message,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -647,10 +648,10 @@ def test_where_the_newest_copy_is_lost_the_others_can_be_deleted(
     assert files_in(folder) == []
 
 
-@pytest.mark.parametrize("lost", [[3], [0, 1, 2, 3]])
+@pytest.mark.parametrize("lost", [[3], [0, 1, 2, 3], None])
 @pytest.mark.parametrize("reopened", [False, True])
 def test_a_lost_copy_is_made_again_once_its_user_says_so(
-    tmp_path: Path, folder: Remote, lost: list[int], *, reopened: bool
+    tmp_path: Path, folder: Remote, lost: list[int] | None, *, reopened: bool
 ):
     """[DUR-140, DUR-144] An empty object of the name that the error says is enough."""
     directory = tmp_path / "data"
@@ -658,7 +659,10 @@ def test_a_lost_copy_is_made_again_once_its_user_says_so(
     logs.create_topic("orders", config=KEPT_HERE)
     fill(logs)
     assert logs.maintain().failed == ()
-    lose(folder, *lost)
+    if lost is None:
+        shutil.rmtree(folder.url)
+    else:
+        lose(folder, *lost)
     if reopened:
         logs.close()
         logs = folder.open(directory)
@@ -666,7 +670,10 @@ def test_a_lost_copy_is_made_again_once_its_user_says_so(
     (failed,) = logs.maintain(now_ms() + MINUTE_MS).failed
     assert isinstance(failed.error, RemoteResourceNotFoundError)
     assert "put an empty object of that name there" in str(failed.error)
-    Path(failed.error.file).touch(exist_ok=False)
+    empty = Path(failed.error.file)
+    assert empty.name.startswith("0" * 19 + "3")
+    empty.parent.mkdir(parents=True, exist_ok=True)
+    empty.touch(exist_ok=False)
     (failed,) = logs.maintain(now_ms() + 2 * MINUTE_MS).failed
     assert "is made again" in str(failed.error)
     logs.alter_topic("orders", {"local.retention.bytes": "0"})
