@@ -775,13 +775,16 @@ class LogManager:
             An open log cannot take the settings; a note says that the topic has them.
         """
         self._refuse_change_of_notes(name)
+        # old copies would pass for those of records that are written at the same offsets next
         if config and "remote.storage.enable" in config:
-            # records may have been cut since: old copies would pass for those written there next
-            self._delete_disabled(name, f"topic {name!r} has the settings that it had before")
+            self._delete_disabled(name, f"topic {name!r} is as before")
+        is_to_grow = partitions is not None and self._may_be_remote(TopicPartition(name, 0))
+        if self._tiered is not None and is_to_grow:
+            self._tiered.begin_deletions(name)
         self._change_topics(
             lambda changes: changes.alter(name, config, partitions, directories or {}, progress)
         )
-        if may_have_copies(self._directories[0].settings.config_of(TopicPartition(name, 0)), name):
+        if self._may_be_remote(TopicPartition(name, 0)):
             self._delete_disabled(name, f"topic {name!r} has the settings")
         return self.describe_topic(name)
 
@@ -793,13 +796,8 @@ class LogManager:
         for number in self._numbers_of(name):
             log = self.log(name, number)
             if not log.remote_log_enabled:
-                try:
+                with _telling_what_follows(what_happened):
                     tiered.delete_disabled(log)
-                except RemoteStorageError as error:
-                    error.add_note(
-                        f"{what_happened}; the next maintain deletes the rest in remote storage"
-                    )
-                    raise
 
     def reconfigure_default_log_config(
         self, config: LogConfig | None = None, **settings: Unpack[LogSettings]
@@ -938,14 +936,8 @@ class LogManager:
         self._change_topics(lambda changes: changes.check_deletable(topic, partition))
         with tiered.deleting(chosen):
             yield
-        try:
+        with _telling_what_follows(f"what was asked for is deleted of {topic!r} here"):
             tiered.finish_deletions(topic)
-        except RemoteStorageError as error:
-            error.add_note(
-                f"what was asked for is deleted of {topic!r} here; the next maintain deletes the"
-                " rest in remote storage"
-            )
-            raise
 
     def _refuse_change_of_notes(self, topic: str) -> None:
         """Raise where a topic says what is in remote storage: without it nothing there is found.
@@ -1992,6 +1984,16 @@ class LogManager:
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self._read_only else "open"
         return f"<LogManager {', '.join(self._paths)} {state}>"
+
+
+@contextmanager
+def _telling_what_follows(what_happened: str) -> Iterator[None]:
+    """Say in an error of remote storage what was done before it, and that a pass does the rest."""
+    try:
+        yield
+    except RemoteStorageError as error:
+        error.add_note(f"{what_happened}; the next maintain deletes the rest in remote storage")
+        raise
 
 
 def _cleaner_config(

@@ -373,6 +373,17 @@ class TieredTopics:
                 self._led.pop(one, None)
             yield
 
+    def begin_deletions(self, topic: str) -> None:
+        """Note that the remote parts of what is gone of a topic go, whatever is made there next.
+
+        A partition that is made again has the same topic id, and would have the old copies.
+        """
+        for partition in [one for one in self._pending() if one.topic_partition.topic == topic]:
+            with self._taking([partition.topic_partition]):
+                state = self._pending().get(partition)
+                if state is not None and not self._is_kept(partition, state):
+                    self._mark(self._built(), partition, _STARTED)
+
     def finish_deletions(self, topic: str) -> None:
         """Delete the remote parts of what is gone of a topic.
 
@@ -459,9 +470,9 @@ class TieredTopics:
     def _delete(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> int:
         """Delete the remote part of a partition that is gone; return how many segments it had."""
         parts = self._built()
+        if state is not _STARTED:
+            self._mark(parts, partition, _STARTED)
         parts.manager.require_newest_copy(partition, or_oldest=True)
-        if state is RemotePartitionDeleteState.DELETE_PARTITION_MARKED:
-            self._mark(parts, partition, RemotePartitionDeleteState.DELETE_PARTITION_STARTED)
         count = self._has_segments(parts, partition)
         self._stop(parts, partition)
         self._mark(parts, partition, RemotePartitionDeleteState.DELETE_PARTITION_FINISHED)

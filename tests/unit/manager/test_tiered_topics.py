@@ -535,6 +535,32 @@ def test_a_store_that_is_away_is_an_error_and_is_tried_again(tmp_path, folder, m
     assert files_in(folder) == []
 
 
+def test_a_partition_that_is_made_again_has_no_copies_of_before(
+    tmp_path: Path, folder: Remote, monkeypatch
+):
+    """[TIER-90, DUR-140] It has the same topic id; a crash came before its copies were deleted."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", 2, config=TIERED)
+        fill(logs, partition=1)
+        logs.maintain()
+        with monkeypatch.context() as patch:
+            patch.setattr(TieredTopics, "finish_deletions", lambda *_: None)
+            logs.delete_partition("orders", 1)
+    with folder.open(directory) as logs:
+        logs.alter_topic("orders", partitions=2)
+        log = logs.log("orders", 1)
+        for number in range(6):
+            logs.append("orders", [(None, b"new%d" % number)], partition=1)
+            if number % 2:
+                log.roll()
+        report = logs.maintain()
+        assert (report.failed, report.copied[0].end_offset) == ((), 6)
+        assert log.local_log_start_offset == 6
+        assert values(log.scan(0)) == [b"new%d" % number for number in range(6)]
+    assert len([name for name in files_in(folder) if name.endswith(".log")]) == 3
+
+
 # ---- another storage -----------------------------------------------------------------------------
 
 

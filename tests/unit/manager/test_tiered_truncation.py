@@ -134,7 +134,7 @@ def test_copies_of_before_remote_storage_was_disabled_never_count(
                     log.roll()
             with pytest.raises(RemoteStorageError) as raised:
                 logs.alter_topic("orders", dict.fromkeys(OFF) | TIERED)
-            assert "had before" in raised.value.__notes__[0]
+            assert "as before" in raised.value.__notes__[0]
             assert not log.remote_log_enabled
         logs.alter_topic("orders", dict.fromkeys(OFF) | TIERED)
         log.roll()
