@@ -6,6 +6,7 @@ asked for again, and compared with the file here.
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import crc32c, scan_headers
@@ -13,10 +14,11 @@ from segstore.errors import RemoteStorageError
 from segstore.remote.storage.remote_storage_manager import IndexType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator, Sequence
 
     from segstore.log.local.segment import Segment
     from segstore.log.sealed_segment_files import SealedSegmentFiles
+    from segstore.log.unified_log import UnifiedLog
     from segstore.remote.metadata.segment_metadata import RemoteLogSegmentMetadata
     from segstore.remote.storage.remote_storage_manager import RemoteStorageManager
 
@@ -48,21 +50,48 @@ def read_back(
 
 
 def is_as_here(
-    storage: RemoteStorageManager, metadata: RemoteLogSegmentMetadata, segment: Segment
-) -> bool:
-    """Read all records of a copy: whether they are those of the segment here, of the same size.
+    storage: RemoteStorageManager, metadata: RemoteLogSegmentMetadata, log: UnifiedLog
+) -> bool | None:
+    """Read all records of a copy: whether they are those of the log, in whatever segments.
+
+    None, and nothing is read: the log does not begin early enough here.
 
     Raises
     ------
     RemoteStorageError
         It cannot be read.
     """
-    for position, size, there in _pieces(storage, metadata):
-        here = bytearray(size)
-        segment.read_into(here, position)
-        if there != here:
-            return False
-    return True
+    segments = log.segments()
+    if segments[0].base_offset > metadata.start_offset:
+        return None
+    here = _bytes_of(segments, metadata.start_offset, metadata.end_offset + 1)
+    next(here)
+    is_same = all(there == here.send(size) for _, size, there in _pieces(storage, metadata))
+    return is_same and not here.send(1)
+
+
+def _bytes_of(
+    segments: Sequence[Segment], start_offset: int, end_offset: int
+) -> Generator[bytearray, int, None]:
+    """Give as many bytes of a range as are sent for, from its first batch on; fewer at its end."""
+    size, found = (yield bytearray()), bytearray()
+    for segment, following in zip_longest(segments, segments[1:]):
+        if following is not None and following.base_offset <= start_offset:
+            continue
+        if segment.base_offset >= end_offset:
+            break
+        first = segment.translate_offset(max(start_offset, segment.base_offset))
+        behind = segment.translate_offset(end_offset)
+        end = segment.size_bytes if behind is None else behind.position
+        position = end if first is None else first.position
+        while position < end:
+            piece = bytearray(min(size - len(found), end - position))
+            segment.read_into(piece, position)
+            position, found = position + len(piece), found + piece
+            if len(found) == size:
+                size, found = (yield found), bytearray()
+    while True:
+        yield found
 
 
 def is_whole(storage: RemoteStorageManager, metadata: RemoteLogSegmentMetadata) -> bool:

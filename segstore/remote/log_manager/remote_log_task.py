@@ -9,7 +9,6 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from segstore.errors import (
@@ -30,7 +29,6 @@ from segstore.remote.storage.remote_storage_manager import IndexType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segstore.log.local.segment import Segment
     from segstore.log.unified_log import UnifiedLog
     from segstore.remote.log_manager.remote_log_manager_config import RemoteLogManagerConfig
     from segstore.remote.log_manager.remote_quota import RemoteQuota
@@ -85,9 +83,9 @@ class RemoteLogParts:
         """Whether a finished segment was read back, so that the records may go here [DUR-140].
 
         The copy task reads back what it copies. What was there before, of whatever broker, is read
-        once: another process may have copied without reading it back. It is compared with the
-        segment that is here; where none has the same records, its batches are checked. A copy that
-        is not in the storage is none.
+        once: another process may have copied without reading it back. It is compared with what is
+        here; where its first records are not here any more, its batches are checked. A copy that is
+        not in the storage is none.
 
         Raises
         ------
@@ -96,13 +94,10 @@ class RemoteLogParts:
         """
         known = self.are_whole.get(segment.segment_id)
         if known is None:
-            here = _segment_of(log, segment)
             try:
-                known = (
-                    is_whole(self.storage, segment)
-                    if here is None
-                    else is_as_here(self.storage, segment, here)
-                )
+                known = is_as_here(self.storage, segment, log)
+                if known is None:
+                    known = is_whole(self.storage, segment)
             except RemoteResourceNotFoundError:  # it is lost
                 known = False
             self.are_whole[segment.segment_id] = known
@@ -207,15 +202,6 @@ class RemoteLogParts:
             self.counters.failed_deletes += 1
             raise
         self.publish(metadata, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED)
-
-
-def _segment_of(log: UnifiedLog, copied: RemoteLogSegmentMetadata) -> Segment | None:
-    """Return the sealed segment here that a copy was made of, as its offsets and size say."""
-    for segment, following in pairwise(log.segments()):
-        if segment.base_offset == copied.start_offset:
-            is_same = following.base_offset == copied.end_offset + 1
-            return segment if is_same and segment.size_bytes == copied.segment_size_bytes else None
-    return None
 
 
 class RemoteLogTask(ABC):

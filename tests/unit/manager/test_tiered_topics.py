@@ -42,6 +42,7 @@ from tests.kits.moto_server import moto_store
 
 METADATA = "__remote_log_metadata"
 TIERED = {"remote.storage.enable": "true", "local.retention.bytes": "0"}
+KEPT_HERE = {"remote.storage.enable": "true", "local.retention.bytes": "10000000"}
 MINUTE_MS = 60_000
 
 
@@ -561,6 +562,32 @@ def test_a_partition_that_is_made_again_has_no_copies_of_before(
     assert len([name for name in files_in(folder) if name.endswith(".log")]) == 3
 
 
+@pytest.mark.parametrize("records_of_a_segment", [1, 2, 6])
+def test_a_lost_partition_that_is_made_again_is_not_what_it_was(
+    tmp_path: Path, folder: Remote, records_of_a_segment: int
+):
+    """[DUR-140] Copies count that have the records that are here, in whatever segments."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", 2, config=KEPT_HERE)
+        fill(logs, partition=1, count=6)
+        assert logs.maintain().failed == ()
+    shutil.rmtree(directory / "orders-1")
+    with folder.open(directory) as logs:
+        logs.alter_topic("orders", partitions=2)
+        log = logs.log("orders", 1)
+        for number in range(1, 7):
+            logs.append("orders", [(None, b"new%d" % number)], partition=1)
+            if number % records_of_a_segment == 0:
+                log.roll()
+        (failed,) = logs.maintain().failed
+        assert "is made again" in str(failed.error)
+        logs.alter_topic("orders", {"local.retention.bytes": "0"})
+        assert logs.maintain(now_ms() + MINUTE_MS).failed == ()
+        assert log.local_log_start_offset == 6
+        assert values(log.scan(0)) == [b"new%d" % number for number in range(1, 7)]
+
+
 # ---- another storage -----------------------------------------------------------------------------
 
 
@@ -622,7 +649,6 @@ def test_a_deletion_is_not_finished_in_another_storage(tmp_path, folder: Remote,
     assert files_in(folder) == []
 
 
-KEPT_HERE = {"remote.storage.enable": "true", "local.retention.bytes": "10000000"}
 DISABLED = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from segstore.errors import RemoteStorageError
+from segstore.remote.log_manager.copy_read_back import is_as_here
 from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState
 from segstore.remote.storage.remote_storage_manager import IndexType
 from segstore.remote.storage.segment_files import object_name
@@ -188,6 +189,45 @@ def test_a_copy_of_an_earlier_process_is_compared_once(copying: Copying, change:
     copying.now_ms += 60_000
     assert copying.manager.copy(copying.log) is None
     assert reads == []
+
+
+@pytest.mark.parametrize(
+    ("change", "is_same"),
+    [
+        ({}, True),
+        ({"log": lambda data: data[:-1] + bytes([data[-1] ^ 1])}, False),
+        ({"end_offset": 18}, False),
+        ({"start_offset": 1}, False),
+    ],
+    ids=["same", "flipped", "too much", "begins earlier"],
+)
+def test_a_copy_of_other_segments_is_compared_too(
+    copying: Copying, change: dict[str, Any], *, is_same: bool
+):
+    """[DUR-140] Its records lie in two segments here."""
+    copying.manager.copy(copying.log)
+    first, second = copying.metadata.cache(PARTITION).list_remote_log_segments()
+    files = copying.storage.segments[first.segment_id.id]
+    log = files["log"] + copying.storage.segments[second.segment_id.id]["log"]
+    files["log"] = change.pop("log", lambda data: data)(log)
+    both = replace(first, segment_size_bytes=len(log), **{"end_offset": 19, **change})
+
+    assert is_as_here(copying.storage, both, copying.log) is is_same
+
+
+def test_a_copy_of_a_part_of_a_segment_is_compared_too(copying: Copying):
+    """[DUR-140] It begins and ends in the middle of a segment."""
+    copying.manager.copy(copying.log)
+    first = next(iter(copying.metadata.cache(PARTITION).list_remote_log_segments()))
+    files = copying.storage.segments[first.segment_id.id]
+    segment = copying.log.segments()[0]
+    begin, end = (segment.translate_offset(offset).position for offset in (3, 7))
+    files["log"] = files["log"][begin:end]
+    part = replace(first, start_offset=3, end_offset=6, segment_size_bytes=end - begin)
+
+    assert 0 < begin < end < segment.size_bytes
+    assert is_as_here(copying.storage, part, copying.log) is True
+    assert is_as_here(copying.storage, replace(part, start_offset=2), copying.log) is False
 
 
 def test_what_is_known_of_a_copy_goes_with_it(copying: Copying):
