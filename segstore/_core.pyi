@@ -94,6 +94,15 @@ class BatchTable:
     def leader_epoch(self) -> int | None:
         """The leader epoch that all batches have; None where they differ, and with magic 0 or 1."""
 
+    def first_row(self, offset: int) -> int:
+        """Row of the first batch that ends at *offset* or behind it; the length where none does.
+
+        The last offsets ascend.
+        """
+
+    def place(self, number: int) -> tuple[int, int, int]:
+        """Position, size in bytes and base offset of a batch."""
+
 _SegmentT = TypeVar("_SegmentT", bound=LogSegment)
 
 STATUS_NAMES: tuple[str, ...]
@@ -363,6 +372,11 @@ class Directory:
         """A small regular file whole; LimitExceededError when it is larger."""
     def read_range(self, name: str, position: int, size: int) -> bytes:
         """Up to *size* bytes of a regular file from *position* on; fewer only at its end."""
+    def read_view(self, name: str, position: int, size: int) -> memoryview:
+        """What `read_range` reads, as a read-only view.
+
+        The memory of views that nobody has any more is used again: for large pieces, one by one.
+        """
     def write_file_atomically(self, name: str, data: Buffer, barrier: FileBarrier) -> None:
         """name.tmp, fsync, rename, fsync of the directory [DUR-21]."""
     def postpone_syncs(self) -> None:
@@ -1290,6 +1304,12 @@ class SegmentContext:
     def most_index_bytes(self) -> int: ...
     @property
     def writable(self) -> bool: ...
+
+@final
+class RangeBytes:
+    """Bytes of a file, owned; what `Directory.read_view` gives is a view of them."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class FetchedBytes:

@@ -38,7 +38,7 @@ from libc.stdint cimport (
     uint32_t,
     uint64_t,
 )
-from libc.string cimport memcmp, memcpy, memset, strlen
+from libc.string cimport memcmp, memcpy, memmove, memset, strlen
 
 from segstore._cython.aborted_transactions cimport *
 from segstore._cython.abstract_index cimport *
@@ -138,6 +138,7 @@ include "_cython/simulated_disk.pxi"
 include "_cython/varints.pxi"
 include "_cython/descriptor_pool.pxi"
 include "_cython/file_lock.pxi"
+include "_cython/range_bytes.pxi"
 include "_cython/directory.pxi"
 include "_cython/data_file.pxi"
 include "_cython/fetched_files.pxi"

@@ -129,6 +129,24 @@ cdef class BatchTable:
         """The leader epoch that all batches have; None where they differ, and with magic 0 or 1."""
         return self.row(0).partition_leader_epoch if sgs_batches_have_one_epoch(self.rows, self.count) else None
 
+    def first_row(self, int64_t offset):
+        """The row of the first batch that ends at *offset* or behind it; the number of rows where none does."""
+        cdef size_t low = 0
+        cdef size_t count = self.count
+        cdef size_t middle
+        while low < count:
+            middle = (low + count) // 2
+            if self.rows[middle].last_offset < offset:
+                low = middle + 1
+            else:
+                count = middle
+        return low
+
+    def place(self, size_t number):
+        """Position, size in bytes and base offset of a batch."""
+        cdef const sgs_batch_header *row = self.row(number)
+        return row.position, row.size_bytes, row.base_offset
+
     cdef const sgs_batch_header *row(self, size_t number) except NULL:
         if number >= self.count:
             raise IndexError(f"no row {number} of {self.count}")

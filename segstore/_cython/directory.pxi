@@ -23,6 +23,16 @@ cdef bytes encoded_name(str name):
     return encoded
 
 
+cdef int require_range(int64_t position, int64_t size) except -1:
+    if position < 0 or size < 0:
+        raise IllegalArgumentError(
+            f"no range: {size} bytes from {position}",
+            found=f"{size} bytes from {position}",
+            expected="0 or more of each",
+        )
+    return 0
+
+
 cdef list names_of_text(const sgs_buffer *text):
     """Names, each with its NUL, as they are to Python."""
     found = PyBytes_FromStringAndSize(<const char *>text.data, <Py_ssize_t>text.size)
@@ -241,12 +251,7 @@ cdef class Directory(_Handle):
         cdef sgs_error err, second
         cdef sgs_status status
         cdef char *target
-        if position < 0 or size < 0:
-            raise IllegalArgumentError(
-                f"no range: {size} bytes from {position}",
-                found=f"{size} bytes from {position}",
-                expected="0 or more of each",
-            )
+        require_range(position, size)
         self.enter()
         try:
             with nogil:
@@ -263,6 +268,39 @@ cdef class Directory(_Handle):
                     self.env.close(self.env, fd, text, &second)
             self.leave()
         return content if got == <size_t>size else content[:got]
+
+    def read_view(self, str name, int64_t position, int64_t size):
+        """What a regular file has of *size* bytes from *position* on, in memory that is used again."""
+        cdef bytes encoded = encoded_name(name)
+        cdef const char *text = encoded
+        cdef int fd = -1
+        cdef size_t got = 0
+        cdef sgs_file_info info
+        cdef sgs_error err, second
+        cdef sgs_status status
+        cdef RangeBytes found = RangeBytes.__new__(RangeBytes)
+        require_range(position, size)
+        self.enter()
+        try:
+            with nogil:
+                status = self.env.open_file(self.env, self.fd, text, SGS_OPEN_READ, &fd, &err)
+                if status == SGS_OK:
+                    status = self.env.file_info(self.env, fd, text, &info, &err)
+            check(status, &err, self.path)
+            size = min(size, max(info.size - position, 0))
+            check(found.make_room(<size_t>size, position, &err), &err, self.path)
+            with nogil:
+                status = self.env.read_at(
+                    self.env, fd, text, <char *>found.content.data, <size_t>size, position, &got, &err
+                )
+            check(status, &err, self.path)
+        finally:
+            if fd >= 0:
+                with nogil:
+                    self.env.close(self.env, fd, text, &second)
+            self.leave()
+        found.content.size = got
+        return PyMemoryView_FromObject(found)
 
     def set_modified(self, str name, int64_t modified_ms):
         """Set the time of the last modification; a link itself is not followed."""

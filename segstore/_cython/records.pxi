@@ -62,9 +62,9 @@ cdef int describe_bytes(sgs_buffer *content, bint readonly, Py_buffer *buffer, i
 
 
 cdef bint never_changes(object data) noexcept:
-    """Whether nobody can write to a buffer while it is read: it is bytes, or of a fetch, or a view of these."""
+    """Whether nobody can write to a buffer while it is read: it is bytes, of a fetch or a file, or a view of these."""
     cdef object owner = (<object>data).obj if type(data) is memoryview else data
-    return type(owner) is bytes or type(owner) is FetchedBytes
+    return type(owner) is bytes or type(owner) is FetchedBytes or type(owner) is RangeBytes
 
 
 cdef sgs_status settle(const uint8_t **batch, size_t size, sgs_buffer *kept, sgs_error *err) noexcept nogil:

@@ -387,14 +387,18 @@ class LogReader:
     ) -> FetchDataInfo:
         """Read from remote storage [TIER-65..TIER-69]."""
         topic, partition = self._checkpoint_store.topic_partition
-        bound = self.visible(isolation).bound.message_offset
-        records, metadata, name, aborted = memoryview(b""), LogOffsetMetadata(offset), None, None
+        if isolation is Isolation.LOG_END:
+            bound = self._local_log.published.log_end_offset
+        else:
+            bound = self.visible(isolation).bound.message_offset
+        records: bytes | memoryview = b""
+        metadata, name, aborted = LogOffsetMetadata(offset), None, None
         if offset < bound:
             is_committed = isolation is Isolation.READ_COMMITTED
             found = self._remote_reads.read(
                 offset, max_bytes, min_one_message=min_one_message, is_committed=is_committed
             )
-            records = batches_below(memoryview(found.records), bound)
+            records = batches_below(found, bound)
             metadata, name = found.offset_metadata, found.object_name
             if found.aborted_transactions is not None:
                 aborted = AbortedTransactions([one[:3] for one in found.aborted_transactions])

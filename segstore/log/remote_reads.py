@@ -95,16 +95,21 @@ class RemoteReads:
         OffsetOutOfRangeError
             *offset* is below the log start, or was cut off, or nothing there holds it.
         """
+        if not is_committed:
+            return self._read(offset, max_bytes, min_one_message, is_committed=False)
         while True:
             local_start = self.local_start
-            found = self._read(
-                offset, max_bytes, min_one_message=min_one_message, is_committed=is_committed
-            )
-            if not is_committed or self.local_start == local_start:
+            found = self._read(offset, max_bytes, min_one_message, is_committed=True)
+            if self.local_start == local_start:
                 return found
 
     def _read(
-        self, offset: int, max_bytes: int, *, min_one_message: bool, is_committed: bool
+        self,
+        offset: int,
+        max_bytes: int,
+        min_one_message: bool,  # noqa: FBT001 - as the caller gave it
+        *,
+        is_committed: bool,
     ) -> RemoteRead:
         tier = self._tier_at(offset)
         try:
@@ -221,8 +226,11 @@ class RemoteReads:
         return out_of_range(offset, log_start, end, local_log.directory)
 
 
-def batches_below(records: memoryview, end_offset: int) -> memoryview:
-    """Return the bytes without the batches that begin at *end_offset* or behind it."""
+def batches_below(found: RemoteRead, end_offset: int) -> bytes | memoryview:
+    """Return what was read without the batches that begin at *end_offset* or behind it."""
+    if found.end_offset <= end_offset:
+        return found.records
+    records = memoryview(found.records)
     table, result = scan_headers(records)
     if result.batches_count == 0 or table.last_offset < end_offset:
         return records

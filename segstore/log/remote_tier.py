@@ -22,7 +22,6 @@ from segstore.types import NO_TIMESTAMP, FileTimestampAndOffset, SpecialTimestam
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import TypedDict, Unpack
 
     from segstore._core import Directory
     from segstore.config.log_config import LogConfig
@@ -31,14 +30,6 @@ if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
     from segstore.log.local.transaction_index import AbortedTransaction
     from segstore.types import EpochEntry, LogOffsetMetadata, TopicPartition
-
-    class _ReadOptions(TypedDict):
-        """The keywords of `RemoteLogReader.read`."""
-
-        min_one_message: bool
-        leader_epochs: Sequence[EpochEntry]
-        is_committed: bool
-        local_aborted_transactions: Callable[[int, int], Iterable[AbortedTransaction]]
 
 
 _FoundT = TypeVar("_FoundT")
@@ -61,6 +52,8 @@ class RemoteRead(NamedTuple):
     """What the storage calls the segment: the file, or the object's key or URL; for errors."""
     aborted_transactions: Sequence[AbortedTransaction] | None = None
     """None unless they were asked for, and for a first batch that is larger than the limit."""
+    end_offset: int = MAX_LONG
+    """All records are below it; the highest number: nobody says where they end."""
 
 
 @runtime_checkable
@@ -253,16 +246,28 @@ class RemoteTier:
         """
         return [one for one in segments if one.base_offset > self.highest_offset]
 
-    def read(
+    def read(  # noqa: PLR0913 - as that of `RemoteLogReader`
         self,
         topic_partition: TopicPartition,
         start_offset: int,
         max_bytes: int,
-        **options: Unpack[_ReadOptions],
+        *,
+        min_one_message: bool,
+        leader_epochs: Sequence[EpochEntry],
+        is_committed: bool,
+        local_aborted_transactions: Callable[[int, int], Iterable[AbortedTransaction]],
     ) -> RemoteRead:
         """Read batches from remote storage; as of `RemoteLogReader`."""
         reader = self._reader_of(topic_partition)
-        found = reader.read(topic_partition, start_offset, max_bytes, **options)
+        found = reader.read(
+            topic_partition,
+            start_offset,
+            max_bytes,
+            min_one_message=min_one_message,
+            leader_epochs=leader_epochs,
+            is_committed=is_committed,
+            local_aborted_transactions=local_aborted_transactions,
+        )
         if not isinstance(found, RemoteRead):
             raise _wrong_result(topic_partition, found, "a RemoteRead")
         return found

@@ -172,12 +172,28 @@ class TieredTopics:
 
     # ---- reads (RemoteLogReader) -----------------------------------------------------------------
 
-    def read(
-        self, topic_partition: TopicPartition, start_offset: int, max_bytes: int, **how: Any
+    def read(  # noqa: PLR0913 - as that of `RemoteLogReader`
+        self,
+        topic_partition: TopicPartition,
+        start_offset: int,
+        max_bytes: int,
+        *,
+        min_one_message: bool,
+        leader_epochs: Sequence[EpochEntry],
+        is_committed: bool,
+        local_aborted_transactions: Callable[[int, int], Iterable[AbortedTransaction]],
     ) -> RemoteRead:
         """See `RemoteLogReader`."""
         reader = self._reader_of(topic_partition)
-        return reader.read(topic_partition, start_offset, max_bytes, **how)
+        return reader.read(
+            topic_partition,
+            start_offset,
+            max_bytes,
+            min_one_message=min_one_message,
+            leader_epochs=leader_epochs,
+            is_committed=is_committed,
+            local_aborted_transactions=local_aborted_transactions,
+        )
 
     def aborted_transactions(
         self,
@@ -533,6 +549,9 @@ class TieredTopics:
     # ---- what it works with ----------------------------------------------------------------------
 
     def _built(self) -> _Parts:
+        parts = self._parts
+        if parts is not None and not self._is_closed:  # of each read
+            return parts
         with self._building:
             if self._is_closed:
                 raise ClosedError("the remote storage of the log directory is closed")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import uuid
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from segstore._core import FileBarrier
@@ -106,6 +107,7 @@ def format_partition_metadata(topic_id: uuid.UUID) -> bytes:
     return f"version: 0\ntopic_id: {topic_id_text(topic_id)}".encode()
 
 
+@lru_cache(maxsize=1024)  # names of remote files have two
 def topic_id_text(topic_id: uuid.UUID) -> str:
     """Return the 22 characters that Kafka writes for a uuid."""
     return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode("ascii")

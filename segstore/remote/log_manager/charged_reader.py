@@ -6,12 +6,12 @@ Source: [TIER-70], KIP-956, Kafka ``RemoteLogReader``.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from segstore.errors import ClosedError, OffsetOutOfRangeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from segstore.log.local.transaction_index import AbortedTransaction
     from segstore.log.remote_tier import RemoteLogReader, RemoteRead
@@ -51,8 +51,16 @@ class ChargedReader:
         self._closed = closed
         self._lock = threading.Lock()
 
-    def read(
-        self, topic_partition: TopicPartition, start_offset: int, max_bytes: int, **how: Any
+    def read(  # noqa: PLR0913 - as that of `RemoteLogReader`
+        self,
+        topic_partition: TopicPartition,
+        start_offset: int,
+        max_bytes: int,
+        *,
+        min_one_message: bool,
+        leader_epochs: Sequence[EpochEntry],
+        is_committed: bool,
+        local_aborted_transactions: Callable[[int, int], Iterable[AbortedTransaction]],
     ) -> RemoteRead:
         """See `RemoteLogReader`.
 
@@ -65,7 +73,15 @@ class ChargedReader:
             raise ClosedError(f"the remote storage of {topic_partition} is closed")
         size_bytes, is_failed = 0, True
         try:
-            found = self._reader.read(topic_partition, start_offset, max_bytes, **how)
+            found = self._reader.read(
+                topic_partition,
+                start_offset,
+                max_bytes,
+                min_one_message=min_one_message,
+                leader_epochs=leader_epochs,
+                is_committed=is_committed,
+                local_aborted_transactions=local_aborted_transactions,
+            )
             size_bytes, is_failed = memoryview(found.records).nbytes, False
         except OffsetOutOfRangeError:
             is_failed = False

@@ -10,10 +10,9 @@ Source: [TIER-65..TIER-71, DUR-141, DUR-144], Kafka ``RemoteLogManager.read``,
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from segstore._core import first_batch_size, iterate_records, scan_headers
 from segstore.errors import (
@@ -24,13 +23,12 @@ from segstore.errors import (
 )
 from segstore.log.local.transaction_index import TransactionIndexSearchResult
 from segstore.log.remote_tier import RemoteRead
-from segstore.number_limits import MAX_LONG
 from segstore.records.compression import codec_table
+from segstore.remote.log_manager.batch_lineage import Lineage
 from segstore.remote.log_manager.sequential_reads import Piece, ReadAhead, ahead_bytes
 from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState, TopicIdPartition
 from segstore.remote.storage.segment_files import object_name
 from segstore.types import (
-    CURRENT_MAGIC,
     NO_PARTITION_LEADER_EPOCH,
     FileTimestampAndOffset,
     LogOffsetMetadata,
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from uuid import UUID
 
-    from segstore._core import BatchHeader, BatchTable
+    from segstore._core import BatchHeader
     from segstore.log.local.transaction_index import AbortedTransaction
     from segstore.remote.log_manager.remote_index_cache import RemoteIndexCache
     from segstore.remote.metadata.remote_log_metadata_manager import RemoteLogMetadataManager
@@ -56,6 +54,8 @@ the system takes long to give new pages to each of several sizes."""
 _SEARCH_BYTES: Final = 256 * 1024
 _MOST_SEARCH_BYTES: Final = 4 * 1024 * 1024
 """Of the requests of a search by time, which grow."""
+_MOST_LOGS: Final = 1000
+"""Of which something is known."""
 _TRIES: Final = 3
 """To read a file of the cache that may be let go meanwhile."""
 
@@ -88,6 +88,7 @@ class RemoteStorageReader:
         self._topic_id_of = topic_id_of
         self._codecs = codec_table()
         self._read_ahead = ReadAhead()
+        self._logs: dict[TopicPartition, _Log] = {}
 
     # ---- batches ---------------------------------------------------------------------------------
 
@@ -116,9 +117,8 @@ class RemoteStorageReader:
         RemoteStorageError, CorruptIndexError
             It, or one of its indexes, cannot be read.
         """
-        lineage = _Lineage(leader_epochs)
-        partition = self._partition(topic_partition)
-        segment = self._segment_at(partition, lineage, start_offset)
+        log = self._log(topic_partition, leader_epochs)
+        segment = self._segment_at(log, start_offset)
         if segment is None:
             raise OffsetOutOfRangeError(
                 f"no remote segment of {topic_partition} has offset {start_offset}",
@@ -126,93 +126,121 @@ class RemoteStorageReader:
                 expected="an offset that a finished segment has, in the leader epoch of the log",
             )
         offset, last = start_offset, segment
-        aborted: list[AbortedTransaction] | None = [] if is_committed else None
         while segment is not None:
             last = segment
-            found = self._batches(segment, offset, max_bytes, lineage)
-            if isinstance(found, _Batches):
-                records = found.up_to(max_bytes, min_one_message=min_one_message)
-                if not records:  # Kafka: without a list, also when one is asked for
-                    return RemoteRead(b"", LogOffsetMetadata(start_offset), found.name)
+            found = self._batches(segment, offset, max_bytes, min_one_message, log)
+            if isinstance(found, RemoteRead):
+                if not found.records:  # Kafka: without a list, also when one is asked for
+                    return found._replace(offset_metadata=LogOffsetMetadata(start_offset))
                 if is_committed:
-                    index = self._index_cache.index_entry(segment).offset_index
-                    upper = index.fetch_upper_bound_offset(found.position, len(records))
-                    end = segment.end_offset + 1 if upper is None else upper.offset
-                    there = self._aborted(partition, lineage, segment, found.base_offset, end)
-                    aborted = there.aborted
-                    if not there.is_complete:
-                        aborted += local_aborted_transactions(found.base_offset, end)
-                    aborted = list(dict.fromkeys(aborted))
-                place = LogOffsetMetadata(found.base_offset, segment.start_offset, found.position)
-                return RemoteRead(records, place, found.name, aborted)
+                    aborted = self._aborted_of(found, segment, log, local_aborted_transactions)
+                    return found._replace(aborted_transactions=aborted)
+                return found
             offset = found
-            segment = self._segment_at(partition, lineage, offset)
-        return RemoteRead(b"", LogOffsetMetadata(start_offset), object_name(last), aborted)
+            segment = self._segment_at(log, offset)
+        nothing_aborted: list[AbortedTransaction] | None = [] if is_committed else None
+        return RemoteRead(b"", LogOffsetMetadata(start_offset), object_name(last), nothing_aborted)
 
     def _batches(
         self,
         segment: RemoteLogSegmentMetadata,
         offset: int,
         max_bytes: int,
-        lineage: _Lineage,
-    ) -> _Batches | int:
+        min_one_message: bool,  # noqa: FBT001 - as the caller gave it
+        log: _Log,
+    ) -> RemoteRead | int:
         """Return what one segment has from *offset* on; or the offset at which to go on, if none.
 
         Source: [TIER-66, DUR-141].
         """
         segment_id = segment.segment_id.id
-        known = self._read_ahead.get(segment_id)
-        place = None if known is None else known.place_of(offset)
-        position, size = -1, 0
-        if known is not None and place is not None:
-            if place.row is not None and (
-                place.begin + max_bytes <= known.end
-                or known.position + known.end == segment.segment_size_bytes
-            ):
-                return self._from_piece(segment, known, place.row, offset, max_bytes, lineage)
-            if place.is_next:
-                position, size = known.position + place.begin, ahead_bytes(max_bytes)
-        if position < 0:
+        piece, position = self._read_ahead.get(segment_id), None
+        if piece is not None and piece.knows(offset):
+            row = piece.table.first_row(offset)
+            place = piece.table.place(row) if row < len(piece.table) else None
+            if place is not None and (piece.is_last or place[0] + max_bytes <= piece.end):
+                return self._from_piece(
+                    segment, piece, row, place, offset, max_bytes, min_one_message, log
+                )
+            if (begin := piece.needed_next(row)) is not None:
+                position, size = piece.position + begin, ahead_bytes(max_bytes)
+                self._read_ahead.forget(segment_id)
+        elif offset == segment.start_offset:
+            position, size = 0, max_bytes
+            before = log.passed
+            if before is not None and before.end_offset == offset - 1:
+                size = ahead_bytes(max_bytes)
+                self._read_ahead.forget(before.segment_id.id)
+        piece = None
+        if position is None:
             index = self._index_cache.index_entry(segment)
             position = index.position_of_offset(offset)
             above = index.offset_index.fetch_upper_bound_offset(position, 1)
-            before = _MOST_SKIPPED_BYTES if above is None else above.position - position
-            size = min(before, _MOST_SKIPPED_BYTES) + max_bytes
+            before_it = _MOST_SKIPPED_BYTES if above is None else above.position - position
+            size = min(before_it, _MOST_SKIPPED_BYTES) + max_bytes
             size += -size % _LEAST_BYTES
         for piece in self._pieces(segment, position, size, size):
-            row = piece.first_row(offset)
-            if row is not None:
+            row = piece.table.first_row(offset)
+            if row < len(piece.table):
                 self._read_ahead.keep(segment_id, piece)
-                return self._from_piece(segment, piece, row, offset, max_bytes, lineage)
+                place = piece.table.place(row)
+                return self._from_piece(
+                    segment, piece, row, place, offset, max_bytes, min_one_message, log
+                )
         return segment.end_offset + 1
 
-    def _from_piece(  # noqa: PLR0913 - a read, and where its bytes are
+    def _from_piece(  # noqa: PLR0913 - a read, and where its bytes are; by place, for speed
         self,
         segment: RemoteLogSegmentMetadata,
         piece: Piece,
         row: int,
+        place: tuple[int, int, int],
         offset: int,
         max_bytes: int,
-        lineage: _Lineage,
-    ) -> _Batches | int:
-        """Return what is of this history from a row on; or where to go on, if that is not."""
-        table = piece.table
-        first = table[row]
-        begin = first.position
-        next_row = lineage.end_of_own(table, row, begin + max_bytes)
-        if next_row == row:
-            if first.base_offset <= offset:
-                raise _another_history(segment, piece.position, first)
-            return first.base_offset  # of a lost branch, behind a gap
-        end = table[next_row].position if next_row < len(table) else piece.end
-        piece.given_end = min(begin + max(max_bytes, first.size_bytes), end)
-        return _Batches(
-            piece.name,
-            piece.data[begin : piece.given_end],
-            first.size_bytes,
-            first.base_offset,
-            piece.position + begin,
-        )
+        min_one_message: bool,  # noqa: FBT001 - as the caller gave it
+        log: _Log,
+    ) -> RemoteRead | int:
+        """Return what is of this history from a row on; or where to go on, if that is not.
+
+        Nothing, without a place, where the first batch is larger and may not be returned.
+        """
+        begin, first_size, base_offset = place
+        end = piece.end
+        if not piece.is_of(log.lineage):
+            table = piece.table
+            next_row = log.lineage.end_of_own(table, row, begin + max_bytes)
+            if next_row == row:
+                if base_offset <= offset:
+                    raise _another_history(segment, piece.position, table[row])
+                return base_offset  # of a lost branch, behind a gap
+            if next_row < len(table):
+                end = table.place(next_row)[0]
+        given_end = piece.given_end = min(begin + max(max_bytes, first_size), end)
+        if piece.is_last and given_end == piece.end:
+            log.passed = segment
+        if first_size > max_bytes and not min_one_message:
+            return RemoteRead(b"", LogOffsetMetadata(offset), piece.name)
+        metadata = LogOffsetMetadata(base_offset, segment.start_offset, piece.position + begin)
+        records = piece.data[begin:given_end]
+        return RemoteRead(records, metadata, piece.name, None, segment.end_offset + 1)
+
+    def _aborted_of(
+        self,
+        found: RemoteRead,
+        segment: RemoteLogSegmentMetadata,
+        log: _Log,
+        local_aborted_transactions: Callable[[int, int], Iterable[AbortedTransaction]],
+    ) -> list[AbortedTransaction]:
+        """Return the aborted transactions that reach into what was read [TIER-69]."""
+        base_offset, _, position = found.offset_metadata
+        index = self._index_cache.index_entry(segment).offset_index
+        upper = index.fetch_upper_bound_offset(position, len(found.records))
+        end = segment.end_offset + 1 if upper is None else upper.offset
+        there = self._aborted(log.partition, log.lineage, segment, base_offset, end)
+        aborted = there.aborted
+        if not there.is_complete:
+            aborted += local_aborted_transactions(base_offset, end)
+        return list(dict.fromkeys(aborted))
 
     def _pieces(
         self, segment: RemoteLogSegmentMetadata, position: int, size: int, most: int
@@ -238,7 +266,7 @@ class RemoteStorageReader:
             data = memoryview(self._storage.fetch_log_segment(segment, position, position + asked))
             table, result = scan_headers(data)
             if len(table):
-                yield Piece(object_name(segment), data, position, table, result)
+                yield Piece(object_name(segment), data, position, table, result, end)
             if result.why is not None:
                 raise result.why.locate(object_name(segment), position)
             position += result.valid_bytes
@@ -276,15 +304,15 @@ class RemoteStorageReader:
         RemoteStorageError, CorruptIndexError, UnsupportedFormatError
             An index cannot be read.
         """
-        lineage = _Lineage(leader_epochs)
-        partition = self._partition(topic_partition)
+        log = self._log(topic_partition, leader_epochs)
+        partition, lineage = log.partition, log.lineage
         segments = self._with_transactions(partition, lineage, start_offset)
         return list(dict.fromkeys(self._collect(segments, lineage, start_offset, end_offset)[0]))
 
     def _aborted(
         self,
         partition: TopicIdPartition,
-        lineage: _Lineage,
+        lineage: Lineage,
         segment: RemoteLogSegmentMetadata,
         start_offset: int,
         end_offset: int,
@@ -295,7 +323,7 @@ class RemoteStorageReader:
         return self._collect(chain(own, behind), lineage, start_offset, end_offset)
 
     def _with_transactions(
-        self, partition: TopicIdPartition, lineage: _Lineage, offset: int
+        self, partition: TopicIdPartition, lineage: Lineage, offset: int
     ) -> Iterator[RemoteLogSegmentMetadata]:
         """Yield the segments from that of *offset* on that may have aborted transactions."""
         while True:
@@ -313,7 +341,7 @@ class RemoteStorageReader:
     def _collect(
         self,
         segments: Iterable[RemoteLogSegmentMetadata],
-        lineage: _Lineage,
+        lineage: Lineage,
         start_offset: int,
         end_offset: int,
     ) -> TransactionIndexSearchResult:
@@ -321,7 +349,7 @@ class RemoteStorageReader:
         aborted: list[AbortedTransaction] = []
         for segment in segments:
             found = self._search_transactions(segment, start_offset, end_offset)
-            own = _Lineage(segment.segment_leader_epochs)
+            own = Lineage(segment.segment_leader_epochs)
             aborted += [one for one in found.aborted if own.agrees(lineage, one.last_offset)]
             if found.is_complete and own.agrees(lineage, segment.end_offset):
                 return TransactionIndexSearchResult(aborted, is_complete=True)
@@ -364,8 +392,8 @@ class RemoteStorageReader:
 
         Source: [TIER-71, TIER-88].
         """
-        lineage = _Lineage(leader_epochs)
-        partition = self._partition(topic_partition)
+        log = self._log(topic_partition, leader_epochs)
+        partition, lineage = log.partition, log.lineage
         searched = set()
         for epoch, _ in lineage.entries_from(starting_offset):
             for segment in self._metadata.list_remote_log_segments(partition, epoch):
@@ -386,7 +414,7 @@ class RemoteStorageReader:
         segment: RemoteLogSegmentMetadata,
         timestamp: int,
         starting_offset: int,
-        lineage: _Lineage,
+        lineage: Lineage,
     ) -> FileTimestampAndOffset | None:
         entry = self._index_cache.index_entry(segment)
         position = entry.position_of_timestamp(timestamp, starting_offset)
@@ -426,87 +454,46 @@ class RemoteStorageReader:
 
     # ---- segments --------------------------------------------------------------------------------
 
-    def _partition(self, topic_partition: TopicPartition) -> TopicIdPartition:
-        return TopicIdPartition(self._topic_id_of(topic_partition), topic_partition)
+    def _log(self, topic_partition: TopicPartition, leader_epochs: Sequence[EpochEntry]) -> _Log:
+        """Return what is known of a log: the same as long as it gives the same tuple.
 
-    def _segment_at(
-        self, partition: TopicIdPartition, lineage: _Lineage, offset: int
-    ) -> RemoteLogSegmentMetadata | None:
+        No other log has that one: a topic that is made again has other epochs, and another id.
+        """
+        known = self._logs.get(topic_partition)
+        if known is not None and known.leader_epochs is leader_epochs:
+            return known
+        partition = TopicIdPartition(self._topic_id_of(topic_partition), topic_partition)
+        log = _Log(partition, leader_epochs)
+        if isinstance(leader_epochs, tuple):
+            if len(self._logs) >= _MOST_LOGS:
+                self._logs.clear()
+            self._logs[topic_partition] = log
+        return log
+
+    def _segment_at(self, log: _Log, offset: int) -> RemoteLogSegmentMetadata | None:
         """Return the finished segment that has *offset* in the log's epoch there [TIER-65]."""
-        epoch = lineage.epoch_at(offset)
+        epoch = log.lineage.epoch_at(offset)
         if epoch is None:
             return None
-        return self._metadata.remote_log_segment_metadata(partition, epoch, offset)
+        return self._metadata.remote_log_segment_metadata(log.partition, epoch, offset)
 
 
-class _Batches(NamedTuple):
-    """Batches of one history; the last may be cut."""
+class _Log:
+    """What is known of a log.
 
-    name: str
-    """Of the object."""
-    data: memoryview
-    first_size: int
-    base_offset: int
-    position: int
-    """In the segment."""
-
-    def up_to(self, max_bytes: int, *, min_one_message: bool) -> memoryview:
-        """Return as many bytes as may be; none, or one batch, where the first is larger."""
-        if self.first_size <= max_bytes:
-            return self.data[:max_bytes]
-        return self.data[: self.first_size if min_one_message else 0]
-
-
-class _Lineage:
-    """Which leader epoch each offset of a log is of [DUR-141].
-
-    Of entries with the same start the last one counts [TIER-50]. The first one begins at the log
-    start; it was the epoch of the batch that holds that offset too, and may begin before it.
+    Attributes
+    ----------
+    passed : RemoteLogSegmentMetadata or None
+        The segment that was read to its end last: who reads on begins with the next one.
     """
 
-    __slots__ = ("_entries", "_starts")
+    __slots__ = ("leader_epochs", "lineage", "partition", "passed")
 
-    def __init__(self, entries: Sequence[EpochEntry]) -> None:
-        self._entries = entries
-        self._starts = [entry.start_offset for entry in entries]
-
-    def epoch_at(self, offset: int) -> int | None:
-        """Return the epoch of an offset; None below the first one."""
-        place = bisect_right(self._starts, offset) - 1
-        return None if place < 0 else self._entries[place].epoch
-
-    def entries_from(self, offset: int) -> Sequence[EpochEntry]:
-        """Return the epochs from that of *offset* on."""
-        return self._entries[max(bisect_right(self._starts, offset) - 1, 0) :]
-
-    def agrees(self, other: _Lineage, offset: int) -> bool:
-        """Whether both have the same epoch at an offset."""
-        ours, theirs = self.entries_from(offset), other.entries_from(offset)
-        return bool(ours and theirs) and ours[0].epoch == theirs[0].epoch
-
-    def has(self, batch: BatchHeader) -> bool:
-        """Whether a batch is of this history; one of magic 0 or 1 does not say it."""
-        return batch.magic < CURRENT_MAGIC or self._has(
-            batch.base_offset, batch.last_offset, batch.partition_leader_epoch
-        )
-
-    def end_of_own(self, table: BatchTable, row: int, end: int) -> int:
-        """Return the first row from *row* on that is not of this history, or lies behind *end*."""
-        epoch = table.leader_epoch
-        if epoch is not None and self._has(table[row].base_offset, table.last_offset, epoch):
-            return len(table)
-        first = row
-        while row < len(table):
-            batch = table[row]
-            if (row > first and batch.position >= end) or not self.has(batch):
-                break
-            row += 1
-        return row
-
-    def _has(self, base_offset: int, last_offset: int, epoch: int) -> bool:
-        entries = self.entries_from(base_offset)
-        end = entries[1].start_offset if len(entries) > 1 else MAX_LONG
-        return bool(entries) and entries[0].epoch == epoch and last_offset < end
+    def __init__(self, partition: TopicIdPartition, leader_epochs: Sequence[EpochEntry]) -> None:
+        self.partition = partition
+        self.leader_epochs = leader_epochs
+        self.lineage = Lineage(leader_epochs)
+        self.passed: RemoteLogSegmentMetadata | None = None
 
 
 def _another_history(

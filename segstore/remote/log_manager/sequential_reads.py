@@ -8,32 +8,21 @@ THREADS  any number.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import OrderedDict
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from segstore._core import BatchTable, ScanResult
+    from segstore.remote.log_manager.batch_lineage import Lineage
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 """Of one piece that is kept."""
 _MOST_PIECES: Final = 8
-_READS: Final = 8
+_READS: Final = 16
 """Of a reader that reads on: so many reads like this one are fetched by one request."""
-
-
-class Place(NamedTuple):
-    """Where an offset is in a piece."""
-
-    row: int | None
-    """Of its batch; None: that one begins where the whole ones end."""
-    begin: int
-    """Where the batch begins in the data."""
-    is_next: bool
-    """Whether who got the last bytes needs those of this batch next."""
 
 
 class Piece:
@@ -49,6 +38,8 @@ class Piece:
         Of the first one in the segment.
     table, result
         What `scan_headers` says of them; there is at least one batch.
+    segment_bytes : int
+        Of the whole segment.
 
     Attributes
     ----------
@@ -57,21 +48,30 @@ class Piece:
         the next one is not damaged, behind the part of it that is here.
     given_end : int
         Up to where somebody has got them.
+    is_last : bool
+        The segment has nothing behind *end*.
     """
 
     __slots__ = (
-        "_last_offsets",
+        "_known_history",
         "_whole_end",
         "data",
         "end",
         "given_end",
+        "is_last",
         "name",
         "position",
         "table",
     )
 
-    def __init__(
-        self, name: str, data: memoryview, position: int, table: BatchTable, result: ScanResult
+    def __init__(  # noqa: PLR0913 - bytes, and what is known of them
+        self,
+        name: str,
+        data: memoryview,
+        position: int,
+        table: BatchTable,
+        result: ScanResult,
+        segment_bytes: int,
     ) -> None:
         self.name = name
         self.data = data
@@ -79,29 +79,36 @@ class Piece:
         self.table = table
         self.end = len(data) if result.why is None else result.valid_bytes
         self.given_end = 0
+        self.is_last = position + self.end == segment_bytes
         self._whole_end = result.valid_bytes
-        self._last_offsets = table.array["last_offset"]
+        self._known_history: tuple[Lineage | None, bool] = (None, False)
 
-    def first_row(self, offset: int) -> int | None:
-        """Return the row of the first batch that ends at *offset* or behind it."""
+    def knows(self, offset: int) -> bool:
+        """Whether *offset* is in the piece, or right behind its whole batches."""
         table = self.table
-        if table.first_last_offset >= offset:
-            return 0
-        if table.last_offset < offset:
-            return None
-        return bisect_left(self._last_offsets, offset, lo=1)
+        return table.base_offset <= offset <= table.last_offset + 1
 
-    def place_of(self, offset: int) -> Place | None:
-        """Return where an offset is, or comes next; None: that is not known from this piece."""
+    def needed_next(self, row: int) -> int | None:
+        """Return where a batch begins that who got the last bytes needs next; None: not this one.
+
+        Parameters
+        ----------
+        row : int
+            Of the batch; the length of the table for that which begins where the whole ones end.
+        """
         table = self.table
-        if not table.base_offset <= offset <= table.last_offset + 1:
-            return None
-        row = self.first_row(offset)
-        if row is None:
-            return Place(None, self._whole_end, self.given_end >= self._whole_end)
-        batch = table[row]
-        begin = batch.position
-        return Place(row, begin, begin <= self.given_end < begin + batch.size_bytes)
+        if row == len(table):
+            return self._whole_end if self.given_end >= self._whole_end else None
+        begin, size_bytes, _ = table.place(row)
+        return begin if begin <= self.given_end < begin + size_bytes else None
+
+    def is_of(self, lineage: Lineage) -> bool:
+        """Whether all batches are of that history; asked once of each."""
+        known, is_of_it = self._known_history
+        if known is not lineage:
+            is_of_it = lineage.has_all(self.table)
+            self._known_history = lineage, is_of_it
+        return is_of_it
 
 
 class ReadAhead:
@@ -122,6 +129,11 @@ class ReadAhead:
             if piece is not None:
                 self._pieces.move_to_end(segment_id)
             return piece
+
+    def forget(self, segment_id: UUID) -> None:
+        """Keep a piece no longer that its reader has passed: the next one gets its memory."""
+        with self._lock:
+            self._pieces.pop(segment_id, None)
 
     def keep(self, segment_id: UUID, piece: Piece) -> None:
         """Keep a piece in the place of that before; one that is too large is not kept."""

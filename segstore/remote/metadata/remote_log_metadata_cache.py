@@ -275,5 +275,7 @@ def unknown_segment(update: RemoteLogSegmentMetadataUpdate) -> RemoteResourceNot
 
 def _end_offset(metadata: RemoteLogSegmentMetadata, epoch: int) -> int:
     """Return the last offset of the segment that is of an epoch: the next one ends it."""
+    if len(metadata.segment_leader_epochs) == 1:
+        return metadata.end_offset
     starts = (start - 1 for other, start in metadata.segment_leader_epochs if other > epoch)
     return next(starts, metadata.end_offset)

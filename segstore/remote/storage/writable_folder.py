@@ -70,11 +70,10 @@ class WritableFolder:
                 directory.rename(name + _TEMPORARY, name)
             directory.sync(Barrier.REMOTE_COPY_NAMES)
 
-    def get(self, folder: str, name: str, start: int, end: int) -> bytes:
+    def get(self, folder: str, name: str, start: int, end: int) -> memoryview:
         """Read a part; see `WritableStore`."""
         with self._naming_errors(f"{folder}/{name}"), closing(self._opened(folder)) as directory:
-            end = min(end, directory.info(name).size)
-            return directory.read_range(name, start, max(end - start, 0))
+            return directory.read_view(name, start, max(end - start, 0))
 
     def get_whole(self, folder: str, name: str) -> bytes:
         """Read a file; see `WritableStore`."""

@@ -8,7 +8,9 @@ import stat
 import subprocess
 import sys
 import threading
+from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from segstore._core import Barrier, Directory, FileBarrier
@@ -341,3 +343,61 @@ def test_errno_of_the_system_is_kept(directory, tmp_path):
         directory.remove_directory("d")
     assert caught.value.file == str(tmp_path / "d")
     assert caught.value.os_error in {errno.ENOTEMPTY, errno.EEXIST}
+
+
+# ---- bytes in memory that is used again ----------------------------------------------------------
+
+
+def address_of(view: memoryview) -> int:
+    return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0])
+
+
+@pytest.mark.parametrize(
+    ("position", "size"),
+    [(0, 0), (0, 10), (5, 299_990), (5, 2**62), (299_999, 5), (300_000, 5), (2**40, 5)],
+)
+def test_a_view_has_what_the_file_has_of_a_range(directory, tmp_path, position, size):
+    """Far more than the file has takes no memory."""
+    content = os.urandom(300_000)
+    (tmp_path / "one").write_bytes(content)
+    view = directory.read_view("one", position, size)
+    assert view.readonly
+    assert bytes(view) == content[position : position + size]
+
+
+def test_a_view_of_a_range_that_is_none_or_of_no_file_is_refused(directory):
+    with pytest.raises(IllegalArgumentError):
+        directory.read_view("one", -1, 5)
+    with pytest.raises(IllegalArgumentError):
+        directory.read_view("one", 0, -1)
+    with pytest.raises(LogNotFoundError):
+        directory.read_view("one", 0, 5)
+
+
+def test_memory_is_used_again_when_nobody_has_a_view_of_it(directory, tmp_path):
+    """Also a slice keeps it; other views have memory of their own."""
+    content = os.urandom(400_000)
+    (tmp_path / "one").write_bytes(content)
+    first = directory.read_view("one", 0, 300_000)
+    part, begin = first[10:20], address_of(first)
+    del first
+    others = [directory.read_view("one", at, 300_000) for at in range(8)]
+    places = sorted(map(address_of, others))
+    assert all(after - before > 300_000 for before, after in pairwise(places))
+    assert not any(begin <= place < begin + 300_000 for place in places)
+    assert bytes(part) == content[10:20]
+    assert all(view == content[at : at + 300_000] for at, view in enumerate(others))
+
+    del part
+    again = directory.read_view("one", 0, 290_000)
+
+    assert address_of(again) == begin
+    assert again == content[:290_000]
+
+
+def test_a_view_begins_in_its_page_where_it_does_in_the_file(directory, tmp_path):
+    """A copy that is written a few bytes ahead of what it reads takes four times as long."""
+    (tmp_path / "one").write_bytes(bytes(20_000))
+    for position in (0, 1, 16, 4095, 4096, 9999):
+        place = address_of(directory.read_view("one", position, 100))
+        assert (place - position) % 4096 == 0

@@ -1013,6 +1013,7 @@ def test_a_close_ends_everything(tmp_path: Path, folder: Remote):
         logs.maintain()
     reader = folder.open(directory, read_only=True)
     assert len(values(reader.scan("orders"))) == 4
+    reader.log("orders", 0).fetch_offset_by_timestamp(0)
     own_folder = reader._tiered._own_folder
     assert any(Path(own_folder).rglob("*.index"))
     log = reader.log("orders", 0)

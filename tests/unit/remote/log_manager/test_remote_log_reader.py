@@ -324,6 +324,68 @@ def test_who_reads_on_gets_several_reads_of_one_request(tier):
     assert fetched < 1.2 * sum(map(len, content))
 
 
+def test_who_reads_on_in_the_next_segment_gets_several_reads_there_too(tier):
+    """[TIER-66] From its first batch on; for the first one of all, only what it asks for."""
+    for start in (0, 2000):
+        tier.put(batches(start, start + 2000))
+    epochs = (EpochEntry(0, 0),)
+
+    def read(offset: int) -> RemoteRead:
+        return tier.reader.read(
+            PARTITION.topic_partition,
+            offset,
+            2000,
+            min_one_message=True,
+            leader_epochs=epochs,
+            is_committed=False,
+            local_aborted_transactions=lambda *_: (),
+        )
+
+    offset = 0
+    while offset < 4000:
+        table, _ = scan_headers(read(offset).records)
+        assert table.base_offset == offset
+        offset = table.last_offset + 1
+
+    assert [one for one in tier.storage.ranges if one[0] == 0] == [(0, 2000), (0, 32_000)]
+
+
+def test_what_is_known_of_a_log_is_that_of_its_leader_epochs(tier):
+    """[DUR-141] Another tuple may be that of a topic that was made again."""
+    asked = []
+    tier.put(batches(0, 50))
+
+    def topic_id_of(partition: object) -> UUID:
+        asked.append(partition)
+        return PARTITION.topic_id
+
+    reader = RemoteStorageReader(tier.storage, tier.metadata, tier.cache, topic_id_of)
+
+    def read(epochs: tuple[EpochEntry, ...]) -> RemoteRead:
+        return reader.read(
+            PARTITION.topic_partition,
+            5,
+            100,
+            min_one_message=True,
+            leader_epochs=epochs,
+            is_committed=False,
+            local_aborted_transactions=lambda *_: (),
+        )
+
+    one, other = (EpochEntry(0, 0),), (EpochEntry(0, 0), EpochEntry(1, 5))
+    assert read(one) == read(one)
+    assert len(asked) == 1
+    with pytest.raises(OffsetOutOfRangeError):
+        read(other)
+    assert len(asked) == 2
+
+
+def test_it_says_where_the_records_end_at_most(tier):
+    """A log need not look for those behind the end that a reader sees."""
+    tier.put(batches(0, 50))
+    assert tier.read(5, 300).end_offset == 50
+
+
 def test_who_reads_here_and_there_gets_nothing_ahead(tier):
     """[TIER-66] What is not read on is not asked for."""
     tier.put(batches(0, 4000))
@@ -391,7 +453,7 @@ def test_what_is_kept_has_a_bound():
 
     def piece(size: int) -> Piece:
         data = memoryview(batch(0, 4, size=size))
-        return Piece("orders-0/x.log", data, 0, *scan_headers(data))
+        return Piece("orders-0/x.log", data, 0, *scan_headers(data), 10_000_000)
 
     for one in ids:
         ahead.keep(one, piece(100))
