@@ -10,7 +10,8 @@ reader thread makes, with metadata in memory. Both read the same offsets of the 
 page cache, with their indexes cached.
 
 Goal: a third of Kafka's time at most for reads that follow each other, as a consumer's do. It is
-not reached: docs/decisions/remote-storage.md says what is left.
+not reached, and with 1 MiB it cannot be: a copy of the same bytes alone takes more than that.
+docs/decisions/remote-storage.md has the split: Kafka's time, the copy, ours.
 """
 
 from __future__ import annotations
