@@ -179,6 +179,7 @@ class RemoteStorageReader:
             before_it = _MOST_SKIPPED_BYTES if above is None else above.position - position
             size = min(before_it, _MOST_SKIPPED_BYTES) + max_bytes
             size += -size % _LEAST_BYTES
+        size = max(size, _LEAST_BYTES)  # also for a read of no byte, which gets one batch
         for piece in self._pieces(segment, position, size, size):
             row = piece.table.first_row(offset)
             if row < len(piece.table):

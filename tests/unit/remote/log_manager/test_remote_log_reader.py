@@ -347,7 +347,17 @@ def test_who_reads_on_in_the_next_segment_gets_several_reads_there_too(tier):
         assert table.base_offset == offset
         offset = table.last_offset + 1
 
-    assert [one for one in tier.storage.ranges if one[0] == 0] == [(0, 2000), (0, 32_000)]
+    assert [one for one in tier.storage.ranges if one[0] == 0] == [(0, 16_384), (0, 32_000)]
+
+
+@pytest.mark.parametrize("max_bytes", [0, 1])
+def test_who_asks_for_no_byte_reads_on_by_one_batch(tier, max_bytes):
+    """[TIER-67] From the first batch of a segment on, and behind what is kept of it."""
+    content = batches(0, 300)
+    tier.put(content)
+
+    assert onward(tier, 300, max_bytes) == content
+    assert not tier.read(0, max_bytes, min_one_message=False).records
 
 
 def test_what_is_known_of_a_log_is_that_of_its_leader_epochs(tier):
