@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import uuid
 from itertools import pairwise
 from pathlib import Path
-from uuid import UUID, uuid4
 
 import segstore
 from segstore.log.files.checkpoints import format_leader_epoch_checkpoint
@@ -16,8 +16,8 @@ from segstore.remote.metadata.segment_metadata import (
     RemoteLogSegmentState,
     TopicIdPartition,
 )
+from segstore.remote.storage import remote_storage_manager
 from segstore.remote.storage.open_storage import open_remote_storage
-from segstore.remote.storage.remote_storage_manager import LogSegmentData
 from segstore.types import EpochEntry, TopicPartition
 
 from .common import PROFILE, Cost, _Comparison, cost_of
@@ -110,11 +110,11 @@ class Upload(_Comparison):
 
 def _copied(
     base: str, start: int, end: int, epochs: bytes
-) -> tuple[RemoteLogSegmentMetadata, LogSegmentData]:
+) -> tuple[RemoteLogSegmentMetadata, remote_storage_manager.LogSegmentData]:
     log_path = Path(base).parent
     metadata = RemoteLogSegmentMetadata(
         segment_id=RemoteLogSegmentId(
-            TopicIdPartition(UUID(int=1), TopicPartition("bench", 0)), uuid4()
+            TopicIdPartition(uuid.UUID(int=1), TopicPartition("bench", 0)), uuid.uuid4()
         ),
         start_offset=start,
         end_offset=end - 1,
@@ -125,7 +125,7 @@ def _copied(
         state=RemoteLogSegmentState.COPY_SEGMENT_STARTED,
         segment_leader_epochs=(EpochEntry(0, start),),
     )
-    return metadata, LogSegmentData(
+    return metadata, remote_storage_manager.LogSegmentData(
         f"{base}.log",
         f"{base}.index",
         f"{base}.timeindex",
