@@ -632,7 +632,7 @@ def command(case: BucketCase, *arguments: str | Path) -> tuple[int, list[str], s
 
 def test_the_command_restores_and_reports(case, tmp_path):
     """A line for each partition; a second run says that they are there."""
-    keys = ("--keys", case.directory / "keys")
+    keys = ("--keys", case.directory / "keys", "-q")
     code, lines, errors = command(case, tmp_path / "data", *keys)
 
     assert (code, errors) == (0, "")

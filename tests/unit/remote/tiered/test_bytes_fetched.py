@@ -16,6 +16,7 @@ from segstore.remote.bucket import open_tiered_store
 from segstore.remote.local_folder import LocalFolder
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
 from segstore.remote.tiered import tiered_store
+from segstore.remote.tiered.tiered_segment import TieredSegment
 from segstore.remote.urls import is_url
 from segstore.types import Isolation, TopicPartition
 from tests.kits.remote_directories import remote_rows
@@ -65,6 +66,7 @@ class Counted:
 def counted(monkeypatch):
     """Count what a folder is asked for that is read as if it were far away."""
     monkeypatch.setattr(block_reader, "is_url", lambda _: True)
+    monkeypatch.setattr(TieredSegment, "read_into", lambda *_: False)
     counts, read_range = Counted(), LocalFolder.read_range
 
     def read(self, file, start, end):
@@ -135,12 +137,17 @@ def test_an_open_reads_manifests_and_little_more(bucket_folder, tmp_path, counte
 
 
 def test_a_scan_fetches_each_byte_once(bucket_folder, tmp_path, counted):
-    """And a second one none: the spool has them."""
-    for expected in (total_of(bucket_folder), 0):
+    """What is fetched ahead goes to the spool the second time; a third scan fetches nothing."""
+    fetched = []
+    for _ in range(3):
         with opened(bucket_folder, tmp_path) as log:
             assert log.scan().to_arrow(columns=["offset"]).num_rows == RECORDS
-        assert sum(size for name, size in counted.fetched if name.endswith(".log")) == expected
+        fetched.append(sum(size for name, size in counted.fetched if name.endswith(".log")))
         counted.take()
+    first, second, third = fetched
+    assert first == total_of(bucket_folder)
+    assert 0 < second < first
+    assert third == 0
 
 
 def test_a_folder_of_this_machine_leaves_no_plain_copy(
@@ -150,10 +157,12 @@ def test_a_folder_of_this_machine_leaves_no_plain_copy(
     monkeypatch.setattr(block_reader, "is_url", is_url)
     for _ in range(2):
         with opened(bucket_folder, tmp_path) as log:
+            counted.take()
             assert log.scan().to_arrow(columns=["offset"]).num_rows == RECORDS
         of_logs = sum(size for name, size in counted.fetched if name.endswith(".log"))
         counted.take()
-        assert of_logs == total_of(bucket_folder)
+        # the last blocks, which the open reads, may be in memory still
+        assert 0.99 * total_of(bucket_folder) < of_logs <= total_of(bucket_folder)
     kept = sum(path.stat().st_size for path in (tmp_path / "spool").rglob("*") if path.is_file())
     assert kept < total_of(bucket_folder) / 100
 
