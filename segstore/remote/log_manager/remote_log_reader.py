@@ -165,12 +165,9 @@ class RemoteStorageReader:
             if (begin := piece.needed_next(row)) is not None:
                 position, size = piece.position + begin, ahead_bytes(max_bytes)
                 self._read_ahead.forget(segment_id)
-        elif offset == segment.start_offset:
-            position, size = 0, max_bytes
-            before = log.passed
-            if before is not None and before.end_offset == offset - 1:
-                size = ahead_bytes(max_bytes)
-                self._read_ahead.forget(before.segment_id.id)
+        elif (before := log.passed) and before.end_offset + 1 == offset == segment.start_offset:
+            position, size = 0, ahead_bytes(max_bytes)
+            self._read_ahead.forget(before.segment_id.id)
         piece = None
         if position is None:
             index = self._index_cache.index_entry(segment)
