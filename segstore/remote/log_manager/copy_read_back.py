@@ -14,7 +14,7 @@ from segstore.errors import RemoteStorageError
 from segstore.remote.storage.remote_storage_manager import IndexType
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from segstore.log.local.segment import Segment
     from segstore.log.sealed_segment_files import SealedSegmentFiles
@@ -64,17 +64,21 @@ def is_as_here(
     segments = log.segments()
     if segments[0].base_offset > metadata.start_offset:
         return None
-    here = _bytes_of(segments, metadata.start_offset, metadata.end_offset + 1)
-    next(here)
-    is_same = all(there == here.send(size) for _, size, there in _pieces(storage, metadata))
-    return is_same and not here.send(1)
+    at = 0  # in the copy
+    for here in _bytes_of(segments, metadata.start_offset, metadata.end_offset + 1):
+        end = at + len(here)
+        if end > metadata.segment_size_bytes:
+            return False
+        if bytes(storage.fetch_log_segment(metadata, at, end)) != here:
+            return False
+        at = end
+    return at == metadata.segment_size_bytes
 
 
 def _bytes_of(
     segments: Sequence[Segment], start_offset: int, end_offset: int
-) -> Generator[bytearray, int, None]:
-    """Give as many bytes of a range as are sent for, from its first batch on; fewer at its end."""
-    size, found = (yield bytearray()), bytearray()
+) -> Iterator[bytearray]:
+    """Yield the bytes of a range of offsets, from its first batch on, in pieces."""
     for segment, following in zip_longest(segments, segments[1:]):
         if following is not None and following.base_offset <= start_offset:
             continue
@@ -83,15 +87,11 @@ def _bytes_of(
         first = segment.translate_offset(max(start_offset, segment.base_offset))
         behind = segment.translate_offset(end_offset)
         end = segment.size_bytes if behind is None else behind.position
-        position = end if first is None else first.position
-        while position < end:
-            piece = bytearray(min(size - len(found), end - position))
+        begin = end if first is None else first.position
+        for position in range(begin, end, _PIECE_BYTES):
+            piece = bytearray(min(_PIECE_BYTES, end - position))
             segment.read_into(piece, position)
-            position, found = position + len(piece), found + piece
-            if len(found) == size:
-                size, found = (yield found), bytearray()
-    while True:
-        yield found
+            yield piece
 
 
 def is_whole(storage: RemoteStorageManager, metadata: RemoteLogSegmentMetadata) -> bool:
