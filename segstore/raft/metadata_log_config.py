@@ -18,7 +18,6 @@ __all__ = ["MetadataLogConfig"]
 
 _log = logging.getLogger(__name__)
 NO_LIMIT = -1
-_NONE: Final = "-1"
 _PREFIXES: Final = ("metadata.log.", "metadata.max.", "internal.metadata.")
 _OTHERS: Final = ("metadata.log.dir", "metadata.max.idle.interval.ms")
 """Keys of a broker that begin so, and are about no log."""
@@ -50,12 +49,12 @@ class MetadataLogConfig(NamedTuple):
             ``retention.ms`` or ``retention.bytes``: records of the log go with snapshots alone.
         """
         for key in ("retention.ms", "retention.bytes"):
-            if properties.get(key, _NONE) != _NONE:
+            if str(properties.get(key, NO_LIMIT)).strip() != str(NO_LIMIT):
                 raise InvalidConfigurationError(
                     f"a metadata log has no {key}: its records go with snapshots, by"
                     f" metadata.max.{key}",
                     found=f"{key}={properties[key]}",
-                    expected=_NONE,
+                    expected=str(NO_LIMIT),
                 )
         _refuse_mistyped(properties)
         values = BrokerConfig.from_properties(properties).values

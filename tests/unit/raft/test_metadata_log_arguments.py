@@ -59,6 +59,12 @@ def test_settings_of_other_parts_are_left_out(tmp_path: Path):
     open_metadata_log(tmp_path / "__cluster_metadata-0", properties).close()
 
 
+@pytest.mark.parametrize("value", ["-1", " -1 ", -1])
+def test_no_retention_of_records_is_what_a_metadata_log_has(tmp_path: Path, value: Any):
+    """[RAFT-41] Kafka takes the blanks away before it reads a number."""
+    open_metadata_log(tmp_path / "__cluster_metadata-0", {"retention.ms": value}).close()
+
+
 @pytest.mark.parametrize("value", ["1000", "a week"])
 def test_a_metadata_log_has_no_retention_of_records(tmp_path: Path, value: Any):
     """[RAFT-41] Whatever the value is."""
