@@ -35,7 +35,7 @@ from tests.crash.simulated_directories import directories_on
 from tests.kits.manager_kit import close_logs_quietly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from segstore._core import SimulatedDisk
     from segstore.log.unified_log import UnifiedLog
@@ -191,6 +191,18 @@ class Managed:
         except UnknownTopicOrPartitionError:
             return GOES_ON
         return GOES_ON
+
+
+def close_all(managers: Iterable[LogManager]) -> str:
+    """Close what a failure has left open; return what became of it."""
+    outcome = GOES_ON
+    for manager in managers:
+        if not manager.closed:
+            outcome = CLOSED
+            close_logs_quietly(manager)
+            with contextlib.suppress(SegstoreError):
+                manager.close()
+    return outcome
 
 
 def found_in(manager: LogManager) -> list[tuple[int, bytes]]:

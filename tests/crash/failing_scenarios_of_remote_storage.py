@@ -6,27 +6,26 @@ The store itself works: `tests.crash.tiered_history` lets it fail.
 from __future__ import annotations
 
 import functools
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 from unittest import mock
 
 from segstore._core import Directory
-from segstore.errors import SegstoreError
 from segstore.manager import tiered_topics
 from segstore.manager.log_manager import LogManager
 from segstore.number_limits import MAX_LONG
 from segstore.remote.storage.tiered_storage import TieredStorage
 from tests.crash.barrier_scene import new_disk
 from tests.crash.crash_script import START_MS
-from tests.crash.failing_scenarios_of_managers import LOGS, living_on
-from tests.crash.failing_trial import CLOSED, GOES_ON, Trial
-from tests.kits.manager_kit import close_logs_quietly
+from tests.crash.failing_scenarios_of_managers import LOGS, close_all, living_on
+from tests.crash.failing_trial import Trial
 from tests.kits.simulated_remote_store import SimulatedRemoteStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from segstore._core import SimulatedDisk
+    from segstore.errors import SegstoreError
 
 CACHE: Final = "/data/cache"
 """Where a reader keeps indexes."""
@@ -136,15 +135,8 @@ class Tiered:
 
     def end(self) -> str:
         """Close what is open."""
-        outcome = GOES_ON
         with self.living():
-            for manager in self.open:
-                if not manager.closed:
-                    outcome = CLOSED
-                    close_logs_quietly(manager)
-                    with suppress(SegstoreError):
-                        manager.close()
-        return outcome
+            return close_all(self.open)
 
     def check(self, _: SegstoreError | None) -> str:
         """Look at what a crash leaves: each record is there, and a pass works again."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from segstore._core import Directory
-from segstore.errors import AlreadyExistsError, SegstoreError
+from segstore.errors import AlreadyExistsError
 from segstore.log.files.checkpoints import PARTITION_METADATA
 from segstore.log.files.topics_file import (
     TOPICS_FILE,
@@ -27,13 +27,13 @@ from tests.crash.failing_scenarios_of_managers import (
     LOGS,
     TWO,
     Managed,
+    close_all,
     found_in,
     going_on,
     living_on,
 )
-from tests.crash.failing_trial import CLOSED, GOES_ON, Trial, opening
+from tests.crash.failing_trial import Trial, opening
 from tests.kits.directory_kit import RECOVERY_POINT
-from tests.kits.manager_kit import close_logs_quietly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,14 +110,8 @@ def settling(fill: Callable[[Managed], None], then: Callable[[Managed], None]) -
 
 def check_deleted(managed: Managed, made: list[tuple[int, bytes]]) -> str:
     """Look at the images: the topic is there with the records that were *made*, or none is."""
-    outcome = GOES_ON
     with living_on(managed.disk):
-        for manager in managed.open:
-            if not manager.closed:
-                outcome = CLOSED
-                close_logs_quietly(manager)
-                with suppress(SegstoreError):
-                    manager.close()
+        outcome = close_all(managed.open)
     for fate in ("killed", "lost", "seed"):
         image = managed.disk.crash_image(fate=fate)
         with living_on(image):
@@ -205,14 +199,8 @@ def deleting_where_it_was(state: TopicState, adding: int = 0) -> Trial:
 
 def check_whole(managed: Managed) -> str:
     """Look at the images: a topic is there in both directories, or in none."""
-    outcome = GOES_ON
     with living_on(managed.disk):
-        for manager in managed.open:
-            if not manager.closed:
-                outcome = CLOSED
-                close_logs_quietly(manager)
-                with suppress(SegstoreError):
-                    manager.close()
+        outcome = close_all(managed.open)
     for fate in ("killed", "lost", "seed"):
         image = managed.disk.crash_image(fate=fate)
         with living_on(image):
