@@ -375,7 +375,7 @@ class Directory:
     def read_view(self, name: str, position: int, size: int) -> memoryview:
         """What `read_range` reads, as a read-only view.
 
-        The memory of views that nobody has any more is used again: for large pieces, one by one.
+        The memory of views that are gone is used again: for large pieces, one by one.
         """
     def write_file_atomically(self, name: str, data: Buffer, barrier: FileBarrier) -> None:
         """name.tmp, fsync, rename, fsync of the directory [DUR-21]."""

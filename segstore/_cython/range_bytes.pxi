@@ -1,8 +1,8 @@
 # range_bytes.pxi - bytes that were read of a file, in memory that is used again
 #
 # The system takes ten times as long to give a new page as a copy into a page takes that is there. Large allocations
-# come from the system and go back to it: a file that is read piece by piece costs each page again. So the memory of
-# bytes of which nobody has a view any more is kept for the next ones.
+# come from the system and go back to it: a file that is read piece by piece costs each page again. So bytes whose views
+# are all gone leave their memory to the next ones.
 
 cdef enum:
     SPARE_BLOCKS = 4

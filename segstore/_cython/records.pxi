@@ -62,7 +62,7 @@ cdef int describe_bytes(sgs_buffer *content, bint readonly, Py_buffer *buffer, i
 
 
 cdef bint never_changes(object data) noexcept:
-    """Whether nobody can write to a buffer while it is read: it is bytes, of a fetch or a file, or a view of these."""
+    """Whether a buffer stays as it is while it is read: it is bytes, of a fetch or a file, or a view of these."""
     cdef object owner = (<object>data).obj if type(data) is memoryview else data
     return type(owner) is bytes or type(owner) is FetchedBytes or type(owner) is RangeBytes
 

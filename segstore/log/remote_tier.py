@@ -53,7 +53,7 @@ class RemoteRead(NamedTuple):
     aborted_transactions: Sequence[AbortedTransaction] | None = None
     """None unless they were asked for, and for a first batch that is larger than the limit."""
     end_offset: int = MAX_LONG
-    """All records are below it; the highest number: nobody says where they end."""
+    """All records are below it; the highest number where the reader does not know an end."""
 
 
 @runtime_checkable

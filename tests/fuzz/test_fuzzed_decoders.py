@@ -139,7 +139,7 @@ def test_strings(key: bytes | None, value: bytes | None):
     st.data(),
 )
 def test_any_message_in_any_version(schema: MessageSchema, version: int, data: st.DataObject):
-    """[DUR-85, DUR-87] Good, changed and any bytes; also in versions that nobody wrote."""
+    """[DUR-85, DUR-87] Good, changed and any bytes; also in versions that no broker writes."""
     good = [MessageWriter(Random(4), schema, one).message() for one in versions_of(schema)]
     content = data.draw(st.binary(max_size=300) | anything_like(st.sampled_from(good)))
     reader = MessageReader(content)

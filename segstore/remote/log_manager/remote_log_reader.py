@@ -168,7 +168,7 @@ class RemoteStorageReader:
         elif (before := log.passed) and before.end_offset + 1 == offset == segment.start_offset:
             position, size = 0, ahead_bytes(max_bytes)
             self._read_ahead.forget(before.segment_id.id)
-        piece = None
+        piece = None  # one that is passed gives its memory to the next
         if position is None:
             index = self._index_cache.index_entry(segment)
             position = index.position_of_offset(offset)
@@ -482,7 +482,7 @@ class _Log:
     Attributes
     ----------
     passed : RemoteLogSegmentMetadata or None
-        The segment that was read to its end last: who reads on begins with the next one.
+        The segment that was read to its end last: a reader that goes on begins with the next one.
     """
 
     __slots__ = ("leader_epochs", "lineage", "partition", "passed")

@@ -653,7 +653,7 @@ DISABLED = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "t
 
 
 def lose(remote: Remote, *offsets: int, only: str = "*") -> None:
-    """Somebody deletes the objects of copies that begin there."""
+    """Delete the objects of copies that begin there, as another program would."""
     for offset in offsets:
         paths = [*Path(remote.url).rglob(f"{offset:020d}-{only}")]
         assert paths
