@@ -35,6 +35,7 @@ from tests.kits.bucket_faults import (
 from tests.kits.golden_bucket import BucketCase, BucketPlace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from segstore.log.unified_log import Log
@@ -94,13 +95,22 @@ def own_threads() -> set[threading.Thread]:
 class Reader:
     """Reads a bucket, and keeps what went wrong."""
 
-    def __init__(self, bucket: Bucket, whole: dict[TopicPartition, Whole], named: str) -> None:
-        self.bucket, self.whole, self.named = bucket, whole, named
+    def __init__(
+        self, open_it: Callable[[], Bucket], whole: dict[TopicPartition, Whole], named: str
+    ) -> None:
+        self.open_it, self.whole, self.named = open_it, whole, named
+        self.bucket: Bucket | None = None
         self.errors: list[SegstoreError] = []
         self.compared = 0
 
     def read(self, *, is_healed: bool) -> None:
         """Read everything that is there; each partition on its own."""
+        try:
+            # To open a bucket is a request too: it asks which layout the bucket has.
+            self.bucket = self.bucket or self.open_it()
+        except SegstoreError as error:
+            self._keep(error)
+            return
         try:
             found = self.bucket.partitions()
         except SegstoreError as error:
@@ -144,7 +154,7 @@ def run(
 ) -> Reader:
     """Read twice among faults, and once after them."""
     begin = time.monotonic()
-    reader = Reader(place.open(spool), whole, place.url)
+    reader = Reader(lambda: place.open(spool), whole, place.url)
     for _ in range(2):
         reader.read(is_healed=False)
     faults.end()

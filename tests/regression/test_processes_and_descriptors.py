@@ -499,6 +499,7 @@ def test_an_index_that_went_away_keeps_no_log_from_its_close(tmp_path, index_mod
     log = segstore.open(path, index_mode=index_mode, index_interval_bytes=10)
     log.append([(b"k", b"v" * 100)] * 300)
     log.roll()
+    assert log._background.wait_until_idle()  # it syncs these files
     for _ in range(300):
         log.append([(b"k", b"v" * 100)])
     close_all()

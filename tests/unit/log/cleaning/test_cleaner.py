@@ -329,6 +329,7 @@ def test_aborted_records_go_and_take_no_value_away(new_log: NewLog, tmp_path: Pa
     producer.end(ABORT)
     log.append([(b"x", b"last")])
     log.roll()
+    log.flush()  # the sync after a roll, in the background, is of these files
     for index in (tmp_path / "topic-0").glob("*.txnindex"):
         index.unlink()
     log.compact()
