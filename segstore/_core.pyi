@@ -2031,6 +2031,92 @@ class TimeIndex(_Index):
         IndexOffsetOverflowError. Nothing happens when the timestamp is the last one [TMX-5].
         """
 
+# ---- _cython/remote_lane.pxi ---------------------------------------------------------------------
+
+@final
+class ChangeCounter:
+    """How often something has changed; each change ends the lanes that were made before it."""
+
+    def __new__(cls) -> Self: ...
+    @property
+    def count(self) -> int: ...
+    def add(self) -> None:
+        """Note a change."""
+
+@final
+class RemoteReadLane(Generic[_FetchT]):
+    """The short way of plain reads of remote segments that are files of this machine [D11].
+
+    It holds while the log has these *leader_epochs* and *changes* is as it was. All batches that it
+    gives are of the log's epoch there [DUR-141]. For all else it returns None, and changes nothing.
+    The file that it read from last is open, until the next change at most: it may be deleted then.
+
+    Attributes
+    ----------
+    charge : callable or None
+        Gets the bytes of each read before it is returned; may wait, or raise.
+    """
+
+    charge: Callable[[int], object] | None
+    def __new__(
+        cls,
+        leader_epochs: tuple[Any, ...],
+        changes: ChangeCounter,
+        changes_count: int,
+        directory: Directory,
+        codecs: CodecTable,
+        *,
+        fetch_class: type[_FetchT],
+        topic_partition: tuple[str, int],
+    ) -> Self: ...
+    def holds(self, leader_epochs: tuple[Any, ...], changes_count: int) -> bool:
+        """Whether that is what it goes by, nothing has changed since, and its folder is open."""
+    def knows(self, leader_epochs: tuple[Any, ...], offset: int) -> bool:
+        """Whether a read at *offset* may be taken."""
+    def learn(
+        self,
+        first_offset: int,
+        last_offset: int,
+        *,
+        epoch: int,
+        epoch_start_offset: int,
+        epoch_end_offset: int,
+        base_offset: int,
+        end_offset: int,
+        size_bytes: int,
+        file_name: str,
+        object_name: str,
+        index: OffsetIndex,
+    ) -> None:
+        """Take over which segment has these offsets; what was known of any of them is forgotten.
+
+        Parameters
+        ----------
+        first_offset, last_offset : int
+            Reads from there take this segment.
+        epoch, epoch_start_offset, epoch_end_offset : int
+            The log has this epoch in ``[start, end)``: each batch has it, and lies there.
+        base_offset, end_offset : int
+            The first offset and the last one of the segment.
+        size_bytes : int
+            Of the segment.
+        file_name, object_name : str
+            Its name in the folder, and the one for errors.
+        index : OffsetIndex
+            Of the segment; once it is closed, its reads are not taken.
+        """
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        min_one_message: bool,
+        log_start_offset: int,
+        local_start_offset: int,
+        published: PublishedEnd,
+        leader_epochs: Sequence[Any],
+    ) -> _FetchT | None:
+        """One fetch up to the log end [TIER-65..TIER-68], of a segment that is not here."""
+
 # ---- _cython/offset_map.pxi ----------------------------------------------------------------------
 
 @final

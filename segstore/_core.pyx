@@ -17,6 +17,7 @@ from cpython.buffer cimport (
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals, PyErr_Occurred, PyErr_SetObject
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cpython.memoryview cimport PyMemoryView_FromMemory, PyMemoryView_FromObject
@@ -173,4 +174,5 @@ include "_cython/fetched_records.pxi"
 include "_cython/read_lane.pxi"
 include "_cython/index_file.pxi"
 include "_cython/indexes.pxi"
+include "_cython/remote_lane.pxi"
 include "_cython/cleaner.pxi"

@@ -368,6 +368,27 @@ class LogReader:
             self._fetch_check,
         )
 
+    def read_by_remote_lane(
+        self,
+        offset: int,
+        max_bytes: int,
+        min_one_message: bool,  # noqa: FBT001 - as the caller gave it
+    ) -> FetchDataInfo | None:
+        """Read what is in remote storage alone by one call of the core; None: as `read_by_lane`."""
+        tier = self._remote.tier
+        if tier is None or tier.lane is None:
+            return None
+        local_log = self._local_log
+        return tier.lane.read(
+            offset,
+            max_bytes,
+            min_one_message,
+            self._offsets.log_start_offset,
+            local_log.segments.first_segment.base_offset,
+            local_log.published,
+            self._epochs.entries,
+        )
+
     def fetch(
         self, offset: int, max_bytes: int, isolation: Isolation, *, min_one_message: bool
     ) -> FetchDataInfo:

@@ -8,7 +8,7 @@ Source: [UNI-6, LST-3, LST-6, LST-7, RET-2, TS-1].
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from segstore.errors import IllegalStateError, OffsetOutOfRangeError
 from segstore.log.files.topic_names import (
@@ -23,7 +23,7 @@ from segstore.types import NO_TIMESTAMP, FileTimestampAndOffset, SpecialTimestam
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from segstore._core import Directory
+    from segstore._core import Directory, RemoteReadLane
     from segstore.config.log_config import LogConfig
     from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.local_log import LocalLog
@@ -54,6 +54,8 @@ class RemoteRead(NamedTuple):
     """None unless they were asked for, and for a first batch that is larger than the limit."""
     end_offset: int = MAX_LONG
     """All records are below it; the highest number where the reader does not know an end."""
+    lane: RemoteReadLane[Any] | None = None
+    """Takes further reads of the same log, where the core may do these by itself [D11]."""
 
 
 @runtime_checkable
@@ -197,9 +199,11 @@ class RemoteTier:
     copies : bool
         Sealed segments are uploaded: they go here when they are there (``remote.log.copy.disable``
         is off).
+    lane : RemoteReadLane or None
+        What the last read has brought for the next ones.
     """
 
-    __slots__ = ("_reader", "copies", "highest_offset", "local_log_start_offset")
+    __slots__ = ("_reader", "copies", "highest_offset", "lane", "local_log_start_offset")
 
     def __init__(
         self, reader: RemoteLogReader | None, local_log_start_offset: int, *, copies: bool
@@ -208,6 +212,7 @@ class RemoteTier:
         self.local_log_start_offset = local_log_start_offset
         self.highest_offset = NOTHING_UPLOADED
         self.copies = copies
+        self.lane: RemoteReadLane[Any] | None = None
 
     @property
     def has_reader(self) -> bool:
@@ -270,6 +275,7 @@ class RemoteTier:
         )
         if not isinstance(found, RemoteRead):
             raise _wrong_result(topic_partition, found, "a RemoteRead")
+        self.lane = found.lane
         return found
 
     def aborted_transactions(

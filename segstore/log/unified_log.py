@@ -496,6 +496,10 @@ class Log:
             if found is not None:
                 return found
         self._access.require_open()
+        if isolation is _LOG_END:
+            found = reader.read_by_remote_lane(offset, max_bytes, min_one_message)
+            if found is not None:
+                return found
         offset, max_bytes = integer("offset", offset), natural("max_bytes", max_bytes)
         flag("min_one_message", min_one_message)
         return reader.fetch(

@@ -185,7 +185,7 @@ class TieredTopics:
     ) -> RemoteRead:
         """See `RemoteLogReader`."""
         reader = self._reader_of(topic_partition)
-        return reader.read(
+        found = reader.read(
             topic_partition,
             start_offset,
             max_bytes,
@@ -194,6 +194,8 @@ class TieredTopics:
             is_committed=is_committed,
             local_aborted_transactions=local_aborted_transactions,
         )
+        # What another process writes is looked for before each read: no lane does that.
+        return found._replace(lane=None) if self._read_only else found
 
     def aborted_transactions(
         self,

@@ -1,6 +1,6 @@
 """A log directory with remote storage on a simulated disk, while calls fail [DUR-111, DUR-143].
 
-The store itself works: `tests.crash.tiered_history` lets it fail.
+The store itself works, but for a folder of the same disk: `tiered_history` lets it fail.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from segstore.manager import tiered_topics
 from segstore.manager.log_manager import LogManager
 from segstore.number_limits import MAX_LONG
 from segstore.remote.storage.tiered_storage import TieredStorage
+from segstore.remote.storage.writable_folder import WritableFolder
 from tests.crash.barrier_scene import new_disk
 from tests.crash.crash_script import START_MS
 from tests.crash.failing_scenarios_of_managers import LOGS, close_all, living_on
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from segstore._core import SimulatedDisk
     from segstore.errors import SegstoreError
 
+FOLDER: Final = "/data/remote/kafka-tiered-storage"
 CACHE: Final = "/data/cache"
 """Where a reader keeps indexes."""
 TIERED: Final = {
@@ -39,13 +41,25 @@ SETTINGS: Final = {"durability": "sync", "segment_index_bytes": 4096, "retention
 
 
 class Tiered:
-    """What is done with a directory and a store, and what was acknowledged."""
+    """What is done with a directory and a store, and what was acknowledged.
 
-    def __init__(self, disk: SimulatedDisk, store: SimulatedRemoteStore | None = None) -> None:
+    Without *objects* the store is a folder of the same disk.
+    """
+
+    def __init__(self, disk: SimulatedDisk, objects: dict[str, bytes] | None) -> None:
         self.disk = disk
-        self.store = store or SimulatedRemoteStore(disk)
+        self.store: SimulatedRemoteStore | WritableFolder
+        if objects is None:
+            self.store = WritableFolder(FOLDER, disk)
+        else:
+            self.store = SimulatedRemoteStore(disk, objects=objects)
         self.values: list[bytes] = []
         self.open: list[LogManager] = []
+
+    @property
+    def objects(self) -> dict[str, bytes] | None:
+        """What the store has; None: it is a folder."""
+        return self.store.objects if isinstance(self.store, SimulatedRemoteStore) else None
 
     @contextmanager
     def living(self) -> Iterator[None]:
@@ -71,7 +85,7 @@ class Tiered:
     def image(self, fate: str) -> Tiered:
         """Return what a crash leaves; the store keeps what it has."""
         disk = self.disk.crash_image(fate=fate)
-        left = Tiered(disk, SimulatedRemoteStore(disk, objects=self.store.objects))
+        left = Tiered(disk, self.objects)
         left.values = list(self.values)
         return left
 
@@ -129,7 +143,10 @@ class Tiered:
 
     @staticmethod
     def read_by(manager: LogManager) -> list[bytes]:
-        return [record.value for record in manager.log("topic", 0).scan()]
+        log = manager.log("topic", 0)
+        for _ in range(2):  # of a folder, the second one by the lane
+            assert log.read(log.log_start_offset, 1000).size_bytes
+        return [record.value for record in log.scan()]
 
     # ---- what must hold --------------------------------------------------------------------------
 
@@ -166,14 +183,14 @@ class Tiered:
                 manager._directories[0].deleted.delete_due(MAX_LONG)
                 report = manager.maintain()
                 assert not report.failed, report.failed
-                assert left.store.objects == {}
+                assert not left.objects
                 manager.close()
         return outcome
 
 
 @functools.cache
 def filled() -> Tiered:
-    made = Tiered(new_disk())
+    made = Tiered(new_disk(), {})
     made.fill()
     return made
 
@@ -181,6 +198,14 @@ def filled() -> Tiered:
 @functools.cache
 def copied() -> Tiered:
     made = filled().image("kept")
+    made.keep_up()
+    return made
+
+
+@functools.cache
+def copied_to_a_folder() -> Tiered:
+    made = Tiered(new_disk(), None)
+    made.fill()
     made.keep_up()
     return made
 
@@ -196,6 +221,9 @@ def going_on(
 REMOTE_STORAGE_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "a directory with remote storage": lambda: going_on(filled, Tiered.keep_up),
     "a directory with remote storage that goes on": lambda: going_on(copied, Tiered.keep_up),
+    "a directory with remote storage in a folder": lambda: going_on(
+        copied_to_a_folder, Tiered.keep_up
+    ),
     "a directory with remote storage, to be read": lambda: going_on(copied, Tiered.read),
     "a topic with remote storage that is deleted": lambda: going_on(
         copied, Tiered.delete, deletes=True

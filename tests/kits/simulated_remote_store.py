@@ -88,6 +88,12 @@ class SimulatedRemoteStore:
         """Return a part of an object; see `WritableStore`."""
         return self.get_whole(folder, name)[start:end]
 
+    def open_folder(self, folder: str) -> None:
+        """Return None: objects are no files; see `WritableStore`."""
+
+    def close(self) -> None:
+        """Hold nothing."""
+
     def get_whole(self, folder: str, name: str) -> bytes:
         """Return an object; see `WritableStore`."""
         key = f"{folder}/{name}"

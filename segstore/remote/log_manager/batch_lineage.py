@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from segstore.number_limits import MAX_LONG
+from segstore.number_limits import MAX_LONG, MIN_LONG
 from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
@@ -32,6 +32,12 @@ class Lineage:
         """Return the epoch of an offset; None below the first one."""
         place = bisect_right(self._starts, offset) - 1
         return None if place < 0 else self._entries[place].epoch
+
+    def range_of_epoch(self, offset: int) -> tuple[int, int]:
+        """Return where the epoch of *offset* begins and ends; the first one may begin before."""
+        place = bisect_right(self._starts, offset)
+        begin = self._starts[place - 1] if place > 1 else MIN_LONG
+        return begin, self._starts[place] if place < len(self._starts) else MAX_LONG
 
     def entries_from(self, offset: int) -> Sequence[EpochEntry]:
         """Return the epochs from that of *offset* on."""

@@ -69,8 +69,7 @@ class ChargedReader:
         ClosedError
             What is read from was closed, perhaps during the wait.
         """
-        if not self._quota.wait(self._closed.is_set, self._closed.wait):
-            raise ClosedError(f"the remote storage of {topic_partition} is closed")
+        self._wait(topic_partition)
         size_bytes, is_failed = 0, True
         try:
             found = self._reader.read(
@@ -87,12 +86,27 @@ class ChargedReader:
             is_failed = False
             raise
         finally:
-            self._quota.record(size_bytes)
-            with self._lock:
-                self._counters.fetch_requests += 1
-                self._counters.fetch_bytes += size_bytes
-                self._counters.failed_fetches += is_failed
+            self._count(size_bytes, is_failed)
+        if found.lane is not None:
+            found.lane.charge = self._charge
         return found
+
+    def _charge(self, size_bytes: int) -> None:
+        """Count a read that the core has done by itself; it waits as others do."""
+        if self._quota.is_limited or self._closed.is_set():
+            self._wait("a log")
+        self._count(size_bytes, False)
+
+    def _wait(self, what: object) -> None:
+        if not self._quota.wait(self._closed.is_set, self._closed.wait):
+            raise ClosedError(f"the remote storage of {what} is closed")
+
+    def _count(self, size_bytes: int, is_failed: bool) -> None:  # noqa: FBT001 - a number to add
+        self._quota.record(size_bytes)
+        with self._lock:
+            self._counters.fetch_requests += 1
+            self._counters.fetch_bytes += size_bytes
+            self._counters.failed_fetches += is_failed
 
     def aborted_transactions(
         self,

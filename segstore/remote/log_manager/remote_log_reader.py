@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from segstore._core import first_batch_size, iterate_records, scan_headers
+from segstore._core import RemoteReadLane, first_batch_size, iterate_records, scan_headers
 from segstore.errors import (
     CorruptLogError,
     LogNotFoundError,
@@ -24,10 +24,13 @@ from segstore.errors import (
 from segstore.log.local.transaction_index import TransactionIndexSearchResult
 from segstore.log.remote_tier import RemoteRead
 from segstore.records.compression import codec_table
+from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.remote.log_manager.batch_lineage import Lineage
 from segstore.remote.log_manager.sequential_reads import Piece, ReadAhead, ahead_bytes
+from segstore.remote.metadata.remote_log_metadata_manager import WatchedMetadata
 from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState, TopicIdPartition
-from segstore.remote.storage.segment_files import object_name
+from segstore.remote.storage.remote_storage_manager import StorageOfFiles
+from segstore.remote.storage.segment_files import LOG, object_name, stored_name
 from segstore.types import (
     NO_PARTITION_LEADER_EPOCH,
     FileTimestampAndOffset,
@@ -88,6 +91,8 @@ class RemoteStorageReader:
         self._topic_id_of = topic_id_of
         self._codecs = codec_table()
         self._read_ahead = ReadAhead()
+        self._files = storage if isinstance(storage, StorageOfFiles) else None
+        self._watched = metadata if isinstance(metadata, WatchedMetadata) else None
         self._logs: dict[TopicPartition, _Log] = {}
 
     # ---- batches ---------------------------------------------------------------------------------
@@ -130,6 +135,7 @@ class RemoteStorageReader:
             last = segment
             found = self._batches(segment, offset, max_bytes, min_one_message, log)
             if isinstance(found, RemoteRead):
+                found = found._replace(lane=self._lane_of(log, segment, offset))
                 if not found.records:  # Kafka: without a list, also when one is asked for
                     return found._replace(offset_metadata=LogOffsetMetadata(start_offset))
                 if is_committed:
@@ -468,6 +474,49 @@ class RemoteStorageReader:
             self._logs[topic_partition] = log
         return log
 
+    def _lane_of(
+        self, log: _Log, segment: RemoteLogSegmentMetadata, offset: int
+    ) -> RemoteReadLane[FetchDataInfo] | None:
+        """Return what reads this log's files by one call of the core, taught this segment [D11]."""
+        files, watched, epochs = self._files, self._watched, log.leader_epochs
+        if files is None or watched is None or not isinstance(epochs, tuple):
+            return None
+        lane = log.lane
+        if lane is not None and lane.knows(epochs, offset):
+            return lane
+        epoch = log.lineage.epoch_at(offset)
+        if epoch is None or (known := watched.segment_range(log.partition, epoch, offset)) is None:
+            return None
+        if lane is None or not lane.holds(epochs, known.changes_count):
+            folder = files.log_segment_folder(segment)
+            if folder is None:
+                return None
+            lane = log.lane = RemoteReadLane(
+                epochs,
+                known.changes,
+                known.changes_count,
+                folder,
+                self._codecs,
+                fetch_class=FetchDataInfo,
+                topic_partition=log.partition.topic_partition,
+            )
+        if known.metadata.segment_id == segment.segment_id:
+            begin, end = log.lineage.range_of_epoch(offset)
+            lane.learn(
+                max(known.first_offset, begin),
+                min(known.last_offset, end - 1),
+                epoch=epoch,
+                epoch_start_offset=begin,
+                epoch_end_offset=end,
+                base_offset=segment.start_offset,
+                end_offset=segment.end_offset,
+                size_bytes=segment.segment_size_bytes,
+                file_name=stored_name(segment, LOG),
+                object_name=object_name(segment),
+                index=self._index_cache.index_entry(segment).offset_index,
+            )
+        return lane
+
     def _segment_at(self, log: _Log, offset: int) -> RemoteLogSegmentMetadata | None:
         """Return the finished segment that has *offset* in the log's epoch there [TIER-65]."""
         epoch = log.lineage.epoch_at(offset)
@@ -483,15 +532,18 @@ class _Log:
     ----------
     passed : RemoteLogSegmentMetadata or None
         The segment that was read to its end last: a reader that goes on begins with the next one.
+    lane : RemoteReadLane or None
+        Of its segments that are files.
     """
 
-    __slots__ = ("leader_epochs", "lineage", "partition", "passed")
+    __slots__ = ("lane", "leader_epochs", "lineage", "partition", "passed")
 
     def __init__(self, partition: TopicIdPartition, leader_epochs: Sequence[EpochEntry]) -> None:
         self.partition = partition
         self.leader_epochs = leader_epochs
         self.lineage = Lineage(leader_epochs)
         self.passed: RemoteLogSegmentMetadata | None = None
+        self.lane: RemoteReadLane[FetchDataInfo] | None = None
 
 
 def _another_history(

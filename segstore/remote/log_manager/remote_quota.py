@@ -46,6 +46,11 @@ class RemoteQuota:
         self._samples: deque[tuple[int, int]] = deque()  # when, and how many bytes
         self._lock = threading.Lock()
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit."""
+        return self._limit != MAX_LONG
+
     def update(self, max_bytes_per_second: int) -> None:
         """Go by another limit from now on."""
         self._limit = max_bytes_per_second

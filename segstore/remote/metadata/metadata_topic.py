@@ -138,6 +138,11 @@ class MetadataTopicPartition:
             and not any(cache.list_remote_log_segments(None))
         )
 
+    def close(self) -> None:
+        """Give up the memory of all partitions."""
+        with self._lock:
+            self._store.forget_all()
+
     def forget_damage(self) -> None:
         """Look at a record again that was no event: it may have been repaired."""
         with self._lock:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
+from segstore.number_limits import MAX_LONG, MIN_LONG
+
 if TYPE_CHECKING:
     from uuid import UUID
 
@@ -94,6 +96,14 @@ class RemoteLogLeaderEpochState:
         """Return the finished segment that begins at *offset* or next before it [TIER-28]."""
         at = bisect_right(self._starts, offset)
         return self._ids[at - 1] if at else None
+
+    def range_of_floor(self, offset: int) -> tuple[int, int]:
+        """Return the first and last offset for which `floor` finds the same as for *offset*."""
+        at = bisect_right(self._starts, offset)
+        return (
+            self._starts[at - 1] if at else MIN_LONG,
+            self._starts[at] - 1 if at < len(self._starts) else MAX_LONG,
+        )
 
     def next_stop(self, offset: int) -> UUID | None:
         """Return the segment that `floor` finds, or one behind it, without a gap between the two.

@@ -6,8 +6,10 @@ import logging
 from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple
 
+from segstore._core import ChangeCounter
 from segstore.errors import IllegalArgumentError, RemoteResourceNotFoundError
 from segstore.remote.metadata.remote_log_leader_epoch_state import RemoteLogLeaderEpochState
+from segstore.remote.metadata.remote_log_metadata_manager import SegmentRange
 from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState
 
 if TYPE_CHECKING:
@@ -32,6 +34,11 @@ class RemoteLogMetadataCache:
 
     Several threads may use it. What is deleted is forgotten: it takes no memory. Ids and offsets
     alone are kept of an epoch, and of each epoch its highest offset.
+
+    Attributes
+    ----------
+    changes : ChangeCounter
+        Counts what may let another segment be found, also that the partition is forgotten.
     """
 
     def __init__(self) -> None:
@@ -39,6 +46,7 @@ class RemoteLogMetadataCache:
         self._segments: dict[UUID, _Added] = {}
         self._epochs: dict[int, RemoteLogLeaderEpochState] = {}
         self._added_count = 0
+        self.changes = ChangeCounter()
         self._is_initialized = False
 
     @property
@@ -114,6 +122,7 @@ class RemoteLogMetadataCache:
         return True
 
     def _take(self, changed: _Added) -> None:
+        self.changes.add()
         metadata = changed.metadata
         segment_id, state = metadata.segment_id.id, metadata.state
         for epoch, start_offset in metadata.segment_leader_epochs:
@@ -177,6 +186,16 @@ class RemoteLogMetadataCache:
                 return None
             metadata = self._known(segment_id)
         return metadata if offset <= _end_offset(metadata, leader_epoch) else None
+
+    def segment_range(self, leader_epoch: int, offset: int) -> SegmentRange | None:
+        """Return the finished segment of an offset, and for which others it is the one."""
+        with self._lock:
+            metadata = self.remote_log_segment_metadata(leader_epoch, offset)
+            if metadata is None:
+                return None
+            first, last = self._epochs[leader_epoch].range_of_floor(offset)
+            last = min(last, _end_offset(metadata, leader_epoch))
+            return SegmentRange(metadata, first, last, self.changes, self.changes.count)
 
     def next_segment_with_transaction_index(
         self, leader_epoch: int, offset: int

@@ -5,11 +5,12 @@ Kafka's methods that change something return futures. Here they return when the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from segstore._core import ChangeCounter
     from segstore.remote.metadata.segment_metadata import (
         RemoteLogSegmentMetadata,
         RemoteLogSegmentMetadataUpdate,
@@ -89,3 +90,24 @@ class RemoteLogMetadataManager(Protocol):
 
     def close(self) -> None:
         """Release what it holds; idempotent."""
+
+
+class SegmentRange(NamedTuple):
+    """A finished segment, and for which offsets of a leader epoch it is the one that is found."""
+
+    metadata: RemoteLogSegmentMetadata
+    first_offset: int
+    last_offset: int
+    changes: ChangeCounter
+    """Of the partition: all of this holds as long as its count is the next number."""
+    changes_count: int
+
+
+@runtime_checkable
+class WatchedMetadata(Protocol):
+    """A `RemoteLogMetadataManager` that also says how long an answer holds: no part of KIP-405."""
+
+    def segment_range(
+        self, partition: TopicIdPartition, leader_epoch: int, offset: int
+    ) -> SegmentRange | None:
+        """Return the finished segment of an offset, and for which others it is the one."""

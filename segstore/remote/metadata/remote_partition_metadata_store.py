@@ -44,8 +44,15 @@ class RemotePartitionMetadataStore:
 
     def forget(self, partition: TopicIdPartition) -> None:
         """Take no more events of *partition*, and give up its memory."""
-        self._caches.pop(partition, None)
+        cache = self._caches.pop(partition, None)
         self._deletions.pop(partition, None)
+        if cache is not None:
+            cache.changes.add()  # whoever knows its segments asks again
+
+    def forget_all(self) -> None:
+        """Give up the memory of all partitions."""
+        for partition in list(self._caches):
+            self.forget(partition)
 
     def mark_initialized(self, partition: TopicIdPartition) -> None:
         """Note that all events of *partition* up to now were taken, where it is assigned."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from segstore.remote.metadata.metadata_topic import MetadataTopic
     from segstore.remote.metadata.remote_log_metadata_cache import RemoteLogMetadataCache
+    from segstore.remote.metadata.remote_log_metadata_manager import SegmentRange
     from segstore.remote.metadata.segment_metadata import (
         RemoteLogSegmentMetadata,
         RemoteLogSegmentMetadataUpdate,
@@ -105,6 +106,12 @@ class TopicBasedRemoteLogMetadataManager:
         """Return the finished segment that has *offset* in that epoch [TIER-28]."""
         return self._cache(partition).remote_log_segment_metadata(leader_epoch, offset)
 
+    def segment_range(
+        self, partition: TopicIdPartition, leader_epoch: int, offset: int
+    ) -> SegmentRange | None:
+        """Return the same, and for which other offsets it is the same; as `WatchedMetadata`."""
+        return self._cache(partition).segment_range(leader_epoch, offset)
+
     def highest_offset_for_epoch(
         self, partition: TopicIdPartition, leader_epoch: int
     ) -> int | None:
@@ -167,6 +174,8 @@ class TopicBasedRemoteLogMetadataManager:
     def close(self) -> None:
         """Give up the memory of all partitions; idempotent."""
         self._is_closed = True
+        for each in self._partitions:
+            each.close()
         self._partitions.clear()
 
     def _load_error(self, partition: TopicIdPartition) -> SegstoreError | None:

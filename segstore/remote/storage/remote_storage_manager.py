@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from segstore._core import Directory
     from segstore.remote.metadata.segment_metadata import RemoteLogSegmentMetadata
 
 
@@ -82,3 +83,14 @@ class RemoteStorageManager(Protocol):
 
     def close(self) -> None:
         """Release what it holds; idempotent."""
+
+
+@runtime_checkable
+class StorageOfFiles(Protocol):
+    """A `RemoteStorageManager` whose segments may be plain files: no part of KIP-405."""
+
+    def log_segment_folder(self, metadata: RemoteLogSegmentMetadata) -> Directory | None:
+        """Return the folder that has the segment as a file `stored_name`; it closes that itself.
+
+        None: there is no such folder on this machine.
+        """

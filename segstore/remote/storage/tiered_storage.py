@@ -15,6 +15,7 @@ from segstore.remote.storage.remote_storage_manager import IndexType
 from segstore.remote.storage.segment_files import INDEXES, LOG, WHOLE, folder_name, stored_name
 
 if TYPE_CHECKING:
+    from segstore._core import Directory
     from segstore.remote.metadata.segment_metadata import RemoteLogSegmentMetadata
     from segstore.remote.storage.remote_storage_manager import LogSegmentData
     from segstore.remote.storage.writable_store import WritableStore
@@ -98,6 +99,10 @@ class TieredStorage:
         name = stored_name(metadata, LOG)
         return self._store.get(folder_name(metadata), name, start_position, end_position)
 
+    def log_segment_folder(self, metadata: RemoteLogSegmentMetadata) -> Directory | None:
+        """Return the open folder of a segment that is a file; see `StorageOfFiles`."""
+        return self._store.open_folder(folder_name(metadata))
+
     def fetch_index(
         self, metadata: RemoteLogSegmentMetadata, index_type: IndexType
     ) -> bytes | memoryview:
@@ -127,4 +132,5 @@ class TieredStorage:
         self._store.delete(folder, [stored_name(metadata, suffix) for suffix in others])
 
     def close(self) -> None:
-        """Do nothing: files and connections are open during a call only."""
+        """Release what it holds; idempotent."""
+        self._store.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import closing, contextmanager, suppress
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, DataFile, Directory
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from segstore._core import Environment
 
 _TEMPORARY: Final = ".tmp"
+_MOST_KEPT_FOLDERS: Final = 64
 _PASSING: Final = frozenset(
     {
         errno.EAGAIN,
@@ -60,6 +62,9 @@ class WritableFolder:
         self._environment = environment
         self._synced: set[str] = set()
         """Folders whose name is known to be durable."""
+        self._lock = Lock()
+        self._kept: dict[str, Directory] = {}
+        """Folders that are read from; the one asked for longest ago first."""
 
     def put(self, folder: str, files: Mapping[str, str | bytes]) -> None:
         """Copy files; see `WritableStore`."""
@@ -74,6 +79,28 @@ class WritableFolder:
         """Read a part; see `WritableStore`."""
         with self._naming_errors(f"{folder}/{name}"), closing(self._opened(folder)) as directory:
             return directory.read_view(name, start, max(end - start, 0))
+
+    def open_folder(self, folder: str) -> Directory | None:
+        """Return a folder that is kept open; see `WritableStore`."""
+        with self._lock:
+            kept = self._kept.pop(folder, None)
+            if kept is None:
+                with suppress(
+                    SegstoreError
+                ):  # whoever reads a file of it says why it cannot be read
+                    kept = self._opened(folder)
+            if kept is not None:
+                self._kept[folder] = kept
+                while len(self._kept) > _MOST_KEPT_FOLDERS:
+                    self._kept.pop(next(iter(self._kept))).close()
+        return kept
+
+    def close(self) -> None:
+        """Close the folders that are kept open."""
+        with self._lock:
+            for kept in self._kept.values():
+                kept.close()
+            self._kept.clear()
 
     def get_whole(self, folder: str, name: str) -> bytes:
         """Read a file; see `WritableStore`."""
@@ -97,6 +124,10 @@ class WritableFolder:
                 directory.sync(Barrier.REMOTE_DELETION)  # also where a call before failed to
                 is_empty = not directory.names()
             if is_empty:
+                with self._lock:
+                    kept = self._kept.pop(folder, None)
+                if kept is not None:
+                    kept.close()  # a folder that is made again is another one
                 with (
                     closing(Directory(self.url, self._environment)) as above,
                     suppress(SegstoreError),

@@ -92,6 +92,12 @@ class WritableObjectStore(ObjectStore):
                     return memoryview(b"")
                 raise
 
+    def open_folder(self, folder: str) -> None:
+        """Return None: no object is a file of this machine."""
+
+    def close(self) -> None:
+        """Hold nothing: connections are the library's."""
+
     def get_whole(self, folder: str, name: str) -> bytes | memoryview:
         """Get an object; see `WritableStore`."""
         key = f"{folder}/{name}"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from segstore._core import Directory
+
 
 class WritableStore(Protocol):
     """Named files in folders. Each is whole or is not there, whatever a crash interrupts.
@@ -48,6 +50,9 @@ class WritableStore(Protocol):
             There is no such file.
         """
 
+    def open_folder(self, folder: str) -> Directory | None:
+        """Return a folder of this machine, open; None: there is none. The store closes it."""
+
     def get_whole(self, folder: str, name: str) -> bytes | memoryview:
         """Return a small file.
 
@@ -62,3 +67,6 @@ class WritableStore(Protocol):
 
         Names that are not there are deleted already.
         """
+
+    def close(self) -> None:
+        """Release what it holds; idempotent, and not an end: a later call works."""

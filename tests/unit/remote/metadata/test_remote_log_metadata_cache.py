@@ -109,6 +109,34 @@ def test_the_next_transaction_index_is_that_of_a_walk(events: list):
                 assert found == walk(cache, epoch, offset)
 
 
+@given(st.lists(segments(), max_size=12))
+def test_a_range_has_the_offsets_for_which_a_segment_is_found(events: list):
+    """[TIER-28] All of them where no later copy covers it; the count tells whether it holds."""
+    cache, seen = RemoteLogMetadataCache(), []
+    for number, (offsets, epochs, is_empty, states) in enumerate(events):
+        segment_id = begin(cache, number, offsets, epochs, is_empty=is_empty)
+        for state in STATES[:states]:
+            move(cache, segment_id, state)
+    for epoch in range(3):
+        found = [cache.remote_log_segment_metadata(epoch, n) for n in range(HIGHEST_OFFSET + 3)]
+        for offset, metadata in enumerate(found):
+            known = cache.segment_range(epoch, offset)
+            if metadata is None:
+                assert known is None
+                continue
+            assert known is not None
+            assert known.metadata is metadata
+            assert known.first_offset <= offset <= known.last_offset
+            same = found[known.first_offset : known.last_offset + 1]
+            assert all(one is metadata for one in same)
+            assert known.changes_count == known.changes.count
+            seen.append(known)
+    for known in seen[:1]:
+        state = RemoteLogSegmentState.DELETE_SEGMENT_STARTED
+        move(cache, known.metadata.segment_id, state)
+        assert known.changes_count != known.changes.count
+
+
 def test_many_segments_without_aborted_transactions_are_passed_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ):

@@ -101,3 +101,16 @@ def test_deleted_segments_leave_nothing_behind(store):
         state = cache.leader_epochs[epoch]
         assert (state.offsets, state.unreferenced) == ([], {kept.segment_id.id})
         assert state.highest_offset == highest
+
+
+def test_whoever_knows_a_segment_learns_that_its_partition_was_forgotten(store):
+    """[TIER-91] A reader that goes by what it knows looks at the count."""
+    store.mark_initialized(PARTITION)
+    segment = added(0, 9)
+    store.apply(segment)
+    store.apply(updated(segment, FINISHED))
+    known = store.cache(PARTITION).segment_range(0, 5)
+    assert known is not None
+    assert known.changes.count == known.changes_count
+    store.forget(PARTITION)
+    assert known.changes.count > known.changes_count

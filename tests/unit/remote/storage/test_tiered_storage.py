@@ -20,6 +20,7 @@ from segstore.errors import (
 )
 from segstore.remote.storage.open_storage import open_remote_storage
 from segstore.remote.storage.remote_storage_manager import IndexType, RemoteStorageManager
+from segstore.remote.storage.writable_folder import WritableFolder
 from tests.kits.moto_server import moto_store
 from tests.kits.remote_storage_kit import metadata_of, sealed_segments, segment_data
 from tests.kits.s3_server import SECRET, served
@@ -393,3 +394,25 @@ def test_the_folder_itself_may_be_named(tmp_path):
     open_remote_storage(tmp_path / "remote").copy_log_segment_data(metadata, data)
     itself = open_remote_storage(f"{tmp_path}/remote/kafka-tiered-storage/")
     assert len(itself.fetch_log_segment(metadata, 0, 10)) == 10
+
+
+def test_a_folder_is_kept_open_until_it_goes_or_the_storage_is_closed(tmp_path):
+    """[TIER-95] For reads that ask for its files by themselves; the last 64 are kept."""
+    store = WritableFolder(str(tmp_path / "remote"))
+    assert store.open_folder("none") is None
+    for n in range(70):
+        store.put(f"f{n}", {"a": b"1"})
+    kept = [store.open_folder(f"f{n}") for n in range(70)]
+    assert [one.closed for one in kept] == [True] * 6 + [False] * 64
+    assert store.open_folder("f69") is kept[69]
+    assert bytes(kept[69].read_view("a", 0, 9)) == b"1"
+    store.delete("f69", ["a"])
+    assert kept[69].closed
+    assert store.open_folder("f69") is None
+    store.put("f69", {"a": b"2"})
+    assert bytes(store.open_folder("f69").read_view("a", 0, 9)) == b"2"
+    store.close()
+    assert all(one.closed for one in kept)
+    assert store.get_whole("f3", "a") == b"1", "a later call works"
+    assert store.open_folder("f3") is not None
+    store.close()

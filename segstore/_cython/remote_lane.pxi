@@ -1,0 +1,375 @@
+# remote_lane.pxi - the short way of a read of remote storage whose segments are files of this machine [D11]
+#
+# The layers above know which segment of remote storage has an offset, and in which leader epoch. They teach that to
+# the lane. It holds as long as neither the epochs of the log nor what is known of its remote segments has changed. A
+# read goes down in one call: index, bytes, headers. All batches that it gives are of the epoch that the log has there
+# [DUR-141]. Whatever else there is - another segment, the end of an epoch, any error - is not taken, and the layers
+# do it: their errors are the only ones.
+
+cdef enum:
+    MOST_SKIPPED_BYTES = 65536  # before the batch that a read wants, where the index says no better
+    LEAST_READ_BYTES = 16384
+    MOST_KNOWN_SEGMENTS = 256
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class ChangeCounter:
+    """How often something has changed that lanes go by: a change is the end of those that were made before."""
+
+    cdef readonly int64_t count
+    cdef list lanes
+
+    def __cinit__(self):
+        self.lanes = []
+
+    def add(self):
+        """Note a change."""
+        cdef RemoteReadLane lane
+        self.count += 1
+        for lane in self.lanes:
+            lane.end()
+        self.lanes.clear()
+
+
+@cython.final
+@cython.auto_pickle(False)
+@cython.no_gc_clear
+cdef class _SegmentFile(_Handle):
+    """The file that a lane has read from last, open."""
+
+    cdef Environment environment
+    cdef const sgs_env *env  # of environment
+    cdef bytes name
+    cdef int fd
+
+    cdef void release(self) noexcept:
+        cdef sgs_error err
+        cdef const char *text = self.name
+        cdef int fd = self.fd
+        self.fd = -1
+        if fd >= 0:
+            with nogil:
+                self.env.close(self.env, fd, text, &err)
+
+    def __dealloc__(self):
+        self.release()
+
+
+cdef _SegmentFile opened_in(Directory directory, bytes name):
+    """A file, open; None: it cannot be opened."""
+    cdef _SegmentFile file = _SegmentFile()
+    cdef const char *text = name
+    cdef sgs_error err
+    cdef sgs_status status
+    file.environment = directory.environment
+    file.env = directory.env
+    file.name = name
+    file.fd = -1
+    directory.callers += 1
+    with nogil:
+        status = file.env.open_file(file.env, directory.fd, text, SGS_OPEN_READ, &file.fd, &err)
+    directory.leave()
+    file.is_closed = status != SGS_OK
+    return file if status == SGS_OK else None
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class _KnownSegment:
+    """A finished segment, and the offsets for which it is the one to be read."""
+
+    cdef int64_t first_offset
+    cdef int64_t last_offset
+    cdef int64_t epoch_start_offset  # where the log has this epoch: a batch of it lies in there
+    cdef int64_t epoch_end_offset
+    cdef int64_t base_offset  # of the segment
+    cdef int64_t end_offset
+    cdef int64_t size_bytes
+    cdef int32_t epoch
+    cdef bytes file_name
+    cdef str object_name
+    cdef OffsetIndex index
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class RemoteReadLane:
+    """Reads what one log has in remote storage, as it is known now; None when the layers have to decide."""
+
+    cdef tuple leader_epochs
+    cdef int64_t changes_count
+    cdef bint is_ended
+    cdef Directory directory
+    cdef object fetch_class
+    cdef CodecTable codecs
+    cdef object topic_partition
+    cdef list known  # by first offset, without an overlap
+    cdef _SegmentFile file  # of the segment that was read last
+    cdef _KnownSegment read_last
+    cdef int64_t next_offset  # behind the last read: the batch there begins at the position
+    cdef int64_t next_position
+    cdef public object charge
+
+    def __cinit__(self, tuple leader_epochs not None, ChangeCounter changes not None, int64_t changes_count,
+                  Directory directory not None, CodecTable codecs not None, *, fetch_class, topic_partition not None):
+        if not issubclass(fetch_class, FetchedRecords):
+            raise IllegalArgumentError(
+                "a lane fills objects of its own class", found=fetch_class.__name__, expected="FetchedRecords"
+            )
+        self.leader_epochs = leader_epochs
+        self.changes_count = changes_count
+        self.directory = directory
+        self.codecs = codecs
+        self.fetch_class = fetch_class
+        self.topic_partition = topic_partition
+        self.known = []
+        self.is_ended = changes.count != changes_count
+        if not self.is_ended:
+            changes.lanes.append(self)
+
+    cdef void end(self):
+        """Take no more reads, and close the file: it may be deleted."""
+        self.is_ended = True
+        self.leave_file()
+
+    cdef void leave_file(self):
+        cdef _SegmentFile file = self.file
+        self.file = None
+        self.read_last = None
+        if file is not None:
+            file.mark_closed()
+
+    cdef inline bint is_valid(self, object leader_epochs) noexcept:
+        return (
+            leader_epochs is self.leader_epochs
+            and not self.is_ended
+            and not self.directory.is_closed
+            and self.directory.process == current_process
+        )
+
+    cdef Py_ssize_t place_behind(self, int64_t offset) noexcept:
+        """How many of the known segments begin at *offset* or before it."""
+        cdef Py_ssize_t low = 0
+        cdef Py_ssize_t count = PyList_GET_SIZE(self.known)
+        cdef Py_ssize_t middle
+        while low < count:
+            middle = (low + count) // 2
+            if (<_KnownSegment>PyList_GET_ITEM(self.known, middle)).first_offset <= offset:
+                low = middle + 1
+            else:
+                count = middle
+        return low
+
+    cdef _KnownSegment segment_of(self, int64_t offset):
+        cdef Py_ssize_t place = self.place_behind(offset)
+        cdef _KnownSegment found
+        if place == 0:
+            return None
+        found = <_KnownSegment>PyList_GET_ITEM(self.known, place - 1)
+        return found if offset <= found.last_offset and not found.index.mapping.is_closed else None
+
+    def holds(self, tuple leader_epochs not None, int64_t changes_count):
+        """Whether it still goes by what is known now, which is what was known then, and its folder is open."""
+        return self.is_valid(leader_epochs) and changes_count == self.changes_count
+
+    def knows(self, tuple leader_epochs not None, int64_t offset):
+        """Whether a read at *offset* may be taken."""
+        return self.is_valid(leader_epochs) and self.segment_of(offset) is not None
+
+    def learn(self, int64_t first_offset, int64_t last_offset, *, int32_t epoch, int64_t epoch_start_offset,
+              int64_t epoch_end_offset, int64_t base_offset, int64_t end_offset, int64_t size_bytes,
+              str file_name not None, str object_name not None, OffsetIndex index not None):
+        """Take over which segment has these offsets; what was known of any of them is forgotten."""
+        cdef _KnownSegment segment = _KnownSegment()
+        cdef Py_ssize_t behind, first
+        segment.first_offset = first_offset
+        segment.last_offset = last_offset
+        segment.epoch = epoch
+        segment.epoch_start_offset = epoch_start_offset
+        segment.epoch_end_offset = epoch_end_offset
+        segment.base_offset = base_offset
+        segment.end_offset = end_offset
+        segment.size_bytes = size_bytes
+        segment.file_name = encoded_name(file_name)
+        segment.object_name = object_name
+        segment.index = index
+        if len(self.known) >= MOST_KNOWN_SEGMENTS:
+            self.known.clear()
+        behind = self.place_behind(last_offset)
+        first = self.place_behind(first_offset)
+        if first and (<_KnownSegment>self.known[first - 1]).last_offset >= first_offset:
+            first -= 1
+        self.known[first:behind] = [segment]
+
+    cdef sgs_status place_of_read(self, _KnownSegment segment, int64_t offset, int64_t *position, int64_t *skipped,
+                                  sgs_error *err) noexcept:
+        """Where the bytes of a read begin, and how many of them may be before its batch."""
+        cdef sgs_offset_position found
+        cdef sgs_offset_position above
+        cdef c_bool has_above = False
+        cdef const sgs_offset_index *index = &segment.index.index
+        cdef sgs_status status
+        if segment is self.read_last and offset == self.next_offset:
+            position[0] = self.next_position
+            skipped[0] = 0
+            return SGS_OK
+        segment.index.mapping.callers += 1
+        with nogil:
+            status = sgs_offset_index_lookup(index, offset, &found, err)
+            if status == SGS_OK:
+                status = sgs_offset_index_fetch_upper_bound_offset(index, found, 1, &above, &has_above, err)
+        segment.index.mapping.leave()
+        if status == SGS_OK:
+            position[0] = found.position
+            skipped[0] = MOST_SKIPPED_BYTES
+            if has_above:
+                skipped[0] = min(skipped[0], max(above.position - position[0], 0))
+        return status
+
+    cdef _SegmentFile file_of(self, _KnownSegment segment):
+        """Its file, kept open; None: it cannot be opened."""
+        if segment is not self.read_last or self.file is None:
+            self.leave_file()
+            self.file = opened_in(self.directory, segment.file_name)
+            self.read_last = segment
+            self.next_offset = INT64_MIN
+        return self.file
+
+    def read(self, offset, max_bytes, min_one_message, int64_t log_start_offset, int64_t local_start_offset,
+             PublishedEnd published not None, leader_epochs):
+        """One fetch up to the log end, as a `fetch_class`."""
+        cdef int64_t start_offset = 0
+        cdef int64_t max_size = 0
+        cdef int64_t position = 0
+        cdef int64_t size = 0
+        cdef int64_t log_end_offset = offset_in(published._log_end, 0)
+        cdef fetch_cut cut
+        cdef sgs_error err
+        cdef sgs_status status
+        cdef RangeBytes found
+        cdef FetchedRecords answer
+        cdef _KnownSegment segment
+        cdef _SegmentFile file
+        if not is_whole_number(offset, &start_offset) or not is_whole_number(max_bytes, &max_size):
+            return None
+        if max_size < 0 or (min_one_message is not True and min_one_message is not False):
+            return None
+        if not log_start_offset <= start_offset < local_start_offset or not self.is_valid(leader_epochs):
+            return None
+        segment = self.segment_of(start_offset)
+        if segment is None or segment.end_offset >= log_end_offset:
+            return None
+        file = self.file_of(segment)
+        if file is None or self.place_of_read(segment, start_offset, &position, &size, &err) != SGS_OK:
+            return None
+        max_size = min(max_size, <int64_t>INT32_MAX)
+        size = min(max(size + max_size, <int64_t>LEAST_READ_BYTES), segment.size_bytes - position)
+        if size <= 0:
+            return None
+        found = RangeBytes.__new__(RangeBytes)
+        file.callers += 1
+        status = read_of_file(file, position, size, found, &err)
+        file.leave()
+        if status != SGS_OK or self.is_ended:
+            return None
+        cut.start_offset = start_offset
+        cut.max_size = max_size
+        cut.min_one_message = min_one_message is True
+        cut.next_offset = cut.next_position = INT64_MIN
+        if not cut_to_fetch(found, segment, position, &cut):
+            return None
+        if segment is self.read_last:
+            self.next_offset = cut.next_offset
+            self.next_position = position + cut.next_position
+        answer = <FetchedRecords>new_of(self.fetch_class)
+        answer.data = PyMemoryView_FromObject(found)
+        answer.place = place_of(cut.first.base_offset, segment.base_offset, position + cut.first.position)
+        answer.segment_base_offset = segment.base_offset
+        answer.source = segment.object_name
+        answer.start_offset = start_offset
+        answer.end_offset = log_end_offset
+        answer._aborted_below = INT64_MAX
+        answer._codecs = self.codecs
+        answer.topic_partition = self.topic_partition
+        answer._check_crcs = True
+        if self.charge is not None:
+            self.charge(found.content.size)
+        return answer
+
+
+cdef sgs_status read_of_file(_SegmentFile file, int64_t position, int64_t size, RangeBytes found,
+                             sgs_error *err) noexcept:
+    """Read so many bytes of a file; found is new, and has fewer where the file is shorter."""
+    cdef size_t got = 0
+    cdef sgs_file_info info
+    cdef const char *text = file.name
+    cdef sgs_status status = SGS_OK
+    if size > LARGEST_SPARE_BYTES:  # no memory is taken for what is not there
+        with nogil:
+            status = file.env.file_info(file.env, file.fd, text, &info, err)
+        if status == SGS_OK:
+            size = min(size, max(info.size - position, 0))
+    if status == SGS_OK:
+        status = found.make_room(<size_t>size, position, err)
+    if status == SGS_OK:
+        with nogil:
+            status = file.env.read_at(
+                file.env, file.fd, text, <char *>found.content.data, <size_t>size, position, &got, err
+            )
+    if status == SGS_OK:
+        found.content.size = got
+    return status
+
+
+cdef struct fetch_cut:
+    int64_t start_offset  # what is asked for, and how much of it
+    int64_t max_size
+    bint min_one_message
+    sgs_batch_header first  # of what is given
+    int64_t next_offset  # behind the last whole batch, and where that one begins
+    int64_t next_position
+
+
+cdef bint cut_to_fetch(RangeBytes found, _KnownSegment segment, int64_t position, fetch_cut *cut) noexcept:
+    """Leave of bytes from *position* on what a fetch returns, and describe it; False: the layers decide."""
+    cdef sgs_scan_options options
+    cdef sgs_scan_result result
+    cdef sgs_batch_table table
+    cdef const sgs_batch_header *rows
+    cdef size_t count
+    cdef size_t row = 0
+    cdef int64_t end = 0
+    cdef int64_t there = <int64_t>found.content.size
+    cdef bint is_taken = False
+    cdef sgs_error err
+    sgs_scan_options_default(&options, SGS_SCAN_MEMORY)
+    options.check_crc = False
+    sgs_batch_table_init(&table, memory)
+    with nogil:
+        if sgs_batch_scan_buffer(<const uint8_t *>found.content.data, found.content.size, &options, &table, &result,
+                                 &err) == SGS_OK and result.stop <= SGS_SCAN_INCOMPLETE:
+            rows = sgs_batch_table_rows(&table)
+            count = sgs_batch_table_count(&table)
+            while row < count and rows[row].last_offset < cut.start_offset:
+                row += 1
+            if row < count and (cut.min_one_message or rows[row].size_bytes <= cut.max_size):
+                cut.first = rows[row]
+                end = cut.first.position + max(cut.max_size, <int64_t>cut.first.size_bytes)
+                is_taken = cut.first.base_offset >= segment.epoch_start_offset
+                is_taken = is_taken and (end <= there or position + there == segment.size_bytes)
+                while is_taken and row < count and rows[row].position < end:
+                    is_taken = (
+                        rows[row].magic >= MAGIC_WITH_BASE_OFFSET
+                        and rows[row].partition_leader_epoch == segment.epoch
+                        and rows[row].last_offset < segment.epoch_end_offset
+                    )
+                    if rows[row].position + rows[row].size_bytes <= end:
+                        cut.next_offset = rows[row].last_offset + 1
+                        cut.next_position = rows[row].position + rows[row].size_bytes
+                    row += 1
+        sgs_batch_table_deinit(&table)
+    if is_taken:
+        found.content.data += cut.first.position
+        found.content.size = <size_t>(min(end, there) - cut.first.position)
+    return is_taken

@@ -1,0 +1,419 @@
+"""Reads of remote segments that are files, by one call of the core: as the layers read them [D11].
+
+The layers are the oracle: `LogReader.fetch`, which does not ask the lane.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+import segstore
+from segstore._core import ChangeCounter, Directory, RemoteReadLane
+from segstore.errors import ClosedError, IllegalArgumentError, SegstoreError
+from segstore.records.compression import codec_table
+from segstore.records.memory_records import MemoryRecords
+from segstore.types import Isolation
+from tests.kits.moto_server import moto_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.log_manager import LogManager
+
+TIERED = {"remote.storage.enable": "true", "local.retention.bytes": "0"}
+SIZES = (0, 1, 60, 100, 1000, 5000, 100_000)
+
+
+class Tiered(NamedTuple):
+    """A log directory with a topic whose segments are all in a folder."""
+
+    logs: LogManager
+    log: UnifiedLog
+    folder: Path
+
+    @property
+    def counters(self) -> Any:
+        return self.logs._tiered._built().manager.counters
+
+
+def batch(dice: random.Random, offset: int, epoch: int) -> bytes:
+    count = dice.choice([1, 1, 2, 7])
+    size = dice.choice([1, 30, 30, 300, 3000])
+    records = [(b"%d" % (offset + i), dice.randbytes(size)) for i in range(count)]
+    data = MemoryRecords.with_records(records, partition_leader_epoch=epoch, base_offset=offset)
+    return bytes(data.data)
+
+
+def fill(log: UnifiedLog, dice: random.Random, segments: int, epoch: int = 0) -> int:
+    """Append batches of ascending epochs, with gaps; return the last epoch."""
+    for _ in range(segments):
+        for _ in range(dice.randint(1, 12)):
+            offset = log.log_end_offset
+            if offset and dice.random() < 0.1:
+                offset += dice.randint(1, 3)
+            if dice.random() < 0.1:
+                epoch += dice.randint(1, 2)
+            log.append_as_follower(batch(dice, offset, epoch), epoch)
+        log.roll()
+    return epoch
+
+
+def open_tiered(path: Path, **config: str) -> LogManager:
+    return segstore.open_dir(path / "data", remote=str(path / "tier"), **config)
+
+
+@pytest.fixture
+def tiered(tmp_path: Path) -> Iterator[Tiered]:
+    with open_tiered(tmp_path) as logs:
+        logs.create_topic("orders", 1, config={**TIERED, "index.interval.bytes": "1000"})
+        log = logs.log("orders", 0)
+        fill(log, random.Random(1), 8)
+        assert logs.maintain().failed == ()
+        (folder,) = (tmp_path / "tier" / "kafka-tiered-storage").iterdir()
+        yield Tiered(logs, log, folder)
+
+
+def by_the_layers(log: UnifiedLog, offset: int, max_bytes: int, *, min_one_message: bool) -> Any:
+    return log._reader.fetch(offset, max_bytes, Isolation.LOG_END, min_one_message=min_one_message)
+
+
+def by_the_lane(log: UnifiedLog, offset: int, max_bytes: int, *, min_one_message: bool) -> Any:
+    return log._reader.read_by_remote_lane(offset, max_bytes, min_one_message)
+
+
+def described(found: Any) -> tuple[object, ...]:
+    return (
+        bytes(found.records),
+        found.size_bytes,
+        found.fetch_offset_metadata,
+        found.start_offset,
+        found.end_offset,
+        found.file,
+        found.first_entry_incomplete,
+        found.aborted_transactions,
+        [(one.offset, one.value, one.leader_epoch) for one in found],
+        [one.base_offset for one in found.batches()],
+    )
+
+
+def outcome(read: Any, *arguments: Any, **options: Any) -> object:
+    try:
+        return described(read(*arguments, **options))
+    except SegstoreError as error:
+        return type(error), str(error)
+
+
+def in_a_minute() -> int:
+    return time.time_ns() // 1_000_000 + 60_000
+
+
+def teach(log: UnifiedLog) -> None:
+    """Read each segment once by the layers."""
+    offset = log.log_start_offset
+    while offset < log.local_log_start_offset:
+        found = by_the_layers(log, offset, 100_000, min_one_message=True)
+        offset = max([offset, *(one.offset for one in found)]) + 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_lane_reads_what_the_layers_read(tmp_path: Path, seed: int):
+    """[TIER-65..TIER-68, DUR-141] At each offset; most of the reads are taken."""
+    dice = random.Random(seed)
+    taken = asked = 0
+    with open_tiered(tmp_path) as logs:
+        interval = dice.choice(["0", "500", "4096"])
+        logs.create_topic("orders", 1, config={**TIERED, "index.interval.bytes": interval})
+        log = logs.log("orders", 0)
+        epoch = 0
+        for _ in range(3):
+            epoch = fill(log, dice, dice.randint(1, 4), epoch)
+            if dice.random() < 0.3 and log.log_end_offset > 3:
+                log.truncate_to(log.log_end_offset - dice.randint(1, 3))
+                epoch = log.leader_epochs[-1].epoch
+                log.append_as_follower(batch(dice, log.log_end_offset, epoch), epoch)
+                log.roll()
+            assert logs.maintain().failed == ()
+            teach(log)
+            for _ in range(200):
+                offset = dice.randrange(log.log_end_offset)
+                arguments, one = (offset, dice.choice(SIZES)), dice.random() < 0.8
+                expected = by_the_layers(log, *arguments, min_one_message=one)
+                found = by_the_lane(log, *arguments, min_one_message=one)
+                asked += 1
+                if found is not None:
+                    taken += 1
+                    assert described(found) == described(expected)
+                both = described(log.read(*arguments, min_one_message=one))
+                assert both == described(expected)
+    assert taken > asked / 4
+
+
+def test_most_reads_of_one_epoch_are_taken(tmp_path: Path):
+    """Or a fault that lets the layers do it all would be seen by a benchmark alone."""
+    with open_tiered(tmp_path) as logs:
+        logs.create_topic("orders", 1, config=TIERED)
+        log = logs.log("orders", 0)
+        for _ in range(5):
+            log.append([(None, b"v" * 100)] * 10)
+            log.append([(None, b"v" * 100)] * 10)
+            log.roll()
+        assert logs.maintain().failed == ()
+        teach(log)
+        for offset in range(log.log_end_offset):
+            assert by_the_lane(log, offset, 5000, min_one_message=True) is not None
+            assert log.read(offset, 5000, "read_committed").size_bytes
+
+
+def test_what_the_lane_gives_stays_when_the_next_read_comes(tiered: Tiered):
+    """Memory is used again only without a view of it."""
+    log = tiered.log
+    teach(log)
+    kept = [log.read(offset, 1000) for offset in range(log.log_end_offset)]
+    views = [(one.records, bytes(one.records)) for one in kept]
+    del kept
+    for offset in range(log.log_end_offset):
+        log.read(offset, 3000)
+    assert all(bytes(view) == was for view, was in views)
+
+
+def test_a_segment_that_expired_is_read_no_more(tiered: Tiered):
+    """[TIER-50, DUR-141] By the log start, and by what is known of segments."""
+    log = tiered.log
+    teach(log)
+    lane = log._reader._remote.tier.lane
+    assert lane.knows(log.leader_epochs, 0)
+    first = log.read(0, 100_000).records
+    log.maybe_increment_log_start_offset(log.local_log_start_offset - 1)
+    with pytest.raises(SegstoreError, match="offset 0"):
+        log.read(0, 100)
+    assert bytes(first)
+    assert tiered.logs.maintain(in_a_minute()).expired
+    assert not lane.knows(log.leader_epochs, log.log_start_offset), "something has changed"
+    expected = by_the_layers(log, log.log_start_offset, 100, min_one_message=True)
+    assert described(log.read(log.log_start_offset, 100)) == described(expected)
+
+
+def test_a_log_that_has_other_epochs_asks_again(tiered: Tiered):
+    """[DUR-141] What was cut below is a lost branch."""
+    log = tiered.log
+    teach(log)
+    lane = log._reader._remote.tier.lane
+    end = [one.last_offset + 1 for one in log.read(0, 100_000).batches()][2]
+    log.truncate_to(end)
+    assert not lane.knows(log.leader_epochs, 0)
+    log.append([(None, b"new")] * 3)
+    log.roll()
+    assert tiered.logs.maintain().failed == ()
+    teach(log)
+    for offset in range(log.log_end_offset):
+        expected = outcome(by_the_layers, log, offset, 5000, min_one_message=True)
+        assert outcome(log.read, offset, 5000) == expected
+    assert [one.value for one in log.scan(end)] == [b"new"] * 3
+
+
+def damages(path: Path) -> dict[str, Any]:
+    data = path.read_bytes()
+    header = bytearray(data)
+    header[12:16] = (9).to_bytes(4, "big")  # the leader epoch, which no checksum covers
+    length = bytearray(data)
+    length[8:12] = (2**31 - 1).to_bytes(4, "big")
+    magic = bytearray(data)
+    magic[16] = 7
+    return {
+        "missing": path.unlink,
+        "empty": lambda: path.write_bytes(b""),
+        "cut": lambda: path.write_bytes(data[: len(data) // 2]),
+        "another epoch": lambda: path.write_bytes(header),
+        "a length": lambda: path.write_bytes(length),
+        "a magic": lambda: path.write_bytes(magic),
+        "zeros": lambda: path.write_bytes(bytes(len(data))),
+    }
+
+
+@pytest.mark.parametrize(
+    "damage", ["missing", "empty", "cut", "another epoch", "a length", "a magic", "zeros"]
+)
+def test_damage_is_told_by_the_layers(tiered: Tiered, damage: str):
+    """[DUR-141, DUR-144] The same error, or the same records, at each offset."""
+    log = tiered.log
+    teach(log)
+    victim = sorted(tiered.folder.glob("*.log"))[2]
+    damages(victim)[damage]()
+    offsets = list(range(log.log_end_offset))
+    found = [outcome(log.read, offset, 700) for offset in offsets]
+    log._reader._remote.tier.lane = None
+    tiered.logs._tiered._built().reader._reader._read_ahead._pieces.clear()
+    expected = [
+        outcome(by_the_layers, log, offset, 700, min_one_message=True) for offset in offsets
+    ]
+    assert found == expected
+    assert any(isinstance(one[0], type) for one in expected)
+
+
+def test_reads_are_counted_and_wait_for_the_quota(tiered: Tiered, monkeypatch):
+    """[TIER-70] A read by the lane as one by the layers."""
+    log = tiered.log
+    teach(log)
+    before = tiered.counters
+    size = log.read(0, 1000).size_bytes
+    after = tiered.counters
+    assert after.fetch_requests == before.fetch_requests + 1
+    assert after.fetch_bytes == before.fetch_bytes + size
+    manager = tiered.logs._tiered._built().manager
+    waits = []
+    monkeypatch.setattr(manager.fetch_quota, "wait", lambda *_: waits.append(1) is None)
+    log.read(0, 1000)
+    assert waits == [], "without a limit nobody asks for the time"
+    manager.fetch_quota.update(10**12)
+    log.read(0, 1000)
+    assert waits == [1]
+    manager._closed.set()
+    monkeypatch.undo()
+    with pytest.raises(ClosedError, match="is closed"):
+        log.read(0, 1000)
+    manager._closed.clear()
+
+
+def test_wrong_arguments_get_the_error_of_the_layers(tiered: Tiered):
+    """As without a lane."""
+    log: Any = tiered.log
+    teach(log)
+    for arguments in ((-1, 10), (10**30, 10), ("0", 10), (0, -1), (0, 1.5), (True, 10), (0, None)):
+        if arguments[1] is None:
+            continue
+        with pytest.raises(SegstoreError):
+            log.read(*arguments)
+    with pytest.raises(IllegalArgumentError):
+        log.read(0, 10, min_one_message=1)
+
+
+def test_a_closed_log_answers_no_more(tiered: Tiered):
+    teach(tiered.log)
+    tiered.logs.close()
+    with pytest.raises(ClosedError):
+        tiered.log.read(0, 1000)
+
+
+def opened_in(path: Path) -> list[str]:
+    files = [one for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+    return [str(one.readlink()) for one in files if str(one.readlink()).startswith(str(path))]
+
+
+def test_a_file_that_is_deleted_is_not_kept_open(tiered: Tiered):
+    """[TIER-54] Or its room on the disk would be taken until the log is read again."""
+    log = tiered.log
+    teach(log)
+    log.read(0, 100)
+    file = min(tiered.folder.glob("*.log"))
+    assert str(file) in opened_in(tiered.folder)
+    log.maybe_increment_log_start_offset(log.local_log_start_offset - 1)
+    assert tiered.logs.maintain(in_a_minute()).expired
+    assert not file.exists()
+    assert not [one for one in opened_in(tiered.folder) if ".log" in one]
+
+
+def test_a_close_leaves_no_descriptor(tmp_path: Path):
+    """The storage keeps folders open for the lane, and the lane a file."""
+    with open_tiered(tmp_path) as logs:
+        logs.create_topic("orders", 1, config=TIERED)
+        fill(logs.log("orders", 0), random.Random(3), 3)
+        logs.maintain()
+        log = logs.log("orders", 0)
+        teach(log)
+        log.read(0, 100)
+        assert [one for one in opened_in(tmp_path / "tier") if one.endswith(".log")]
+    assert not opened_in(tmp_path)
+    assert log._reader._remote.tier.lane is not None
+
+
+def test_a_folder_that_went_away_and_came_again_is_read(tiered: Tiered):
+    """The store closes the one that it has removed; another process may do so, too."""
+    log = tiered.log
+    teach(log)
+    copy = tiered.folder.with_name("aside")
+    shutil.copytree(tiered.folder, copy)
+    expected = described(log.read(0, 1000))
+    shutil.rmtree(tiered.folder)
+    copy.rename(tiered.folder)
+    assert described(log.read(0, 1000)) == expected
+
+
+def test_an_index_that_the_cache_has_let_go_is_fetched_again(tiered: Tiered):
+    """[TIER-84] The lane takes no read by an index whose file is deleted."""
+    log, cache = tiered.log, tiered.logs._tiered._built().index_cache
+    teach(log)
+    expected = described(log.read(0, 1000))
+    cache.remove_all(cache.segment_ids)
+    assert described(log.read(0, 1000)) == expected
+    assert cache.delete_due(2**62) > 0
+    assert by_the_lane(log, 0, 1000, min_one_message=True) is None
+    assert described(log.read(0, 1000)) == expected
+    assert by_the_lane(log, 0, 1000, min_one_message=True) is not None
+
+
+def test_what_another_process_changes_is_seen_by_a_read_only_handle(tiered: Tiered, tmp_path: Path):
+    """[TIER-65] It looks for news before each read, and has no lane."""
+    log = tiered.log
+    with segstore.open_dir(
+        tmp_path / "data", remote=str(tmp_path / "tier"), read_only=True
+    ) as reader:
+        other = reader.log("orders", 0)
+        assert described(other.read(0, 1000))[0] == described(log.read(0, 1000))[0]
+        assert other._reader._remote.tier.lane is None
+        log.maybe_increment_log_start_offset(log.local_log_start_offset - 1)
+        assert tiered.logs.maintain(in_a_minute()).expired
+        with pytest.raises(SegstoreError, match="offset 0"):
+            other.read(0, 1000)
+
+
+def test_objects_of_a_store_have_no_lane(tmp_path: Path):
+    with moto_store() as store:
+        (tmp_path / "nothing").mkdir()
+        url = store.put_once(tmp_path / "nothing", "tier")
+        with segstore.open_dir(
+            tmp_path / "data", remote=f"{url}/logs", remote_settings=store.settings
+        ) as logs:
+            logs.create_topic("orders", 1, config=TIERED)
+            log = logs.log("orders", 0)
+            fill(log, random.Random(3), 2)
+            assert logs.maintain().failed == ()
+            teach(log)
+            assert log._reader._remote.tier.lane is None
+            assert log.read(0, 1000).size_bytes
+
+
+def test_more_segments_than_a_lane_knows(tmp_path: Path):
+    """Then it begins anew; all is read."""
+    with open_tiered(tmp_path) as logs:
+        logs.create_topic("orders", 1, config=TIERED)
+        log = logs.log("orders", 0)
+        for n in range(300):
+            log.append([(None, b"v%d" % n)])
+            log.roll()
+        assert logs.maintain().failed == ()
+        teach(log)
+        for n in (0, 299, 100, 298, 1, 45, 44):
+            assert [one.value for one in log.read(n, 10)][:1] == [b"v%d" % n]
+
+
+def test_a_lane_fills_its_own_class_alone(tmp_path: Path):
+    directory, none = Directory(str(tmp_path)), codec_table()
+    with pytest.raises(IllegalArgumentError, match="own class"):
+        RemoteReadLane(
+            (), ChangeCounter(), 0, directory, none, fetch_class=dict, topic_partition=("t", 0)
+        )
+    directory.close()
+
+
+def test_a_counter_counts():
+    counter = ChangeCounter()
+    counter.add()
+    counter.add()
+    assert counter.count == 2
