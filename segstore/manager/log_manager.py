@@ -85,7 +85,7 @@ from segstore.manager.placement import Placement
 from segstore.manager.shared_topics import SharedTopics
 from segstore.manager.throttler import Throttler
 from segstore.manager.topic_appends import TopicAppends
-from segstore.manager.topic_changes import TopicChanges
+from segstore.manager.topic_changes import TopicChanges, checked_count
 from segstore.notebook import MOST_LINES, as_html
 from segstore.types import Isolation, TopicPartition
 
@@ -764,7 +764,8 @@ class LogManager:
             A setting is unknown, contradicts another, or has a wrong value; or the topic has more
             partitions. Nothing changed [CFG-37…CFG-46].
         IllegalStateError
-            A partition below the last is missing, so none can be added. Or the topic is
+            A partition below the last is missing, so none can be added. Or a new one was here
+            before, and its records are in remote storage. Or the topic is
             ``__remote_log_metadata``, and topics are tiered.
         CorruptCheckpointError, UnsupportedFormatError
             ``topics.json`` is damaged, or of a later version; nothing changed.
@@ -778,15 +779,22 @@ class LogManager:
         # old copies would pass for those of records that are written at the same offsets next
         if config and "remote.storage.enable" in config:
             self._delete_disabled(name, f"topic {name!r} is as before")
-        is_to_grow = partitions is not None and self._may_be_remote(TopicPartition(name, 0))
-        if self._tiered is not None and is_to_grow:
-            self._tiered.begin_deletions(name)
+        if partitions is not None:
+            self._refuse_lost(name, checked_count(partitions))
         self._change_topics(
             lambda changes: changes.alter(name, config, partitions, directories or {}, progress)
         )
         if self._may_be_remote(TopicPartition(name, 0)):
             self._delete_disabled(name, f"topic {name!r} has the settings")
         return self.describe_topic(name)
+
+    def _refuse_lost(self, name: str, count: int) -> None:
+        """Raise where remote storage has one of *count* partitions that is not here any more."""
+        tiered = self._tiered
+        if tiered is not None and self._may_be_remote(TopicPartition(name, 0)):
+            self._change_topics(lambda changes: changes.refuse_topic_of_broker(name))
+            tiered.begin_deletions(name)
+            tiered.refuse_lost(name, self._numbers_of(name), count)
 
     def _delete_disabled(self, name: str, what_happened: str) -> None:
         """Delete the remote parts of a topic that its settings have ended [TIER-90, CFG-46]."""
@@ -934,7 +942,8 @@ class LogManager:
             yield
             return
         self._change_topics(lambda changes: changes.check_deletable(topic, partition))
-        with tiered.deleting(chosen):
+        count = self._directories[0].settings.partitions_count(topic) if partition is None else 0
+        with tiered.deleting(topic, [one.partition for one in chosen], count):
             yield
         with _telling_what_follows(f"what was asked for is deleted of {topic!r} here"):
             tiered.finish_deletions(topic)

@@ -55,7 +55,7 @@ from segstore.types import TopicPartition
 if TYPE_CHECKING:
     import os
     import uuid
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from segstore._core import FileInfo
     from segstore.log.local.transaction_index import AbortedTransaction
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from segstore.manager.maintenance_report import Findings
     from segstore.remote.log_manager.remote_log_stats import RemoteLogFigures
     from segstore.remote.metadata.remote_log_metadata_manager import RemoteLogMetadataManager
+    from segstore.remote.metadata.segment_metadata import RemoteLogSegmentMetadata
     from segstore.types import EpochEntry, FileTimestampAndOffset
 
 COPIES: Final = "copies to remote storage"
@@ -76,6 +77,7 @@ DELETION: Final = "deletion in remote storage"
 _NO_BROKER: Final = 0
 """Who copies, where no broker has given the directory an id."""
 _STARTED: Final = RemotePartitionDeleteState.DELETE_PARTITION_STARTED
+_FINISHED: Final = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
 _DELETION_OF_A_PARTITION: Final = b"\x01\x02"
 """What the values of these events begin with: version of the frame, and kind."""
 _CLOCK_STEP_MS: Final = 2000
@@ -359,11 +361,13 @@ class TieredTopics:
     # ---- deletions -------------------------------------------------------------------------------
 
     @contextmanager
-    def deleting(self, topic_partitions: Iterable[TopicPartition]) -> Iterator[None]:
+    def deleting(self, topic: str, numbers: Collection[int], count: int) -> Iterator[None]:
         """Delete partitions in the block: mark that their remote parts go with them.
 
         No task runs for them meanwhile: what runs is cancelled first, and waited for; others are
-        not. What the block leaves of them keeps its remote part.
+        not. What the block leaves of them keeps its remote part. Of *count* partitions, those go
+        too that are not here any more: nothing of them is here by which a mark before the block
+        would be undone, so they are marked after it.
 
         Raises
         ------
@@ -372,15 +376,18 @@ class TieredTopics:
         IllegalStateError
             A topic id cannot be read, by which the remote part is known.
         """
-        parts = self._built()
-        partitions = [self._partition_of(one) for one in topic_partitions]
-        for one in partitions:
+        parts, marked = self._built(), RemotePartitionDeleteState.DELETE_PARTITION_MARKED
+        partitions = [self._partition_of(TopicPartition(topic, one)) for one in numbers]
+        lost = [one for one, _ in self._lost(topic, numbers, count)]
+        for one in (*partitions, *lost):
             parts.manager.require_newest_copy(one, or_oldest=True)
         with self._taking([one.topic_partition for one in partitions]):
             for one in partitions:
                 if self._has_segments(parts, one):
-                    self._mark(parts, one, RemotePartitionDeleteState.DELETE_PARTITION_MARKED)
+                    self._mark(parts, one, marked)
             yield
+        for one in lost:
+            self._mark(parts, one, marked)
 
     @contextmanager
     def _taking(self, topic_partitions: Sequence[TopicPartition]) -> Iterator[None]:
@@ -401,6 +408,46 @@ class TieredTopics:
                 state = self._pending().get(partition)
                 if state is not None and not self._is_kept(partition, state):
                     self._mark(self._built(), partition, _STARTED)
+
+    def refuse_lost(self, topic: str, here: Collection[int], count: int) -> None:
+        """Raise where remote storage has one of *count* partitions that is not *here* any more.
+
+        Made again, it would have other records at the same offsets, and its copies may be the only
+        ones of those that it had [DUR-140].
+
+        Raises
+        ------
+        IllegalStateError
+            It has; nothing changed.
+        """
+        for partition, copies in self._lost(topic, here, count):
+            one = partition.topic_partition
+            last = max(copy.end_offset for copy in copies)
+            raise IllegalStateError(
+                f"{one} is not here any more, and its records are in remote storage: an empty"
+                " partition does not take its place. restore_bucket, or `segstore restore-bucket`,"
+                " brings it back with its records; delete_topic gives them up",
+                file=f"{self._directory().path}/{one}",
+                found=f"no directory, and copies of the records from {copies[0].start_offset}"
+                f" to {last}",
+                expected="a partition that never was, or that delete_partition has deleted",
+            )
+
+    def _lost(
+        self, topic: str, here: Collection[int], count: int
+    ) -> Iterator[tuple[TopicIdPartition, list[RemoteLogSegmentMetadata]]]:
+        """Yield the partitions that have copies and no directory, with these, by start offset."""
+        parts = self._built()
+        ids = (self._topic_id_of(TopicPartition(topic, one)) for one in here)
+        topic_id = next((one for one in ids if one is not None), None)
+        if topic_id is None:  # copies are known by it
+            return
+        for number in sorted({*range(count)}.difference(here)):
+            partition = TopicIdPartition(topic_id, TopicPartition(topic, number))
+            listed = parts.metadata.list_remote_log_segments(partition)
+            copies = [one for one in listed if one.state is _FINISHED]
+            if copies and self._pending().get(partition) is not _STARTED:
+                yield partition, copies
 
     def finish_deletions(self, topic: str) -> None:
         """Delete the remote parts of what is gone of a topic.

@@ -99,7 +99,7 @@ class TopicChanges:
         count = None if partitions is None else checked_count(partitions)
         self._topics.settle(name)
         numbers = self._numbers_of(name)
-        self._refuse_topic_of_broker(name)
+        self.refuse_topic_of_broker(name)
         topic_id = self._topic_id_of(name, numbers)
         entry = self._topics.entry_of(name)
         if entry is None or not entry.counts_for(topic_id):
@@ -158,7 +158,7 @@ class TopicChanges:
         ids = (one.settings.topic_id_of(name, numbers) for one in self._directories)
         return next((topic_id for topic_id in ids if topic_id is not None), None)
 
-    def _refuse_topic_of_broker(self, name: str) -> None:
+    def refuse_topic_of_broker(self, name: str) -> None:
         """Raise where a metadata log has the settings of a topic: a change here would not count."""
         for one in self._directories:
             if one.error is None:
@@ -167,7 +167,7 @@ class TopicChanges:
     def check_deletable(self, name: str, partition: int | None = None) -> None:
         """Raise where `delete`, or `delete_partition`, would refuse it; nothing is changed."""
         check_topic(name)
-        self._refuse_topic_of_broker(name)
+        self.refuse_topic_of_broker(name)
         if partition is None:
             self._topics.check_deletable(name)
         else:
@@ -176,7 +176,7 @@ class TopicChanges:
     def delete(self, name: str) -> None:
         """Delete a topic; see `LogManager.delete_topic`."""
         check_topic(name)
-        self._refuse_topic_of_broker(name)
+        self.refuse_topic_of_broker(name)
         if not self._topics.settle(name):
             numbers = self._numbers_of(name, "")
             with ExitStack() as stack:  # before the deletion begins
@@ -195,7 +195,7 @@ class TopicChanges:
             )
         topic_partition = TopicPartition(topic, partition)
         self._home_of(topic_partition)  # of two directories, none is guessed
-        self._refuse_topic_of_broker(topic)
+        self.refuse_topic_of_broker(topic)
         self._topics.delete_partition(topic_partition)
 
 

@@ -30,6 +30,7 @@ from segstore.manager import topic_settings
 from segstore.manager.directory_metadata_topic import DirectoryMetadataTopic
 from segstore.manager.metadata_writing import write_metadata_log
 from segstore.manager.tiered_topics import TieredTopics
+from segstore.manager.topic_changes import TopicChanges
 from segstore.manager.topic_description import SettingSource
 from segstore.remote.metadata.remote_log_metadata_serde import parse_event
 from segstore.remote.metadata.segment_metadata import (
@@ -562,30 +563,61 @@ def test_a_partition_that_is_made_again_has_no_copies_of_before(
     assert len([name for name in files_in(folder) if name.endswith(".log")]) == 3
 
 
-@pytest.mark.parametrize("records_of_a_segment", [1, 2, 6])
-def test_a_lost_partition_that_is_made_again_is_not_what_it_was(
-    tmp_path: Path, folder: Remote, records_of_a_segment: int
-):
-    """[DUR-140] Copies count that have the records that are here, in whatever segments."""
+def test_an_empty_partition_does_not_take_the_place_of_a_lost_one(tmp_path: Path, folder: Remote):
+    """[DUR-140] Its copies are the only ones of acknowledged records: they were deleted."""
     directory = tmp_path / "data"
     with folder.open(directory) as logs:
-        logs.create_topic("orders", 2, config=KEPT_HERE)
+        logs.create_topic("orders", 2, config=TIERED)
+        fill(logs)
         fill(logs, partition=1, count=6)
         assert logs.maintain().failed == ()
     shutil.rmtree(directory / "orders-1")
+    before = files_in(folder)
     with folder.open(directory) as logs:
-        logs.alter_topic("orders", partitions=2)
-        log = logs.log("orders", 1)
-        for number in range(1, 7):
-            logs.append("orders", [(None, b"new%d" % number)], partition=1)
-            if number % records_of_a_segment == 0:
-                log.roll()
-        (failed,) = logs.maintain().failed
-        assert "is made again" in str(failed.error)
-        logs.alter_topic("orders", {"local.retention.bytes": "0"})
+        with pytest.raises(IllegalStateError, match="segstore restore-bucket") as raised:
+            logs.alter_topic("orders", partitions=3)
+        assert raised.value.file == str(directory / "orders-1")
+        assert raised.value.found.endswith("copies of the records from 0 to 5")
+        logs.alter_topic("orders", partitions=1)
+        assert logs.topics() == {"orders": [0]}
         assert logs.maintain(now_ms() + MINUTE_MS).failed == ()
-        assert log.local_log_start_offset == 6
-        assert values(log.scan(0)) == [b"new%d" % number for number in range(1, 7)]
+    assert files_in(folder) == before
+    (report,) = segstore.restore_bucket(folder.url, directory, topics="orders", partitions=1)
+    assert report.error is None
+    with folder.open(directory) as logs:
+        logs.alter_topic("orders", partitions=3)
+        fill(logs, partition=1, count=2)
+        assert logs.maintain().failed == ()
+        log = logs.log("orders", 1)
+        assert (log.log_start_offset, log.local_log_start_offset) == (0, 8)
+        assert values(log.scan(0)) == [b"v%d" % n for n in range(8)]
+    assert set(before) < set(files_in(folder))
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_topic_is_deleted_with_the_copies_of_a_lost_partition(
+    tmp_path: Path, folder: Remote, monkeypatch, *, is_killed: bool
+):
+    """[TIER-90] Once it is deleted, not before: nothing of the partition says that it stays."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", 2, config=TIERED)
+        fill(logs, partition=0)
+        fill(logs, partition=1)
+        assert logs.maintain().failed == ()
+    shutil.rmtree(directory / "orders-1")
+    before = files_in(folder)
+    if is_killed:
+        with folder.open(directory) as logs, monkeypatch.context() as patch:
+            patch.setattr(TopicChanges, "delete", lambda *_: (_ for _ in ()).throw(Killed))
+            with pytest.raises(Killed):
+                logs.delete_topic("orders")
+        with folder.open(directory) as logs:
+            assert logs.maintain().failed == ()
+        assert files_in(folder) == before
+    with folder.open(directory) as logs:
+        logs.delete_topic("orders")
+    assert files_in(folder) == []
 
 
 # ---- another storage -----------------------------------------------------------------------------
