@@ -17,7 +17,7 @@ from segstore.errors import CodecError, CodecMissingError, LimitExceededError
 from segstore.records.zstd_frame import MAX_WINDOW_LOG, frames_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 LIBRARY: Final = "zstd"
 
@@ -30,7 +30,7 @@ class _Contexts(threading.local):
 
     def __init__(self) -> None:
         self.compressors: dict[int, Callable[[bytes], bytes]] = {}
-        self.decompressor: Callable[[bytes, int], bytes] | None = None
+        self.decompressor: Callable[[memoryview, int], bytes] | None = None
 
 
 _contexts: Final = _Contexts()
@@ -60,16 +60,18 @@ class StandardLibrary:
 
         return compress_frame
 
-    def decompressor(self) -> Callable[[bytes, int], bytes]:
+    def decompressor(self) -> Callable[[memoryview, int], bytes]:
         """A function that gives one frame's content, at most so many bytes."""
         options = {self.module.DecompressionParameter.window_log_max: MAX_WINDOW_LOG}
 
-        def decompress_frame(frame: bytes, limit: int) -> bytes:
+        def decompress_frame(frame: memoryview, limit: int) -> bytes:
             context = self.module.ZstdDecompressor(options=options)
             content: bytes = context.decompress(frame, limit)
             return content
 
         return decompress_frame
+
+    beginning_decompressor = decompressor
 
 
 class Zstandard:
@@ -88,16 +90,30 @@ class Zstandard:
         compress_frame: Callable[[bytes], bytes] = context.compress
         return compress_frame
 
-    def decompressor(self) -> Callable[[bytes, int], bytes]:
+    def decompressor(self) -> Callable[[memoryview, int], bytes]:
         """A function that gives one frame's content, at most so many bytes."""
+        size_of: Callable[[memoryview], int] = self.module.frame_content_size
+        context = self.module.ZstdDecompressor(max_window_size=1 << MAX_WINDOW_LOG)
+        decompress_beginning = self.beginning_decompressor()
+
+        def decompress_frame(frame: memoryview, limit: int) -> bytes:
+            if 0 < size_of(frame) <= limit:  # one copy less, and the size was compared before
+                content: bytes = context.decompress(frame)
+                return content
+            return decompress_beginning(frame, limit)
+
+        return decompress_frame
+
+    def beginning_decompressor(self) -> Callable[[memoryview, int], bytes]:
+        """A function that gives the first bytes of a frame that may be cut, at most so many."""
         context = self.module.ZstdDecompressor(max_window_size=1 << MAX_WINDOW_LOG)
 
-        def decompress_frame(frame: bytes, limit: int) -> bytes:
+        def decompress_beginning(frame: memoryview, limit: int) -> bytes:
             with context.stream_reader(frame) as reader:
                 content: bytes = reader.read(limit)
             return content
 
-        return decompress_frame
+        return decompress_beginning
 
 
 @cache
@@ -134,7 +150,7 @@ def compress(data: bytes, level: int) -> bytes:
 def decompress(data: memoryview, limit: int) -> bytes:
     """Decompress all frames to at most *limit* bytes; anything that is no frame is an error."""
     try:
-        return _decompress_frames(data, limit)
+        return decompress_frames(frames_of(data), limit)
     except CodecError as error:
         error.decoded = _before_break(data, limit)
         raise
@@ -152,17 +168,19 @@ def _before_break(data: memoryview, limit: int) -> bytes:
             position += len(frame)
     except (CodecError, library.error):
         with contextlib.suppress(library.error):  # a frame that is cut gives its whole blocks
-            content += decompress_frame(bytes(data[position:]), limit - len(content))
+            decompress_beginning = library.beginning_decompressor()
+            content += decompress_beginning(data[position:], limit - len(content))
     return bytes(content[:limit])
 
 
-def _decompress_frames(data: memoryview, limit: int) -> bytes:
+def decompress_frames(frames: Iterable[tuple[memoryview, int]], limit: int) -> bytes:
+    """Decompress frames that `frames_of` gives, to at most *limit* bytes."""
     library = _library()
     if _contexts.decompressor is None:
         _contexts.decompressor = library.decompressor()
     parts: list[bytes] = []
     size = 0
-    for frame, bound in frames_of(data):
+    for frame, bound in frames:
         try:  # one byte more than allowed shows that there are more
             part = _contexts.decompressor(frame, min(bound, limit - size) + 1)
         except library.error as error:

@@ -22,7 +22,7 @@ CONTENT_SIZE_BYTES: Final = (0, 2, 4, 8)
 TWO_BYTE_SIZE_BIAS: Final = 256
 
 
-def frames_of(data: memoryview) -> Iterator[tuple[bytes, int]]:
+def frames_of(data: memoryview) -> Iterator[tuple[memoryview, int]]:
     """Yield each frame with the most bytes that it can make; skippable frames are skipped.
 
     Raises
@@ -41,7 +41,7 @@ def frames_of(data: memoryview) -> Iterator[tuple[bytes, int]]:
                 raise _cut(len(data), position)
         elif magic == MAGIC:
             end, bound = _walk_frame(data, position + 4)
-            yield bytes(data[position:end]), bound
+            yield data[position:end], bound
             position = end
         else:
             raise CodecError(

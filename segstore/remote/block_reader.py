@@ -76,10 +76,11 @@ class BlockFile:
         Number of its first block among those of all files.
     """
 
-    __slots__ = ("_reader", "count", "file", "first")
+    __slots__ = ("_comes_by_blocks", "_reader", "count", "file", "first")
 
     def __init__(self, reader: BlockReader, file: RemoteFile, first: int) -> None:
         self._reader = reader
+        self._comes_by_blocks = False  # as a read has found
         self.file = file
         self.first = first
         self.count = -(-(file.size_bytes + file.block_phase) // file.block_bytes)
@@ -101,8 +102,10 @@ class BlockFile:
         end = min(position + len(target), self.file.size_bytes)
         if position >= end:
             return 0
-        if self._reader.read_into(self.file, position, target[: end - position]):
-            return end - position
+        if not self._comes_by_blocks:
+            if self._reader.read_into(self.file, position, target[: end - position]):
+                return end - position
+            self._comes_by_blocks = True
         first, last = self._number_of(position), self._number_of(end - 1)
         self._reader.note_read(first, last)
         for number in range(first, last + 1):
@@ -201,6 +204,8 @@ class BlockReader:
 
     def note_read(self, first: int, last: int) -> None:
         """Note that blocks are read, and fetch ahead of a reader that goes on."""
+        if not self._ahead_bytes:
+            return
         with self._lock:
             self._require_open()
             with suppress(RuntimeError):  # no thread can be started, as when the process ends

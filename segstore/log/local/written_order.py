@@ -6,6 +6,7 @@ or hides some. Where the writer left no gap, batches follow one another without 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from segstore._core import scan_headers
@@ -18,7 +19,7 @@ from segstore.types import CURRENT_MAGIC
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segstore._core import BatchHeaders, Directory
+    from segstore._core import BatchHeaders, BatchTable, Directory
     from segstore.records.fetch_data_info import FetchDataInfo
     from segstore.types import EpochEntry
 
@@ -102,10 +103,13 @@ class WrittenOrder:
         rows = np.flatnonzero(gaps & (ends >= state.contiguous_from))
         return (int(rows[0]), int(ends[rows[0]])) if len(rows) else None
 
-    @property
-    def has_lineage(self) -> bool:
-        """Whether batches of other leader epochs than those of the lineage are refused."""
-        return bool(self._epochs)
+    def has_all(self, table: BatchTable) -> bool:
+        """Whether all batches of *table* are of one epoch of the lineage; asked without NumPy."""
+        if not self._epochs:
+            return True
+        place = bisect_right(self._starts, table.base_offset)
+        is_of_it = table.leader_epoch == self._epochs[max(place - 1, 0)]
+        return is_of_it and (place == len(self._starts) or table.last_offset < self._starts[place])
 
     def first_of_other_epoch(
         self, headers: BatchHeaders, file: str | None, position: int
@@ -160,7 +164,9 @@ class WrittenOrder:
         place = fetched.fetch_offset_metadata.relative_position_in_segment
         if self._epochs:
             table, _ = scan_headers(fetched.records)
-            other = self.first_of_other_epoch(table.array, fetched.file, place)
+            other = None
+            if not self.has_all(table):
+                other = self.first_of_other_epoch(table.array, fetched.file, place)
             if other is not None:
                 return int(table.array["position"][other[0]]), other[1]
         headers = None if self._looks_away else _headers_with_a_gap(fetched)

@@ -23,8 +23,8 @@ def undo_zstd(data: bytes | memoryview, most_bytes: int) -> bytes:
         It needs a dictionary, or a window above 128 MiB.
     """
     view = memoryview(data)
-    frames = [(len(frame), bound) for frame, bound in frames_of(view)]
-    if len(frames) != 1 or frames[0][0] != len(view):
+    frames = list(frames_of(view))
+    if len(frames) != 1 or len(frames[0][0]) != len(view):
         raise CodecError(
             "zstd: not one frame",
             position=0,
@@ -32,7 +32,7 @@ def undo_zstd(data: bytes | memoryview, most_bytes: int) -> bytes:
             expected="1 frame",
         )
     try:
-        return zstd_codec.decompress(view, most_bytes)
+        return zstd_codec.decompress_frames(frames, most_bytes)
     except LimitExceededError:
         raise LimitExceededError(
             "zstd: the frame is too large",
