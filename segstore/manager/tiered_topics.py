@@ -298,6 +298,7 @@ class TieredTopics:
             if self._pending().get(partition) is _STARTED:
                 return  # made again: what is copied now would be deleted with what was before
             manager.require_newest_copy(partition)
+            manager.refuse_other_history(log)
             before, start = manager.counters, log.log_start_offset
             self._topic.noted = self._telling(log, findings)
             try:

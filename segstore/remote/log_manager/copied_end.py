@@ -33,6 +33,11 @@ def note_copied(log: UnifiedLog, parts: RemoteLogParts, partition: TopicIdPartit
     return copied
 
 
+def first_offset_here(log: UnifiedLog) -> int:
+    """Return where the records of the log begin that are in its directory."""
+    return max(log.log_start_offset, log.segments()[0].base_offset)
+
+
 def copied_from(
     offset: int, log: UnifiedLog, parts: RemoteLogParts, partition: TopicIdPartition
 ) -> list[RemoteLogSegmentMetadata]:
@@ -50,7 +55,7 @@ def _find_copied(log: UnifiedLog, parts: RemoteLogParts, partition: TopicIdParti
     highest = find_highest_remote_offset(log, parts.metadata, partition).offset
     if log.profile is Profile.KAFKA:
         return highest
-    first_here = max(log.log_start_offset, log.segments()[0].base_offset)
+    first_here = first_offset_here(log)
     copied = copied_from(first_here, log, parts, partition)
     end = end_of_contiguous(copied, first_here)
     return end - 1 if end > first_here else min(highest, first_here - 1)

@@ -118,20 +118,25 @@ class CopyTask(RemoteLogTask):
             log.update_highest_offset_in_remote_storage(copied)
 
     def _delete_wrong_copies(self, log: UnifiedLog) -> RemoteStorageError | None:
-        """Delete finished copies of this broker that are not what is here: they are made again.
+        """Delete finished copies of this broker that are damaged: they are made again.
 
-        Returns what is said of the first of them [DUR-140]. Kafka does not look.
+        Returns what is said of the first of them. A copy of other records stays: they may be
+        nowhere else [DUR-140]. Kafka does not look.
         """
         parts, error = self._parts, None
         for one in readable_segments(log, parts.metadata, self._partition):
             is_wrong = parts.are_whole.get(one.segment_id) is False
-            if is_wrong and one.broker_id == parts.broker_id:
+            if (
+                is_wrong
+                and one.segment_id not in parts.hold_others
+                and one.broker_id == parts.broker_id
+            ):
                 parts.delete(one)
                 error = error or RemoteStorageError(
                     "a copy in remote storage is not what is here: it did not count, was deleted,"
                     " and is made again",
                     file=object_name(one),
-                    found="other records, fewer, or none",
+                    found="damaged records, fewer, or none",
                     expected=f"the records from {one.start_offset} to {one.end_offset}",
                 )
         return error

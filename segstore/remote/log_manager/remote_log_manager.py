@@ -15,6 +15,7 @@ from segstore.remote.log_manager.charged_reader import ChargedReader
 from segstore.remote.log_manager.copy_task import CopyTask
 from segstore.remote.log_manager.expiration_task import ExpirationTask
 from segstore.remote.log_manager.follower_task import FollowerTask
+from segstore.remote.log_manager.other_history import refuse_other_history
 from segstore.remote.log_manager.remote_log_stats import RemoteLogCounters, RemoteLogFigures
 from segstore.remote.log_manager.remote_log_task import RemoteLogParts
 from segstore.remote.log_manager.remote_quota import RemoteQuota
@@ -189,6 +190,15 @@ class RemoteLogManager:
         """
         self._require_open()
         self._parts.require_newest_copy(partition, or_oldest=or_oldest)
+
+    def refuse_other_history(self, log: UnifiedLog) -> None:
+        """Raise where copies of a log that is led have records that it has not.
+
+        See `refuse_other_history`.
+        """
+        remote = self._led(log)
+        if remote is not None:
+            refuse_other_history(log, self._parts, remote.partition)
 
     # ---- the tasks -------------------------------------------------------------------------------
 

@@ -67,6 +67,8 @@ class RemoteLogParts:
         Copies that are under way now.
     are_whole : dict
         Of the copies that this process has read: whether they are as they should be.
+    hold_others : set of RemoteLogSegmentId
+        Those of them that are whole, and hold other records than the log has there.
     """
 
     storage: RemoteStorageManager
@@ -78,6 +80,7 @@ class RemoteLogParts:
     counters: RemoteLogCounters = field(default_factory=RemoteLogCounters)
     being_copied: set[RemoteLogSegmentId] = field(default_factory=set)
     are_whole: dict[RemoteLogSegmentId, bool] = field(default_factory=dict)
+    hold_others: set[RemoteLogSegmentId] = field(default_factory=set)
 
     def counts_as_copied(self, log: UnifiedLog, segment: RemoteLogSegmentMetadata) -> bool:
         """Whether a finished segment was read back, so that the records may go here [DUR-140].
@@ -98,6 +101,8 @@ class RemoteLogParts:
                 known = is_as_here(self.storage, segment, log)
                 if known is None:
                     known = is_whole(self.storage, segment)
+                elif not known and is_whole(self.storage, segment):
+                    self.hold_others.add(segment.segment_id)
             except RemoteResourceNotFoundError:  # it is lost
                 known = False
             self.are_whole[segment.segment_id] = known
@@ -147,7 +152,7 @@ class RemoteLogParts:
         if error is None or (or_oldest and self._error_of_missing(finished[0]) is None):
             return
         for one in finished:  # others may be lost too
-            self.are_whole.pop(one.segment_id, None)
+            self._forget(one.segment_id)
         raise RemoteResourceNotFoundError(
             f"{partition.topic_partition}: the newest copy is not in the remote storage. This"
             " may be another storage, or a missing mount: nothing is copied or deleted, here or"
@@ -170,10 +175,14 @@ class RemoteLogParts:
             return error
         return None
 
+    def _forget(self, segment_id: RemoteLogSegmentId) -> None:
+        self.are_whole.pop(segment_id, None)
+        self.hold_others.discard(segment_id)
+
     def publish(self, metadata: RemoteLogSegmentMetadata, state: RemoteLogSegmentState) -> None:
         """Note the next state of a segment, durably."""
         if state is not RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
-            self.are_whole.pop(metadata.segment_id, None)  # it goes
+            self._forget(metadata.segment_id)  # it goes
         self.metadata.update_remote_log_segment_metadata(
             RemoteLogSegmentMetadataUpdate(
                 segment_id=metadata.segment_id,

@@ -594,6 +594,46 @@ def test_an_empty_partition_does_not_take_the_place_of_a_lost_one(tmp_path: Path
     assert set(before) < set(files_in(folder))
 
 
+@pytest.mark.parametrize("count", [1, 5, 6, 8])
+@pytest.mark.parametrize("records_of_a_segment", [1, 2, 6])
+def test_copies_of_other_records_stay_until_their_user_says_so(
+    tmp_path: Path, folder: Remote, count: int, records_of_a_segment: int
+):
+    """[DUR-140] A directory without records took the place of a lost one, by another program."""
+    directory, retention = tmp_path / "data", {"retention.ms": str(24 * 3_600_000)}
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=TIERED | retention)
+        fill(logs, count=6)
+        assert logs.maintain().failed == ()
+    metadata = (directory / "orders-0" / "partition.metadata").read_bytes()
+    shutil.rmtree(directory / "orders-0")
+    (directory / "orders-0").mkdir()
+    (directory / "orders-0" / "partition.metadata").write_bytes(metadata)
+    (directory / "log-start-offset-checkpoint").unlink()
+    before, new = files_in(folder), [b"new%d" % number for number in range(count)]
+    with folder.open(directory) as logs:
+        log = logs.log("orders", 0)
+        for number, value in enumerate(new, 1):
+            logs.append("orders", [(None, value)], partition=0)
+            if number % records_of_a_segment == 0:
+                log.roll()
+        for minutes in range(3):
+            report = logs.maintain(now_ms() + minutes * 1440 * MINUTE_MS)
+            (failed,) = report.failed
+            assert isinstance(failed.error, IllegalStateError)
+            assert "restore_bucket" in str(failed.error)
+            assert (report.copied, report.deleted, report.expired) == ((), (), ())
+        assert values(log.scan(0)) == new
+        assert files_in(folder) == before
+        logs.alter_topic("orders", DISABLED)
+        assert files_in(folder) == []
+        logs.alter_topic("orders", dict.fromkeys(DISABLED) | TIERED)
+        log.roll()
+        assert logs.maintain(now_ms() + MINUTE_MS).failed == ()
+        assert log.local_log_start_offset == count
+        assert values(log.scan(0)) == new
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_topic_is_deleted_with_the_copies_of_a_lost_partition(
     tmp_path: Path, folder: Remote, monkeypatch, *, is_killed: bool
