@@ -943,8 +943,13 @@ class LogManager:
             return
         self._change_topics(lambda changes: changes.check_deletable(topic, partition))
         count = self._directories[0].settings.partitions_count(topic) if partition is None else 0
-        with tiered.deleting(topic, [one.partition for one in chosen], count):
-            yield
+        try:
+            with tiered.deleting(topic, [one.partition for one in chosen], count):
+                yield
+        except Exception:
+            with suppress(SegstoreError, OSError):  # the next pass tries again
+                tiered.withdraw_marks(self._listed().partitions)
+            raise
         with _telling_what_follows(f"what was asked for is deleted of {topic!r} here"):
             tiered.finish_deletions(topic)
 

@@ -5,7 +5,8 @@ What is there is noted in the directory's own topic, `DirectoryMetadataTopic`.
 
 A deletion is marked in that topic before the partition goes. The mark alone deletes nothing: the
 remote part goes once no directory of that topic id is here. So a crash leaves all of a topic, or
-what the next pass deletes. Where a setting has ended the remote part, the setting is the mark.
+what the next pass deletes. Where the deletion did not take place, the mark is withdrawn. Where a
+setting has ended the remote part, the setting is the mark.
 
 THREADS  Any thread may read. One at a time copies or deletes for a partition, which it claims
 (`PartitionClaims`); it holds no lock of the manager.
@@ -19,16 +20,20 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore._core import AppendLock, Directory
 from segstore.errors import (
     ClosedError,
+    CorruptLogError,
+    IllegalArgumentError,
     IllegalStateError,
     LogNotFoundError,
+    SegstoreError,
     UnknownTopicOrPartitionError,
+    UnsupportedFormatError,
 )
 from segstore.log.files.meta_properties import read_meta_properties
 from segstore.log.remote_tier import is_remote_log_enabled
@@ -41,10 +46,12 @@ from segstore.remote.log_manager.remote_log_reader import RemoteStorageReader
 from segstore.remote.metadata.metadata_partition import metadata_partition
 from segstore.remote.metadata.remote_log_metadata_serde import parse_event
 from segstore.remote.metadata.segment_metadata import (
+    RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
     TopicIdPartition,
+    is_of_a_partition_that_stays,
 )
 from segstore.remote.metadata.topic_based_remote_log_metadata_manager import (
     TopicBasedRemoteLogMetadataManager,
@@ -66,7 +73,10 @@ if TYPE_CHECKING:
     from segstore.manager.maintenance_report import Findings
     from segstore.remote.log_manager.remote_log_stats import RemoteLogFigures
     from segstore.remote.metadata.remote_log_metadata_manager import RemoteLogMetadataManager
-    from segstore.remote.metadata.segment_metadata import RemoteLogSegmentMetadata
+    from segstore.remote.metadata.segment_metadata import (
+        RemoteLogMetadata,
+        RemoteLogSegmentMetadata,
+    )
     from segstore.types import EpochEntry, FileTimestampAndOffset
 
 COPIES: Final = "copies to remote storage"
@@ -76,10 +86,12 @@ DELETION: Final = "deletion in remote storage"
 
 _NO_BROKER: Final = 0
 """Who copies, where no broker has given the directory an id."""
+_MARKED: Final = RemotePartitionDeleteState.DELETE_PARTITION_MARKED
 _STARTED: Final = RemotePartitionDeleteState.DELETE_PARTITION_STARTED
 _FINISHED: Final = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
 _DELETION_OF_A_PARTITION: Final = b"\x01\x02"
 """What the values of these events begin with: version of the frame, and kind."""
+_NO_EVENT: Final = (CorruptLogError, UnsupportedFormatError, IllegalArgumentError)
 _CLOCK_STEP_MS: Final = 2000
 """Two changes of a directory within it may have the same time; two seconds are FAT's."""
 _log = logging.getLogger(__name__)
@@ -264,6 +276,7 @@ class TieredTopics:
         """
         wall_ms = self._directory().wall_clock_ms()
         self._shift_ms = 0 if now_ms is None else now_ms - wall_ms
+        self._withdraw_all_marks(now.listed.partitions, findings)
         self._finish_all_deletions(findings)
         for topic, config in now.configs.items():
             partitions = [TopicPartition(topic, one) for one in now.listed.topics[topic]]
@@ -351,7 +364,7 @@ class TieredTopics:
     def _note_failure(
         self,
         task: str,
-        topic_partition: TopicPartition,
+        topic_partition: TopicPartition | None,
         error: Exception,
         findings: Findings,
     ) -> None:
@@ -377,7 +390,7 @@ class TieredTopics:
         IllegalStateError
             A topic id cannot be read, by which the remote part is known.
         """
-        parts, marked = self._built(), RemotePartitionDeleteState.DELETE_PARTITION_MARKED
+        parts = self._built()
         partitions = [self._partition_of(TopicPartition(topic, one)) for one in numbers]
         lost = [one for one, _ in self._lost(topic, numbers, count)]
         for one in (*partitions, *lost):
@@ -385,10 +398,10 @@ class TieredTopics:
         with self._taking([one.topic_partition for one in partitions]):
             for one in partitions:
                 if self._has_segments(parts, one):
-                    self._mark(parts, one, marked)
+                    self._mark(parts, one, _MARKED)
             yield
         for one in lost:
-            self._mark(parts, one, marked)
+            self._mark(parts, one, _MARKED)
 
     @contextmanager
     def _taking(self, topic_partitions: Sequence[TopicPartition]) -> Iterator[None]:
@@ -398,6 +411,53 @@ class TieredTopics:
             for one in topic_partitions:
                 self._led.pop(one, None)
             yield
+
+    def withdraw_marks(self, listed: Collection[TopicPartition]) -> None:
+        """Take back the marks of partitions that are *listed*: their deletion did not take place.
+
+        Else the remote part would go with the directory, whoever moves that away later [TIER-90].
+
+        Raises
+        ------
+        SegstoreError
+            It cannot be noted; the next pass does it.
+        """
+        here = {*listed}
+        for partition, state in self._pending().items():
+            one = partition.topic_partition
+            if state is not _MARKED or one not in here:
+                continue
+            with self._claims.trying(one) as is_claimed:  # else it is being deleted now
+                is_marked = is_claimed and self._pending().get(partition) is _MARKED
+                if is_marked and self._topic_id_of(one) == partition.topic_id:
+                    self._withdraw(self._built(), partition)
+
+    def _withdraw(self, parts: _Parts, partition: TopicIdPartition) -> None:
+        """Say of the newest copy once more that it is there: it stays, so the partition does."""
+        listed = parts.metadata.list_remote_log_segments(partition)
+        copies = [one for one in listed if one.state is _FINISHED]
+        if not copies:  # nothing would be lost with it
+            return
+        newest = max(copies, key=lambda one: one.end_offset)
+        update = RemoteLogSegmentMetadataUpdate(
+            segment_id=newest.segment_id,
+            event_timestamp_ms=self._clock_ms(),
+            custom_metadata=newest.custom_metadata,
+            state=newest.state,
+            broker_id=newest.broker_id,
+        )
+        parts.metadata.update_remote_log_segment_metadata(update)
+        with self._marking:
+            if self._deletions is not None:
+                _note(self._deletions, update)
+
+    def _withdraw_all_marks(self, listed: Collection[TopicPartition], findings: Findings) -> None:
+        try:
+            self.withdraw_marks(listed)
+        except ClosedError:
+            return
+        except SegstoreError as error:
+            self._note_failure(DELETION, None, error, findings)
 
     def begin_deletions(self, topic: str) -> None:
         """Note that the remote parts of what is gone of a topic go, whatever is made there next.
@@ -530,8 +590,7 @@ class TieredTopics:
 
     def _is_kept(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> bool:
         """Whether a partition may be here, whose deletion was marked and did not take place."""
-        is_marked = state is RemotePartitionDeleteState.DELETE_PARTITION_MARKED
-        return is_marked and self._may_be_here(partition.topic_partition, partition.topic_id)
+        return state is _MARKED and self._may_be_here(partition.topic_partition, partition.topic_id)
 
     def _delete(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> int:
         """Delete the remote part of a partition that is gone; return how many segments it had."""
@@ -561,17 +620,16 @@ class TieredTopics:
         self, parts: _Parts, partition: TopicIdPartition, state: RemotePartitionDeleteState
     ) -> None:
         self._pending()
-        parts.metadata.put_remote_partition_delete_metadata(
-            RemotePartitionDeleteMetadata(
-                topic_id_partition=partition,
-                state=state,
-                event_timestamp_ms=self._clock_ms(),
-                broker_id=self._broker_id(),
-            )
+        event = RemotePartitionDeleteMetadata(
+            topic_id_partition=partition,
+            state=state,
+            event_timestamp_ms=self._clock_ms(),
+            broker_id=self._broker_id(),
         )
+        parts.metadata.put_remote_partition_delete_metadata(event)
         with self._marking:
             if self._deletions is not None:
-                _note(self._deletions, partition, state)
+                _note(self._deletions, event)
 
     def _pending(self) -> dict[TopicIdPartition, RemotePartitionDeleteState]:
         """Return the partitions whose deletion was marked and has not ended; a copy."""
@@ -584,10 +642,13 @@ class TieredTopics:
         found: dict[TopicIdPartition, RemotePartitionDeleteState] = {}
         for number in self._topic.numbers:  # the others are about partitions of other directories
             for value in self._topic.values(number):
-                if value is not None and value.startswith(_DELETION_OF_A_PARTITION):
-                    event = parse_event(value)
-                    if isinstance(event, RemotePartitionDeleteMetadata):
-                        _note(found, event.topic_id_partition, event.state)
+                if value is None:
+                    continue
+                if value.startswith(_DELETION_OF_A_PARTITION):
+                    _note(found, parse_event(value))
+                elif _MARKED in found.values():
+                    with suppress(*_NO_EVENT):  # whoever asks for its partition is told
+                        _note(found, parse_event(value))
         return found
 
     # ---- figures ---------------------------------------------------------------------------------
@@ -695,11 +756,13 @@ class TieredTopics:
 
 
 def _note(
-    pending: dict[TopicIdPartition, RemotePartitionDeleteState],
-    partition: TopicIdPartition,
-    state: RemotePartitionDeleteState,
+    pending: dict[TopicIdPartition, RemotePartitionDeleteState], event: RemoteLogMetadata
 ) -> None:
-    if state is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED:
+    partition = event.topic_id_partition
+    if not isinstance(event, RemotePartitionDeleteMetadata):
+        if pending.get(partition) is _MARKED and is_of_a_partition_that_stays(event):
+            del pending[partition]
+    elif event.state is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED:
         pending.pop(partition, None)
     else:
-        pending[partition] = state
+        pending[partition] = event.state

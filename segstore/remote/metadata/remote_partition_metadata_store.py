@@ -15,6 +15,7 @@ from segstore.remote.metadata.segment_metadata import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemotePartitionDeleteState,
+    is_of_a_partition_that_stays,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class RemotePartitionMetadataStore:
     def apply(self, event: RemoteLogMetadata) -> None:
         """Take the next event; an update of a segment that is not known is dropped [TIER-30].
 
-        The end of a partition's deletion takes away all that is known of it.
+        The end of a partition's deletion takes away all that is known of it. A segment that is kept
+        takes its mark away, see `is_of_a_partition_that_stays`.
 
         Raises
         ------
@@ -72,6 +74,14 @@ class RemotePartitionMetadataStore:
         IllegalArgumentError
             See `RemoteLogMetadataCache`.
         """
+        partition = event.topic_id_partition
+        marked = self._deletions.get(partition)
+        if (
+            marked is not None
+            and marked.state is RemotePartitionDeleteState.DELETE_PARTITION_MARKED
+            and is_of_a_partition_that_stays(event)
+        ):
+            del self._deletions[partition]
         if isinstance(event, RemoteLogSegmentMetadata):
             cache = self._assigned(event.topic_id_partition)
             cache.add_copy_in_progress_segment(event)

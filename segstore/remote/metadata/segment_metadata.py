@@ -254,3 +254,19 @@ RemoteLogMetadata = (
     RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate | RemotePartitionDeleteMetadata
 )
 """What a record of ``__remote_log_metadata`` says."""
+
+
+def is_of_a_partition_that_stays(event: RemoteLogMetadata) -> bool:
+    """Whether an event withdraws the mark of a deletion that has not begun: a segment is kept.
+
+    Kafka has no event that takes a mark back. To a broker it is one more copy, or says nothing new.
+    """
+    if isinstance(event, RemotePartitionDeleteMetadata):
+        return False
+    return event.state in _OF_COPIES
+
+
+_OF_COPIES = {
+    RemoteLogSegmentState.COPY_SEGMENT_STARTED,
+    RemoteLogSegmentState.COPY_SEGMENT_FINISHED,
+}

@@ -14,7 +14,9 @@ from segstore.errors import (
     RemoteStorageError,
 )
 from segstore.manager.metadata_writing import write_metadata_log
+from segstore.manager.tiered_topics import TieredTopics
 from segstore.manager.topic_changes import TopicChanges
+from segstore.manager.topic_registry import TopicRegistry
 from segstore.remote.metadata.remote_log_metadata_serde import parse_event
 from segstore.remote.metadata.segment_metadata import RemotePartitionDeleteMetadata
 from segstore.remote.storage.tiered_storage import TieredStorage
@@ -56,17 +58,100 @@ def deletions(tmp_path: Path) -> list[object]:
     return [one for one in events if isinstance(one, RemotePartitionDeleteMetadata)]
 
 
-def mark(tmp_path: Path, monkeypatch) -> None:
-    """Begin a deletion that fails after its mark: the topic lives."""
+class Killed(BaseException):
+    """The process is killed here."""
+
+
+def mark(tmp_path: Path, monkeypatch, error: type[BaseException] = Killed) -> None:
+    """Begin a deletion that ends after its mark: the topic lives."""
 
     def away(*_):
-        raise OSError("the disk is away")
+        raise error("the disk is away")
 
     with monkeypatch.context() as patch, opened(tmp_path) as logs:
         patch.setattr(TopicChanges, "delete", away)
-        with pytest.raises(OSError, match="away"):
+        with pytest.raises(error, match="away"):
             logs.delete_topic("orders")
     assert len(deletions(tmp_path)) == 1
+
+
+def moved_away(tmp_path: Path) -> list[bytes]:
+    """Move the directory away for one open; return the records as they are read afterwards."""
+    here, there = tmp_path / "data" / "orders-0", tmp_path / "away"
+    here.rename(there)
+    with opened(tmp_path) as logs:
+        assert logs.maintain().expired == ()
+    there.rename(here)
+    with opened(tmp_path) as logs:
+        return [one.value for one in logs.log("orders", 0).scan(0)]
+
+
+@pytest.mark.parametrize("error", [OSError, Killed])
+def test_the_mark_goes_of_a_deletion_that_did_not_take_place(tmp_path: Path, monkeypatch, error):
+    """[TIER-90, DUR-140] At once, or by the next pass: it took the copies with the directory."""
+    copied(tmp_path)
+    mark(tmp_path, monkeypatch, error)
+    if error is Killed:
+        with opened(tmp_path) as logs:
+            assert logs.maintain().failed == ()
+    assert moved_away(tmp_path) == [b"v%d" % n for n in range(4)]
+    assert remote_logs(tmp_path) == 4
+    with opened(tmp_path) as logs:  # it is withdrawn once
+        end = logs.log(METADATA, 0).log_end_offset
+        assert logs.maintain().failed == ()
+        assert logs.log(METADATA, 0).log_end_offset == end
+
+
+def test_a_topic_is_deleted_after_a_deletion_that_failed(tmp_path: Path, monkeypatch):
+    """[TIER-24, TIER-90] It is marked again; a crash comes before its copies are deleted."""
+    copied(tmp_path)
+    with opened(tmp_path) as logs:
+        with monkeypatch.context() as patch:
+            patch.setattr(TopicChanges, "delete", lambda *_: (_ for _ in ()).throw(OSError("away")))
+            with pytest.raises(OSError, match="away"):
+                logs.delete_topic("orders")
+        with monkeypatch.context() as patch:
+            patch.setattr(TieredTopics, "finish_deletions", lambda *_: None)
+            logs.delete_topic("orders")
+    assert len(deletions(tmp_path)) == 2
+    with opened(tmp_path) as logs:
+        assert len(logs.maintain().expired) == 1
+    assert remote_logs(tmp_path) == 0
+
+
+def test_the_mark_stays_of_a_deletion_that_goes_on(tmp_path: Path, monkeypatch):
+    """[TIER-90, DUR-121] It failed after ``topics.json`` said so: the next open goes on with it."""
+    copied(tmp_path)
+    with monkeypatch.context() as patch, opened(tmp_path) as logs:
+        patch.setattr(
+            TopicRegistry, "finish_deletion", lambda *_: (_ for _ in ()).throw(OSError("away"))
+        )
+        with pytest.raises(OSError, match="away"):
+            logs.delete_topic("orders")
+        assert logs.maintain().failed == ()
+    with opened(tmp_path) as logs:
+        assert len(logs.maintain().expired) == 1
+    assert remote_logs(tmp_path) == 0
+
+
+def test_a_pass_beside_a_deletion_does_not_withdraw_its_mark(tmp_path: Path, monkeypatch):
+    """[TIER-90] The topic is listed until the deletion says otherwise."""
+    copied(tmp_path)
+    delete = TopicChanges.delete
+
+    with opened(tmp_path) as logs:
+
+        def beside(*arguments):
+            logs._tiered.withdraw_marks(logs.partitions())
+            delete(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(TopicChanges, "delete", beside)
+            patch.setattr(TieredTopics, "finish_deletions", lambda *_: None)
+            logs.delete_topic("orders")
+    with opened(tmp_path) as logs:
+        assert len(logs.maintain().expired) == 1
+    assert remote_logs(tmp_path) == 0
 
 
 def test_a_deletion_that_the_cluster_refuses_is_not_marked(tmp_path: Path):
