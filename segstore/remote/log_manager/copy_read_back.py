@@ -54,7 +54,8 @@ def is_as_here(
 ) -> bool | None:
     """Read all records of a copy: whether they are those of the log, in whatever segments.
 
-    None, and nothing is read: the log does not begin early enough here.
+    Where the log begins later here, the batches before are only checked. None, and nothing is read:
+    it begins behind the copy.
 
     Raises
     ------
@@ -62,10 +63,16 @@ def is_as_here(
         It cannot be read.
     """
     segments = log.segments()
-    if segments[0].base_offset > metadata.start_offset:
+    first_here = max(segments[0].base_offset, metadata.start_offset)
+    if first_here > metadata.end_offset:
         return None
     at = 0  # in the copy
-    for here in _bytes_of(segments, metadata.start_offset, metadata.end_offset + 1):
+    if first_here > metadata.start_offset:
+        found = _end_of_batches_before(storage, metadata, first_here)
+        if found is None:
+            return False
+        at = found
+    for here in _bytes_of(segments, first_here, metadata.end_offset + 1):
         end = at + len(here)
         if end > metadata.segment_size_bytes:
             return False
@@ -92,6 +99,27 @@ def _bytes_of(
             piece = bytearray(min(_PIECE_BYTES, end - position))
             segment.read_into(piece, position)
             yield piece
+
+
+def _end_of_batches_before(
+    storage: RemoteStorageManager, metadata: RemoteLogSegmentMetadata, offset: int
+) -> int | None:
+    """Return where the batches of a copy end that lie below *offset*.
+
+    None: one of them is damaged, or reaches over *offset*.
+    """
+    rest, begin = b"", 0  # what is not scanned yet, and where that begins
+    for _, _, there in _pieces(storage, metadata):
+        data = rest + there
+        batches, result = scan_headers(data, check_crc=True)
+        row = batches.first_row(offset)
+        if row < len(batches):
+            position, _, base_offset = batches.place(row)
+            return begin + position if base_offset >= offset else None
+        if result.stop not in {"complete", "incomplete"}:
+            return None
+        rest, begin = data[result.valid_bytes :], begin + result.valid_bytes
+    return begin if not rest else None
 
 
 def is_whole(storage: RemoteStorageManager, metadata: RemoteLogSegmentMetadata) -> bool:

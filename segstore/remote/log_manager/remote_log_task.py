@@ -87,8 +87,8 @@ class RemoteLogParts:
 
         The copy task reads back what it copies. What was there before, of whatever broker, is read
         once: another process may have copied without reading it back. It is compared with what is
-        here; where its first records are not here any more, its batches are checked. A copy that is
-        not in the storage is none.
+        here; where its first records are not here any more, their batches are checked. A copy that
+        is not in the storage is none.
 
         Raises
         ------

@@ -165,5 +165,43 @@ def test_a_truncation_ends_the_epoch_while_copies_may_be_left(tmp_path: Path):
         assert values(log) == [b"old0", b"old1", b"new2", b"new3"]
 
 
+@pytest.mark.parametrize("first_here", [1, 2, 5])
+def test_a_copy_that_begins_before_the_log_here_is_compared_with_the_rest(
+    tmp_path: Path, first_here: int
+):
+    """[DUR-140] The settings of the directory disabled remote storage, and told no one."""
+    enabled = {"remote": tmp_path / "tier", "remote_storage_enable": True}
+    with segstore.open_dir(tmp_path / "data", **enabled) as logs:
+        logs.create_topic("orders", config={"local.retention.bytes": "1000000"})
+        log = logs.log("orders", 0)
+        for number in range(6):
+            logs.append("orders", [(None, b"old%d" % number)])
+        log.roll()
+        assert logs.maintain().copied[0].end_offset == 6
+    with segstore.open_dir(tmp_path / "data") as logs:
+        log = logs.log("orders", 0)
+        log.truncate_to(1)
+        for number in range(1, 6):
+            log.roll()
+            logs.append("orders", [(None, b"new%d" % number)])
+        log.roll()
+        log.delete_records(first_here)
+        log.delete_old_segments()
+        assert log.segments()[0].base_offset == first_here
+    with segstore.open_dir(tmp_path / "data", **enabled) as logs:
+        log = logs.log("orders", 0)
+        logs.alter_topic("orders", {"local.retention.bytes": "0"})
+        (failed,) = logs.maintain().failed
+        assert "other records in the log" in str(failed.error)
+        expected = [b"new%d" % number for number in range(first_here, 6)]
+        assert values(log) == expected
+        off = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
+        logs.alter_topic("orders", off)
+        logs.alter_topic("orders", dict.fromkeys(off))
+        assert logs.maintain().failed == ()
+        assert log.local_log_start_offset == 6
+        assert values(log) == expected
+
+
 def away(*_: object) -> None:
     raise RemoteStorageError("the store is away", file="tier")

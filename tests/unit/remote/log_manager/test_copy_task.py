@@ -252,6 +252,35 @@ def test_a_copy_of_a_part_of_a_segment_is_compared_too(copying: Copying):
     assert is_as_here(copying.storage, replace(part, start_offset=2), copying.log) is False
 
 
+@pytest.mark.parametrize(
+    ("change", "is_same"),
+    [
+        (lambda here, before: before + here, True),
+        (lambda here, before: before[:16] + b"\x07" + before[17:] + here, False),
+        (lambda here, before: before[:-1] + bytes([before[-1] ^ 1]) + here, False),
+        (lambda here, before: before + here[:-1] + bytes([here[-1] ^ 1]), False),
+        (lambda here, before: before + before[: len(here)], False),
+        (lambda here, before: before + here[: len(here) // 2], False),
+    ],
+    ids=["same", "no batch", "flipped before", "flipped here", "other records", "less"],
+)
+def test_a_copy_that_begins_before_the_log_is_compared_too(
+    copying: Copying, change: Callable[[bytes, bytes], bytes], *, is_same: bool
+):
+    """[DUR-140] The batches before are checked, the others are compared."""
+    copying.manager.copy(copying.log)
+    first, second = copying.metadata.cache(PARTITION).list_remote_log_segments()
+    files = copying.storage.segments[first.segment_id.id]
+    files["log"] = change(copying.storage.segments[second.segment_id.id]["log"], files["log"])
+    both = replace(first, end_offset=19, segment_size_bytes=len(files["log"]))
+    copying.log.delete_records(10)
+    copying.log.delete_old_segments()
+
+    assert copying.log.segments()[0].base_offset == 10
+    assert is_as_here(copying.storage, both, copying.log) is is_same
+    assert is_as_here(copying.storage, first, copying.log) is None
+
+
 def test_what_is_known_of_a_copy_goes_with_it(copying: Copying):
     """[TIER-90, DUR-140] A deleted partition left what was known of its copies in memory."""
     copying.manager.copy(copying.log)
