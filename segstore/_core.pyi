@@ -2042,6 +2042,8 @@ class ChangeCounter:
     def count(self) -> int: ...
     def add(self) -> None:
         """Note a change."""
+    def end(self) -> None:
+        """Note that changes are counted here no more."""
 
 @final
 class RemoteReadLane(Generic[_FetchT]):
@@ -2050,14 +2052,15 @@ class RemoteReadLane(Generic[_FetchT]):
     It holds while the log has these *leader_epochs* and *changes* is as it was. All batches that it
     gives are of the log's epoch there [DUR-141]. For all else it returns None, and changes nothing.
     The file that it read from last is open, until the next change at most: it may be deleted then.
+    Each read looks whether it still has its name.
 
     Attributes
     ----------
     charge : callable or None
-        Gets the bytes of each read before it is returned; may wait, or raise.
+        Gets the bytes of each read before it is returned; False: the layers have to do that read.
     """
 
-    charge: Callable[[int], object] | None
+    charge: Callable[[int], bool] | None
     def __new__(
         cls,
         leader_epochs: tuple[Any, ...],
@@ -2069,10 +2072,12 @@ class RemoteReadLane(Generic[_FetchT]):
         fetch_class: type[_FetchT],
         topic_partition: tuple[str, int],
     ) -> Self: ...
+    def end(self) -> None:
+        """Take no more reads, and close the file. Twice is harmless."""
     def holds(self, leader_epochs: tuple[Any, ...], changes_count: int) -> bool:
         """Whether that is what it goes by, nothing has changed since, and its folder is open."""
     def knows(self, leader_epochs: tuple[Any, ...], offset: int) -> bool:
-        """Whether a read at *offset* may be taken."""
+        """Whether a read at *offset* may be taken, wherever it lies in its segment."""
     def learn(
         self,
         first_offset: int,
@@ -2086,7 +2091,10 @@ class RemoteReadLane(Generic[_FetchT]):
         size_bytes: int,
         file_name: str,
         object_name: str,
-        index: OffsetIndex,
+        index: OffsetIndex | None,
+        known_offset: int,
+        known_position: int,
+        known_bytes: int,
     ) -> None:
         """Take over which segment has these offsets; what was known of any of them is forgotten.
 
@@ -2102,8 +2110,10 @@ class RemoteReadLane(Generic[_FetchT]):
             Of the segment.
         file_name, object_name : str
             Its name in the folder, and the one for errors.
-        index : OffsetIndex
-            Of the segment; once it is closed, its reads are not taken.
+        index : OffsetIndex or None
+            Of the segment. Without it, or once it is closed, only reads that go on are taken.
+        known_offset, known_position, known_bytes : int
+            A batch with that base offset begins there, and so many bytes were read.
         """
     def read(
         self,

@@ -18,6 +18,7 @@ cdef class ChangeCounter:
     """How often something has changed that lanes go by: a change is the end of those that were made before."""
 
     cdef readonly int64_t count
+    cdef bint is_ended
     cdef list lanes
 
     def __cinit__(self):
@@ -26,52 +27,16 @@ cdef class ChangeCounter:
     def add(self):
         """Note a change."""
         cdef RemoteReadLane lane
+        cdef list lanes = self.lanes
         self.count += 1
-        for lane in self.lanes:
+        self.lanes = []
+        for lane in lanes:
             lane.end()
-        self.lanes.clear()
 
-
-@cython.final
-@cython.auto_pickle(False)
-@cython.no_gc_clear
-cdef class _SegmentFile(_Handle):
-    """The file that a lane has read from last, open."""
-
-    cdef Environment environment
-    cdef const sgs_env *env  # of environment
-    cdef bytes name
-    cdef int fd
-
-    cdef void release(self) noexcept:
-        cdef sgs_error err
-        cdef const char *text = self.name
-        cdef int fd = self.fd
-        self.fd = -1
-        if fd >= 0:
-            with nogil:
-                self.env.close(self.env, fd, text, &err)
-
-    def __dealloc__(self):
-        self.release()
-
-
-cdef _SegmentFile opened_in(Directory directory, bytes name):
-    """A file, open; None: it cannot be opened."""
-    cdef _SegmentFile file = _SegmentFile()
-    cdef const char *text = name
-    cdef sgs_error err
-    cdef sgs_status status
-    file.environment = directory.environment
-    file.env = directory.env
-    file.name = name
-    file.fd = -1
-    directory.callers += 1
-    with nogil:
-        status = file.env.open_file(file.env, directory.fd, text, SGS_OPEN_READ, &file.fd, &err)
-    directory.leave()
-    file.is_closed = status != SGS_OK
-    return file if status == SGS_OK else None
+    def end(self):
+        """Note that changes are counted here no more: a lane that is made from now on takes no read."""
+        self.is_ended = True
+        self.add()
 
 
 @cython.final
@@ -81,15 +46,71 @@ cdef class _KnownSegment:
 
     cdef int64_t first_offset
     cdef int64_t last_offset
-    cdef int64_t epoch_start_offset  # where the log has this epoch: a batch of it lies in there
-    cdef int64_t epoch_end_offset
+    cdef int64_t lowest_offset  # of its batches that are of the epoch: they lie in between
+    cdef int64_t highest_offset
     cdef int64_t base_offset  # of the segment
     cdef int64_t end_offset
     cdef int64_t size_bytes
     cdef int32_t epoch
     cdef bytes file_name
     cdef str object_name
-    cdef OffsetIndex index
+    cdef OffsetIndex index  # None: it was not at hand
+    cdef int64_t known_offset  # a batch with this base offset is at the position, and so many bytes were read there
+    cdef int64_t known_position
+    cdef int64_t known_bytes
+
+
+@cython.final
+@cython.auto_pickle(False)
+@cython.no_gc_clear
+cdef class _SegmentFile(_Handle):
+    """The file that a lane has read from last, open, and where the next read of it begins."""
+
+    cdef Environment environment
+    cdef const sgs_env *env  # of environment
+    cdef _KnownSegment segment
+    cdef int fd
+    cdef uint64_t inode
+    cdef int64_t next_offset  # the batch there begins at the position
+    cdef int64_t next_position
+
+    cdef void release(self) noexcept:
+        cdef sgs_error err
+        cdef int fd = self.fd
+        cdef const char *text
+        self.fd = -1
+        if fd >= 0:
+            text = self.segment.file_name
+            with nogil:
+                self.env.close(self.env, fd, text, &err)
+
+    def __dealloc__(self):
+        self.release()
+
+
+cdef _SegmentFile opened_in(Directory directory, _KnownSegment segment):
+    """The file of a segment; None: it cannot be opened."""
+    cdef _SegmentFile file = _SegmentFile()
+    cdef const char *text = segment.file_name
+    cdef sgs_file_info info
+    cdef sgs_error err
+    cdef sgs_status status
+    file.environment = directory.environment
+    file.env = directory.env
+    file.segment = segment
+    file.fd = -1
+    file.next_offset = INT64_MIN
+    directory.callers += 1
+    with nogil:
+        status = file.env.open_file(file.env, directory.fd, text, SGS_OPEN_READ, &file.fd, &err)
+        if status == SGS_OK:
+            status = file.env.file_info(file.env, file.fd, text, &info, &err)
+    directory.leave()
+    if status != SGS_OK:
+        return None
+    file.inode = info.inode
+    file.is_closed = False
+    return file
 
 
 @cython.final
@@ -98,6 +119,7 @@ cdef class RemoteReadLane:
     """Reads what one log has in remote storage, as it is known now; None when the layers have to decide."""
 
     cdef tuple leader_epochs
+    cdef ChangeCounter changes
     cdef int64_t changes_count
     cdef bint is_ended
     cdef Directory directory
@@ -105,10 +127,7 @@ cdef class RemoteReadLane:
     cdef CodecTable codecs
     cdef object topic_partition
     cdef list known  # by first offset, without an overlap
-    cdef _SegmentFile file  # of the segment that was read last
-    cdef _KnownSegment read_last
-    cdef int64_t next_offset  # behind the last read: the batch there begins at the position
-    cdef int64_t next_position
+    cdef _SegmentFile file  # of the segment that was read last; its place in it, too
     cdef public object charge
 
     def __cinit__(self, tuple leader_epochs not None, ChangeCounter changes not None, int64_t changes_count,
@@ -118,25 +137,25 @@ cdef class RemoteReadLane:
                 "a lane fills objects of its own class", found=fetch_class.__name__, expected="FetchedRecords"
             )
         self.leader_epochs = leader_epochs
+        self.changes = changes
         self.changes_count = changes_count
         self.directory = directory
         self.codecs = codecs
         self.fetch_class = fetch_class
         self.topic_partition = topic_partition
         self.known = []
-        self.is_ended = changes.count != changes_count
+        self.is_ended = changes.is_ended or changes.count != changes_count
         if not self.is_ended:
             changes.lanes.append(self)
 
-    cdef void end(self):
-        """Take no more reads, and close the file: it may be deleted."""
-        self.is_ended = True
-        self.leave_file()
-
-    cdef void leave_file(self):
+    def end(self):
+        """Take no more reads, and close the file: it may be deleted. Twice is harmless."""
         cdef _SegmentFile file = self.file
+        self.is_ended = True
         self.file = None
-        self.read_last = None
+        self.known = []
+        if self in self.changes.lanes:
+            self.changes.lanes.remove(self)
         if file is not None:
             file.mark_closed()
 
@@ -167,33 +186,45 @@ cdef class RemoteReadLane:
         if place == 0:
             return None
         found = <_KnownSegment>PyList_GET_ITEM(self.known, place - 1)
-        return found if offset <= found.last_offset and not found.index.mapping.is_closed else None
+        return found if offset <= found.last_offset else None
 
     def holds(self, tuple leader_epochs not None, int64_t changes_count):
         """Whether it still goes by what is known now, which is what was known then, and its folder is open."""
         return self.is_valid(leader_epochs) and changes_count == self.changes_count
 
     def knows(self, tuple leader_epochs not None, int64_t offset):
-        """Whether a read at *offset* may be taken."""
-        return self.is_valid(leader_epochs) and self.segment_of(offset) is not None
+        """Whether a read at *offset* may be taken, wherever it lies in its segment."""
+        cdef _KnownSegment segment = self.segment_of(offset)
+        return (
+            self.is_valid(leader_epochs)
+            and segment is not None
+            and segment.index is not None
+            and not segment.index.mapping.is_closed
+        )
 
     def learn(self, int64_t first_offset, int64_t last_offset, *, int32_t epoch, int64_t epoch_start_offset,
               int64_t epoch_end_offset, int64_t base_offset, int64_t end_offset, int64_t size_bytes,
-              str file_name not None, str object_name not None, OffsetIndex index not None):
+              str file_name not None, str object_name not None, OffsetIndex index, int64_t known_offset,
+              int64_t known_position, int64_t known_bytes):
         """Take over which segment has these offsets; what was known of any of them is forgotten."""
         cdef _KnownSegment segment = _KnownSegment()
         cdef Py_ssize_t behind, first
         segment.first_offset = first_offset
         segment.last_offset = last_offset
         segment.epoch = epoch
-        segment.epoch_start_offset = epoch_start_offset
-        segment.epoch_end_offset = epoch_end_offset
+        segment.lowest_offset = max(epoch_start_offset, base_offset)
+        segment.highest_offset = min(epoch_end_offset - 1, end_offset)
         segment.base_offset = base_offset
         segment.end_offset = end_offset
         segment.size_bytes = size_bytes
         segment.file_name = encoded_name(file_name)
         segment.object_name = object_name
         segment.index = index
+        segment.known_offset = known_offset
+        segment.known_position = known_position
+        segment.known_bytes = known_bytes
+        if self.is_ended:
+            return
         if len(self.known) >= MOST_KNOWN_SEGMENTS:
             self.known.clear()
         behind = self.place_behind(last_offset)
@@ -202,39 +233,59 @@ cdef class RemoteReadLane:
             first -= 1
         self.known[first:behind] = [segment]
 
-    cdef sgs_status place_of_read(self, _KnownSegment segment, int64_t offset, int64_t *position, int64_t *skipped,
-                                  sgs_error *err) noexcept:
-        """Where the bytes of a read begin, and how many of them may be before its batch."""
+    cdef bint find_place(self, _SegmentFile file, int64_t offset, int64_t *position, int64_t *skipped) noexcept:
+        """Where the bytes of a read begin, and how many of them may be before its batch; False: that is not known."""
+        cdef _KnownSegment segment = file.segment
         cdef sgs_offset_position found
         cdef sgs_offset_position above
         cdef c_bool has_above = False
-        cdef const sgs_offset_index *index = &segment.index.index
+        cdef const sgs_offset_index *index
+        cdef sgs_error err
         cdef sgs_status status
-        if segment is self.read_last and offset == self.next_offset:
-            position[0] = self.next_position
+        if offset == file.next_offset:
+            position[0] = file.next_position
             skipped[0] = 0
-            return SGS_OK
-        segment.index.mapping.callers += 1
+            return True
+        if segment.index is None:
+            position[0] = segment.known_position
+            skipped[0] = segment.known_bytes
+            return segment.known_offset <= offset
+        if segment.index.mapping.is_closed or segment.index.mapping.process != current_process:
+            return False
+        segment.index.mapping.callers += 1  # from here on it stays mapped
+        index = &segment.index.index
         with nogil:
-            status = sgs_offset_index_lookup(index, offset, &found, err)
+            status = sgs_offset_index_lookup(index, offset, &found, &err)
             if status == SGS_OK:
-                status = sgs_offset_index_fetch_upper_bound_offset(index, found, 1, &above, &has_above, err)
+                status = sgs_offset_index_fetch_upper_bound_offset(index, found, 1, &above, &has_above, &err)
         segment.index.mapping.leave()
-        if status == SGS_OK:
-            position[0] = found.position
-            skipped[0] = MOST_SKIPPED_BYTES
-            if has_above:
-                skipped[0] = min(skipped[0], max(above.position - position[0], 0))
-        return status
+        if status != SGS_OK:
+            return False
+        position[0] = found.position
+        skipped[0] = MOST_SKIPPED_BYTES
+        if has_above:
+            skipped[0] = min(skipped[0], max(above.position - position[0], 0))
+        return True
 
-    cdef _SegmentFile file_of(self, _KnownSegment segment):
-        """Its file, kept open; None: it cannot be opened."""
-        if segment is not self.read_last or self.file is None:
-            self.leave_file()
-            self.file = opened_in(self.directory, segment.file_name)
-            self.read_last = segment
-            self.next_offset = INT64_MIN
-        return self.file
+    cdef _SegmentFile entered(self, _KnownSegment segment):
+        """Its file, kept open, and entered; None: it is not there any more, or the lane was ended meanwhile.
+
+        Other threads run while a file is opened. So what belongs to a file is in one object, which a read holds on to.
+        """
+        cdef _SegmentFile file = self.file
+        cdef _SegmentFile before
+        if file is None or file.segment is not segment or file.is_closed:
+            file = opened_in(self.directory, segment)
+            if file is None or self.is_ended:
+                return None  # nobody else has the file: it is closed
+            before = self.file
+            self.file = file
+            if before is not None:
+                before.mark_closed()
+            if file.is_closed:  # by another thread, during that close
+                return None
+        file.callers += 1
+        return file
 
     def read(self, offset, max_bytes, min_one_message, int64_t log_start_offset, int64_t local_start_offset,
              PublishedEnd published not None, leader_epochs):
@@ -246,7 +297,7 @@ cdef class RemoteReadLane:
         cdef int64_t log_end_offset = offset_in(published._log_end, 0)
         cdef fetch_cut cut
         cdef sgs_error err
-        cdef sgs_status status
+        cdef bint is_read = False
         cdef RangeBytes found
         cdef FetchedRecords answer
         cdef _KnownSegment segment
@@ -260,18 +311,25 @@ cdef class RemoteReadLane:
         segment = self.segment_of(start_offset)
         if segment is None or segment.end_offset >= log_end_offset:
             return None
-        file = self.file_of(segment)
-        if file is None or self.place_of_read(segment, start_offset, &position, &size, &err) != SGS_OK:
-            return None
         max_size = min(max_size, <int64_t>INT32_MAX)
-        size = min(max(size + max_size, <int64_t>LEAST_READ_BYTES), segment.size_bytes - position)
-        if size <= 0:
-            return None
         found = RangeBytes.__new__(RangeBytes)
-        file.callers += 1
-        status = read_of_file(file, position, size, found, &err)
+        file = self.entered(segment)
+        if file is None:
+            self.forget_folder()
+            return None
+        if self.directory.is_closed:  # by another thread, while the file was opened
+            file.leave()
+            return None
+        self.directory.callers += 1
+        if self.find_place(file, start_offset, &position, &size):
+            size = min(max(size + max_size, <int64_t>LEAST_READ_BYTES), segment.size_bytes - position)
+            is_read = size > 0 and read_of_file(file, self.directory, position, size, found, &err) == SGS_OK
+        self.directory.leave()
         file.leave()
-        if status != SGS_OK or self.is_ended:
+        if not is_read or self.is_ended:
+            return None
+        if file.inode == 0:  # it is another file by now
+            self.forget_folder()
             return None
         cut.start_offset = start_offset
         cut.max_size = max_size
@@ -279,9 +337,10 @@ cdef class RemoteReadLane:
         cut.next_offset = cut.next_position = INT64_MIN
         if not cut_to_fetch(found, segment, position, &cut):
             return None
-        if segment is self.read_last:
-            self.next_offset = cut.next_offset
-            self.next_position = position + cut.next_position
+        if self.charge is not None and not self.charge(found.content.size):
+            return None
+        file.next_offset = cut.next_offset
+        file.next_position = position + cut.next_position
         answer = <FetchedRecords>new_of(self.fetch_class)
         answer.data = PyMemoryView_FromObject(found)
         answer.place = place_of(cut.first.base_offset, segment.base_offset, position + cut.first.position)
@@ -293,25 +352,31 @@ cdef class RemoteReadLane:
         answer._codecs = self.codecs
         answer.topic_partition = self.topic_partition
         answer._check_crcs = True
-        if self.charge is not None:
-            self.charge(found.content.size)
         return answer
 
+    cdef void forget_folder(self):
+        """The folder has not the file that was known: it may be another folder by now."""
+        self.end()
+        self.directory.close()
 
-cdef sgs_status read_of_file(_SegmentFile file, int64_t position, int64_t size, RangeBytes found,
+
+cdef sgs_status read_of_file(_SegmentFile file, Directory directory, int64_t position, int64_t size, RangeBytes found,
                              sgs_error *err) noexcept:
-    """Read so many bytes of a file; found is new, and has fewer where the file is shorter."""
+    """Read so many bytes of a file; found is new, and has fewer where the file is shorter.
+
+    A file that has no more the name loses its inode: it was deleted, or a repaired one was put in its place.
+    """
     cdef size_t got = 0
     cdef sgs_file_info info
-    cdef const char *text = file.name
-    cdef sgs_status status = SGS_OK
-    if size > LARGEST_SPARE_BYTES:  # no memory is taken for what is not there
-        with nogil:
-            status = file.env.file_info(file.env, file.fd, text, &info, err)
-        if status == SGS_OK:
-            size = min(size, max(info.size - position, 0))
-    if status == SGS_OK:
-        status = found.make_room(<size_t>size, position, err)
+    cdef const char *text = file.segment.file_name
+    cdef sgs_status status
+    with nogil:
+        status = file.env.file_info_at(file.env, directory.fd, text, &info, err)
+    if status != SGS_OK or info.inode != file.inode:
+        file.inode = 0
+        return SGS_OK
+    size = min(size, max(info.size - position, 0))  # no memory is taken for what is not there
+    status = found.make_room(<size_t>size, position, err)
     if status == SGS_OK:
         with nogil:
             status = file.env.read_at(
@@ -356,13 +421,13 @@ cdef bint cut_to_fetch(RangeBytes found, _KnownSegment segment, int64_t position
             if row < count and (cut.min_one_message or rows[row].size_bytes <= cut.max_size):
                 cut.first = rows[row]
                 end = cut.first.position + max(cut.max_size, <int64_t>cut.first.size_bytes)
-                is_taken = cut.first.base_offset >= segment.epoch_start_offset
+                is_taken = cut.first.base_offset >= segment.lowest_offset
                 is_taken = is_taken and (end <= there or position + there == segment.size_bytes)
                 while is_taken and row < count and rows[row].position < end:
                     is_taken = (
                         rows[row].magic >= MAGIC_WITH_BASE_OFFSET
                         and rows[row].partition_leader_epoch == segment.epoch
-                        and rows[row].last_offset < segment.epoch_end_offset
+                        and rows[row].last_offset <= segment.highest_offset
                     )
                     if rows[row].position + rows[row].size_bytes <= end:
                         cut.next_offset = rows[row].last_offset + 1

@@ -200,7 +200,7 @@ class RemoteTier:
         Sealed segments are uploaded: they go here when they are there (``remote.log.copy.disable``
         is off).
     lane : RemoteReadLane or None
-        What the last read has brought for the next ones.
+        What a read has brought for the next ones; it knows when it holds no more.
     """
 
     __slots__ = ("_reader", "copies", "highest_offset", "lane", "local_log_start_offset")
@@ -275,7 +275,8 @@ class RemoteTier:
         )
         if not isinstance(found, RemoteRead):
             raise _wrong_result(topic_partition, found, "a RemoteRead")
-        self.lane = found.lane
+        if found.lane is not None:
+            self.lane = found.lane
         return found
 
     def aborted_transactions(

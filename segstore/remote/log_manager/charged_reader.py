@@ -69,7 +69,8 @@ class ChargedReader:
         ClosedError
             What is read from was closed, perhaps during the wait.
         """
-        self._wait(topic_partition)
+        if not self._quota.wait(self._closed.is_set, self._closed.wait):
+            raise ClosedError(f"the remote storage of {topic_partition} is closed")
         size_bytes, is_failed = 0, True
         try:
             found = self._reader.read(
@@ -91,15 +92,12 @@ class ChargedReader:
             found.lane.charge = self._charge
         return found
 
-    def _charge(self, size_bytes: int) -> None:
-        """Count a read that the core has done by itself; it waits as others do."""
+    def _charge(self, size_bytes: int) -> bool:
+        """Count a read that the core has done by itself, unless it may have to wait."""
         if self._quota.is_limited or self._closed.is_set():
-            self._wait("a log")
+            return False
         self._count(size_bytes, False)
-
-    def _wait(self, what: object) -> None:
-        if not self._quota.wait(self._closed.is_set, self._closed.wait):
-            raise ClosedError(f"the remote storage of {what} is closed")
+        return True
 
     def _count(self, size_bytes: int, is_failed: bool) -> None:  # noqa: FBT001 - a number to add
         self._quota.record(size_bytes)

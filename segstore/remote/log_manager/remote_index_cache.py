@@ -299,6 +299,11 @@ class RemoteIndexCache:
                 self._changed.notify_all()
         return entry
 
+    def find(self, segment_id: UUID) -> RemoteIndexEntry | None:
+        """Return the indexes of a segment that are cached, and note the use; nothing is fetched."""
+        with self._changed:
+            return None if self._is_closed else self._use(segment_id)
+
     def transaction_index(self, metadata: RemoteLogSegmentMetadata) -> TransactionIndex:
         """Return the aborted transactions of a segment, by which committed reads go [TIER-69].
 

@@ -135,13 +135,12 @@ class RemoteStorageReader:
             last = segment
             found = self._batches(segment, offset, max_bytes, min_one_message, log)
             if isinstance(found, RemoteRead):
-                found = found._replace(lane=self._lane_of(log, segment, offset))
                 if not found.records:  # Kafka: without a list, also when one is asked for
                     return found._replace(offset_metadata=LogOffsetMetadata(start_offset))
                 if is_committed:
                     aborted = self._aborted_of(found, segment, log, local_aborted_transactions)
                     return found._replace(aborted_transactions=aborted)
-                return found
+                return found._replace(lane=self._lane_of(log, segment, offset, found))
             offset = found
             segment = self._segment_at(log, offset)
         nothing_aborted: list[AbortedTransaction] | None = [] if is_committed else None
@@ -175,7 +174,9 @@ class RemoteStorageReader:
             position, size = 0, ahead_bytes(max_bytes)
             self._read_ahead.forget(before.segment_id.id)
         piece = None  # one that is passed gives its memory to the next
-        if position is None:
+        if position is None and offset == segment.start_offset:
+            position, size = 0, max_bytes + -max_bytes % _LEAST_BYTES
+        elif position is None:
             index = self._index_cache.index_entry(segment)
             position = index.position_of_offset(offset)
             above = index.offset_index.fetch_upper_bound_offset(position, 1)
@@ -469,15 +470,22 @@ class RemoteStorageReader:
         partition = TopicIdPartition(self._topic_id_of(topic_partition), topic_partition)
         log = _Log(partition, leader_epochs)
         if isinstance(leader_epochs, tuple):
+            passed = [] if known is None else [known]
             if len(self._logs) >= _MOST_LOGS:
+                passed = list(self._logs.values())
                 self._logs.clear()
             self._logs[topic_partition] = log
+            for one in passed:
+                one.end_lane()
         return log
 
     def _lane_of(
-        self, log: _Log, segment: RemoteLogSegmentMetadata, offset: int
+        self, log: _Log, segment: RemoteLogSegmentMetadata, offset: int, found: RemoteRead
     ) -> RemoteReadLane[FetchDataInfo] | None:
-        """Return what reads this log's files by one call of the core, taught this segment [D11]."""
+        """Return what reads this log's files by one call of the core, taught this segment [D11].
+
+        None also where it cannot be taught: that is no error of the read.
+        """
         files, watched, epochs = self._files, self._watched, log.leader_epochs
         if files is None or watched is None or not isinstance(epochs, tuple):
             return None
@@ -485,9 +493,14 @@ class RemoteStorageReader:
         if lane is not None and lane.knows(epochs, offset):
             return lane
         epoch = log.lineage.epoch_at(offset)
-        if epoch is None or (known := watched.segment_range(log.partition, epoch, offset)) is None:
+        try:
+            known = None if epoch is None else watched.segment_range(log.partition, epoch, offset)
+        except SegstoreError:
+            return None
+        if epoch is None or known is None or known.metadata.segment_id != segment.segment_id:
             return None
         if lane is None or not lane.holds(epochs, known.changes_count):
+            log.end_lane()
             folder = files.log_segment_folder(segment)
             if folder is None:
                 return None
@@ -500,21 +513,25 @@ class RemoteStorageReader:
                 fetch_class=FetchDataInfo,
                 topic_partition=log.partition.topic_partition,
             )
-        if known.metadata.segment_id == segment.segment_id:
-            begin, end = log.lineage.range_of_epoch(offset)
-            lane.learn(
-                max(known.first_offset, begin),
-                min(known.last_offset, end - 1),
-                epoch=epoch,
-                epoch_start_offset=begin,
-                epoch_end_offset=end,
-                base_offset=segment.start_offset,
-                end_offset=segment.end_offset,
-                size_bytes=segment.segment_size_bytes,
-                file_name=stored_name(segment, LOG),
-                object_name=object_name(segment),
-                index=self._index_cache.index_entry(segment).offset_index,
-            )
+        begin, end = log.lineage.range_of_epoch(offset)
+        entry = self._index_cache.find(segment.segment_id.id)
+        place = found.offset_metadata
+        lane.learn(
+            max(known.first_offset, begin),
+            min(known.last_offset, end - 1),
+            epoch=epoch,
+            epoch_start_offset=begin,
+            epoch_end_offset=end,
+            base_offset=segment.start_offset,
+            end_offset=segment.end_offset,
+            size_bytes=segment.segment_size_bytes,
+            file_name=stored_name(segment, LOG),
+            object_name=object_name(segment),
+            index=None if entry is None else entry.offset_index,
+            known_offset=place.message_offset,
+            known_position=place.relative_position_in_segment,
+            known_bytes=len(found.records),
+        )
         return lane
 
     def _segment_at(self, log: _Log, offset: int) -> RemoteLogSegmentMetadata | None:
@@ -544,6 +561,12 @@ class _Log:
         self.lineage = Lineage(leader_epochs)
         self.passed: RemoteLogSegmentMetadata | None = None
         self.lane: RemoteReadLane[FetchDataInfo] | None = None
+
+    def end_lane(self) -> None:
+        """Let the lane go: another one takes its place, or none."""
+        lane, self.lane = self.lane, None
+        if lane is not None:
+            lane.end()
 
 
 def _another_history(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from segstore._core import Environment
 
 _TEMPORARY: Final = ".tmp"
-_MOST_KEPT_FOLDERS: Final = 64
+_MOST_KEPT_FOLDERS: Final = 256
 _PASSING: Final = frozenset(
     {
         errno.EAGAIN,
@@ -84,10 +84,9 @@ class WritableFolder:
         """Return a folder that is kept open; see `WritableStore`."""
         with self._lock:
             kept = self._kept.pop(folder, None)
-            if kept is None:
-                with suppress(
-                    SegstoreError
-                ):  # whoever reads a file of it says why it cannot be read
+            if kept is None or kept.closed:
+                kept = None
+                with suppress(SegstoreError):  # a read of a file of it says why
                     kept = self._opened(folder)
             if kept is not None:
                 self._kept[folder] = kept

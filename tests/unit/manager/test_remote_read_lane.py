@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import random
 import shutil
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 import segstore
-from segstore._core import ChangeCounter, Directory, RemoteReadLane
+from segstore._core import ChangeCounter, Directory, OffsetIndex, PublishedEnd, RemoteReadLane
 from segstore.errors import ClosedError, IllegalArgumentError, SegstoreError
 from segstore.records.compression import codec_table
+from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.records.memory_records import MemoryRecords
-from segstore.types import Isolation
+from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState
+from segstore.remote.storage import writable_folder
+from segstore.types import Isolation, LogOffsetMetadata
 from tests.kits.moto_server import moto_store
 
 if TYPE_CHECKING:
@@ -115,7 +122,13 @@ def in_a_minute() -> int:
 
 
 def teach(log: UnifiedLog) -> None:
-    """Read each segment once by the layers."""
+    """Read each segment once by the layers, while its index is cached."""
+    topics: Any = log._reader._remote.tier._reader
+    parts = topics._built()
+    partition = topics._partition_of(log.topic_partition)
+    for one in parts.metadata.list_remote_log_segments(partition):
+        if one.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
+            parts.index_cache.index_entry(one)
     offset = log.log_start_offset
     while offset < log.local_log_start_offset:
         found = by_the_layers(log, offset, 100_000, min_one_message=True)
@@ -188,7 +201,7 @@ def test_a_segment_that_expired_is_read_no_more(tiered: Tiered):
     log = tiered.log
     teach(log)
     lane = log._reader._remote.tier.lane
-    assert lane.knows(log.leader_epochs, 0)
+    assert lane.knows(log.leader_epochs, 1)
     first = log.read(0, 100_000).records
     log.maybe_increment_log_start_offset(log.local_log_start_offset - 1)
     with pytest.raises(SegstoreError, match="offset 0"):
@@ -257,7 +270,7 @@ def test_damage_is_told_by_the_layers(tiered: Tiered, damage: str):
     assert any(isinstance(one[0], type) for one in expected)
 
 
-def test_reads_are_counted_and_wait_for_the_quota(tiered: Tiered, monkeypatch):
+def test_reads_are_counted_and_wait_for_the_quota(tiered: Tiered):
     """[TIER-70] A read by the lane as one by the layers."""
     log = tiered.log
     teach(log)
@@ -267,15 +280,13 @@ def test_reads_are_counted_and_wait_for_the_quota(tiered: Tiered, monkeypatch):
     assert after.fetch_requests == before.fetch_requests + 1
     assert after.fetch_bytes == before.fetch_bytes + size
     manager = tiered.logs._tiered._built().manager
-    waits = []
-    monkeypatch.setattr(manager.fetch_quota, "wait", lambda *_: waits.append(1) is None)
-    log.read(0, 1000)
-    assert waits == [], "without a limit nobody asks for the time"
     manager.fetch_quota.update(10**12)
+    assert by_the_lane(log, 0, 1000, min_one_message=True) is None, "who waits does so before"
+    assert tiered.counters.fetch_requests == after.fetch_requests
     log.read(0, 1000)
-    assert waits == [1]
+    assert tiered.counters.fetch_requests == after.fetch_requests + 1
+    manager.fetch_quota.update(2**63 - 1)
     manager._closed.set()
-    monkeypatch.undo()
     with pytest.raises(ClosedError, match="is closed"):
         log.read(0, 1000)
     manager._closed.clear()
@@ -349,13 +360,14 @@ def test_an_index_that_the_cache_has_let_go_is_fetched_again(tiered: Tiered):
     """[TIER-84] The lane takes no read by an index whose file is deleted."""
     log, cache = tiered.log, tiered.logs._tiered._built().index_cache
     teach(log)
-    expected = described(log.read(0, 1000))
+    expected = described(log.read(2, 1000))  # within a batch: no read before it ended there
     cache.remove_all(cache.segment_ids)
-    assert described(log.read(0, 1000)) == expected
+    assert described(log.read(2, 1000)) == expected
     assert cache.delete_due(2**62) > 0
-    assert by_the_lane(log, 0, 1000, min_one_message=True) is None
-    assert described(log.read(0, 1000)) == expected
-    assert by_the_lane(log, 0, 1000, min_one_message=True) is not None
+    assert by_the_lane(log, 2, 1000, min_one_message=True) is None
+    teach(log)
+    assert by_the_lane(log, 2, 1000, min_one_message=True) is not None
+    assert described(log.read(2, 1000)) == expected
 
 
 def test_what_another_process_changes_is_seen_by_a_read_only_handle(tiered: Tiered, tmp_path: Path):
@@ -417,3 +429,274 @@ def test_a_counter_counts():
     counter.add()
     counter.add()
     assert counter.count == 2
+
+
+# ---- several threads -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def switching_often() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("switching_often")
+def test_threads_that_read_other_segments_by_one_lane(tmp_path: Path, few_or_many):
+    """Each gets the records of its own offset, while the file that is open is another's."""
+    with open_tiered(tmp_path) as logs:
+        logs.create_topic("orders", 1, config=TIERED)
+        log = logs.log("orders", 0)
+        for n in range(120):
+            log.append([(None, b"%d" % n)])
+            if n % 12 == 11:
+                log.roll()
+        assert logs.maintain().failed == ()
+        teach(log)
+        cache = logs._tiered._built().index_cache
+        ended, wrong = Event(), []
+
+        def read(seed: int) -> int:
+            dice, count = random.Random(seed), 0
+            while not ended.is_set() and not wrong:
+                offset = dice.randrange(120)
+                first = next(iter(log.read(offset, dice.choice([10, 100, 1000]))))
+                if (first.offset, first.value) != (offset, b"%d" % offset):
+                    wrong.append((offset, first))
+                count += 1
+            return count
+
+        with ThreadPoolExecutor(4) as pool:
+            reads = [pool.submit(read, seed) for seed in range(4)]
+            for _ in range(few_or_many(20, 400)):
+                time.sleep(0.05)
+                log._reader._remote.tier.lane.end()
+                cache.remove_all(cache.segment_ids[:2])
+                cache.delete_due(2**62)
+            ended.set()
+        assert not wrong
+        assert all(one.result() for one in reads)
+    assert not opened_in(tmp_path)
+
+
+def test_many_new_epochs_leave_one_lane_and_one_file(tiered: Tiered):
+    """Each DeleteRecords makes another tuple of epochs: the lane before it is let go."""
+    log = tiered.log
+    for offset in range(1, min(60, log.local_log_start_offset - 1)):
+        log.maybe_increment_log_start_offset(offset)
+        log.read(offset, 100)
+        log.read(offset, 100)
+    assert len([one for one in opened_in(tiered.folder) if ".log" in one]) == 1
+
+
+def test_more_partitions_than_folders_that_are_kept(tmp_path: Path, monkeypatch):
+    """All are read, round after round, and no descriptor is left behind."""
+    monkeypatch.setattr(writable_folder, "_MOST_KEPT_FOLDERS", 2)
+    with open_tiered(tmp_path) as logs:
+        logs.create_topic("orders", 6, config=TIERED)
+        for partition in range(6):
+            log = logs.log("orders", partition)
+            log.append([(None, b"%d" % partition)] * 3)
+            log.roll()
+        assert logs.maintain().failed == ()
+        counts = []
+        for _ in range(5):
+            for partition in range(6):
+                log = logs.log("orders", partition)
+                for offset in range(3):
+                    assert next(iter(log.read(offset, 10))).value == b"%d" % partition
+            counts.append(len(opened_in(tmp_path / "tier")))
+        assert counts[1:] == counts[1:2] * 4
+        assert counts[-1] <= 6 * 2, "a file for each log, and what the pool keeps of its folder"
+
+
+# ---- what cannot be taught, or holds no more -----------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", ["missing", "bad"])
+def test_a_reader_that_goes_on_needs_no_index(tmp_path: Path, damage: str):
+    """Into the next segment, too: a lane that cannot be taught by it fails no read."""
+    with open_tiered(tmp_path) as logs:
+        logs.create_topic("orders", 1, config=TIERED)
+        log = logs.log("orders", 0)
+        for n in range(60):
+            log.append([(None, b"%d" % n)])
+            if n % 12 == 11:
+                log.roll()
+        assert logs.maintain().failed == ()
+        for index in sorted((tmp_path / "tier").rglob("*.index"))[1:]:
+            if damage == "missing":
+                index.unlink()
+            else:
+                index.write_bytes(bytes(13))
+        offset, taken = 0, 0
+        while offset < 60:
+            found = by_the_lane(log, offset, 300, min_one_message=True)
+            taken += found is not None
+            found = found or log.read(offset, 300)
+            values = [one.value for one in found]
+            assert values == [b"%d" % n for n in range(offset, offset + len(values))]
+            offset += len(values)
+        assert taken > 5
+        assert [one.value for one in log.scan()] == [b"%d" % n for n in range(60)]
+
+
+def test_a_repaired_file_is_read_at_once(tiered: Tiered):
+    """By its name, as the layers read it, while the damaged one is open."""
+    log = tiered.log
+    teach(log)
+    expected = described(log.read(0, 1000))
+    file = min(tiered.folder.glob("*.log"))
+    whole = file.read_bytes()
+    aside = file.with_suffix(".aside")
+    aside.write_bytes(whole)
+    damaged = bytearray(whole)
+    damaged[70] ^= 1
+    file.write_bytes(damaged)
+    with pytest.raises(SegstoreError, match=file.name):
+        list(log.read(0, 1000))
+    aside.rename(file)
+    tiered.logs._tiered._built().reader._reader._read_ahead._pieces.clear()
+    assert described(log.read(0, 1000)) == expected
+    file.unlink()
+    assert by_the_lane(log, 0, 1000, min_one_message=True) is None
+
+
+def test_a_lane_on_a_counter_that_ended_takes_nothing(tiered: Tiered):
+    """Whoever has asked before a partition was forgotten teaches a lane that does not hold."""
+    log = tiered.log
+    teach(log)
+    metadata = tiered.logs._tiered._built().metadata
+    partition = metadata._partitions[0]._store._caches
+    (key,) = [one for one in partition if one.topic_partition == log.topic_partition]
+    known = partition[key].segment_range(0, 0)
+    metadata.on_stop_partitions([key])
+    assert not log._reader._remote.tier.lane.knows(log.leader_epochs, 0)
+    folder = Directory(str(tiered.folder))
+    lane = RemoteReadLane(
+        log.leader_epochs,
+        known.changes,
+        known.changes.count,
+        folder,
+        codec_table(),
+        fetch_class=FetchDataInfo,
+        topic_partition=log.topic_partition,
+    )
+    assert not lane.holds(log.leader_epochs, known.changes.count)
+    folder.close()
+    assert log.read(0, 100).size_bytes
+
+
+def lane_of(log: UnifiedLog, folder: Directory, **how: Any) -> RemoteReadLane[FetchDataInfo]:
+    """A lane of the first segment that is taught what the test says."""
+    lane = RemoteReadLane(
+        log.leader_epochs,
+        ChangeCounter(),
+        0,
+        folder,
+        codec_table(),
+        fetch_class=FetchDataInfo,
+        topic_partition=log.topic_partition,
+    )
+    (file,) = Path(folder.path).glob("*.log")
+    said = {
+        "first_offset": 0,
+        "last_offset": 8,
+        "epoch": 0,
+        "epoch_start_offset": -1,
+        "epoch_end_offset": 2**62,
+        "base_offset": 0,
+        "end_offset": 8,
+        "size_bytes": file.stat().st_size,
+        "file_name": file.name,
+        "object_name": "first",
+        "index": None,
+        "known_offset": 0,
+        "known_position": 0,
+        "known_bytes": 0,
+    }
+    said |= how
+    first, last = said.pop("first_offset"), said.pop("last_offset")
+    lane.learn(first, last, **said)
+    return lane
+
+
+BORDERS: list[tuple[dict[str, int], dict[str, int], bool]] = [
+    ({}, {}, True),
+    ({}, {"log_start_offset": 1}, False),
+    ({}, {"local_start_offset": 0}, False),
+    ({}, {"log_end": 8}, False),
+    ({}, {"log_end": 9}, True),
+    ({"epoch": 1}, {}, False),
+    ({"epoch_end_offset": 3}, {"max_bytes": 1}, True),
+    ({"epoch_end_offset": 3}, {}, False),
+    ({"epoch_end_offset": 2}, {"max_bytes": 1}, False),
+    ({"end_offset": 2}, {"max_bytes": 1}, True),
+    ({"end_offset": 1}, {"max_bytes": 1}, False),
+    ({"epoch_start_offset": 1}, {"max_bytes": 1}, False),
+    ({"base_offset": 1}, {"max_bytes": 1}, False),
+    ({"size_bytes": 2**31}, {"max_bytes": 10**6}, False),
+    ({"first_offset": 1}, {}, False),
+    ({"known_offset": 1}, {}, False),
+    ({"file_name": "nothing.log"}, {}, False),
+]
+
+
+@pytest.mark.parametrize(("taught", "asked", "is_taken"), BORDERS)
+def test_what_a_lane_takes(tmp_path: Path, taught: dict, asked: dict, *, is_taken: bool):
+    """[TIER-65, DUR-141] Batches 0 to 2, 3 to 5, 6 to 8 of epoch 0."""
+    with segstore.open(tmp_path / "orders-0", durability="none") as log:
+        for _ in range(3):
+            log.append([(None, b"v")] * 3)
+        published = PublishedEnd()
+        published.log_end = LogOffsetMetadata(asked.get("log_end", 100), 50, 0)
+        with closing(Directory(str(tmp_path / "orders-0"))) as folder:
+            lane = lane_of(log, folder, **taught)
+            found = lane.read(
+                0,
+                asked.get("max_bytes", 1000),
+                True,
+                asked.get("log_start_offset", 0),
+                asked.get("local_start_offset", 50),
+                published,
+                log.leader_epochs,
+            )
+            assert (found is not None) is is_taken
+            lane.end()
+            lane.end()
+            assert not lane.holds(log.leader_epochs, 0)
+
+
+def test_what_is_taught_takes_the_place_of_what_was_known(tmp_path: Path):
+    """Segments that overlap: a later copy covers an earlier one."""
+    with (
+        segstore.open(tmp_path / "orders-0", durability="none") as log,
+        closing(Directory(str(tmp_path / "orders-0"))) as folder,
+    ):
+        log.append([(None, b"v")] * 9)
+        (index,) = [OffsetIndex(folder, one, 0) for one in folder.names() if one.endswith(".index")]
+        lane = lane_of(log, folder, index=index, last_offset=20)
+        said = {
+            "epoch": 0,
+            "epoch_start_offset": 0,
+            "epoch_end_offset": 100,
+            "base_offset": 0,
+            "end_offset": 100,
+            "size_bytes": 1,
+            "file_name": "a",
+            "object_name": "a",
+            "known_offset": 0,
+            "known_position": 0,
+            "known_bytes": 0,
+        }
+        lane.learn(10, 15, index=None, **said)
+        known = [lane.knows(log.leader_epochs, offset) for offset in (0, 9, 10, 15, 16)]
+        assert known == [False] * 5, "what overlaps goes whole"
+        lane.learn(0, 9, index=index, **said)
+        assert [lane.knows(log.leader_epochs, n) for n in (0, 9, 10)] == [True, True, False]
+        for n in range(20, 300):
+            lane.learn(n, n, index=index, **said)
+        assert not lane.knows(log.leader_epochs, 0), "so many, and it begins anew"
+        assert lane.knows(log.leader_epochs, 299)
+        lane.end()
