@@ -2035,7 +2035,7 @@ class TimeIndex(_Index):
 
 @final
 class ChangeCounter:
-    """How often something has changed; each change ends the lanes that were made before it."""
+    """How often something has changed; each change, and each new lane, ends those before it."""
 
     def __new__(cls) -> Self: ...
     @property
@@ -2072,6 +2072,9 @@ class RemoteReadLane(Generic[_FetchT]):
         fetch_class: type[_FetchT],
         topic_partition: tuple[str, int],
     ) -> Self: ...
+    @property
+    def next_offset(self) -> int | None:
+        """Behind the last read; None: there was none of the file that is open."""
     def end(self) -> None:
         """Take no more reads, and close the file. Twice is harmless."""
     def holds(self, leader_epochs: tuple[Any, ...], changes_count: int) -> bool:
@@ -2092,9 +2095,8 @@ class RemoteReadLane(Generic[_FetchT]):
         file_name: str,
         object_name: str,
         index: OffsetIndex | None,
-        known_offset: int,
-        known_position: int,
-        known_bytes: int,
+        next_offset: int,
+        next_position: int,
     ) -> None:
         """Take over which segment has these offsets; what was known of any of them is forgotten.
 
@@ -2112,8 +2114,8 @@ class RemoteReadLane(Generic[_FetchT]):
             Its name in the folder, and the one for errors.
         index : OffsetIndex or None
             Of the segment. Without it, or once it is closed, only reads that go on are taken.
-        known_offset, known_position, known_bytes : int
-            A batch with that base offset begins there, and so many bytes were read.
+        next_offset, next_position : int
+            Where a reader of what was read goes on, and where the batch there begins.
         """
     def read(
         self,

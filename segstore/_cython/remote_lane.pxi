@@ -26,17 +26,19 @@ cdef class ChangeCounter:
 
     def add(self):
         """Note a change."""
-        cdef RemoteReadLane lane
-        cdef list lanes = self.lanes
         self.count += 1
-        self.lanes = []
-        for lane in lanes:
-            lane.end()
+        end_all(self.lanes)
 
     def end(self):
         """Note that changes are counted here no more: a lane that is made from now on takes no read."""
         self.is_ended = True
         self.add()
+
+
+cdef void end_all(list lanes):
+    cdef RemoteReadLane lane
+    for lane in lanes.copy():
+        lane.end()
 
 
 @cython.final
@@ -55,9 +57,8 @@ cdef class _KnownSegment:
     cdef bytes file_name
     cdef str object_name
     cdef OffsetIndex index  # None: it was not at hand
-    cdef int64_t known_offset  # a batch with this base offset is at the position, and so many bytes were read there
-    cdef int64_t known_position
-    cdef int64_t known_bytes
+    cdef int64_t next_offset  # behind what the layers have read: the batch there begins at the position
+    cdef int64_t next_position
 
 
 @cython.final
@@ -71,7 +72,8 @@ cdef class _SegmentFile(_Handle):
     cdef _KnownSegment segment
     cdef int fd
     cdef uint64_t inode
-    cdef int64_t next_offset  # the batch there begins at the position
+    cdef bint is_gone  # its name is another file's by now, or nobody's
+    cdef int64_t next_offset  # behind the last read: the batch there begins at the position
     cdef int64_t next_position
 
     cdef void release(self) noexcept:
@@ -146,6 +148,7 @@ cdef class RemoteReadLane:
         self.known = []
         self.is_ended = changes.is_ended or changes.count != changes_count
         if not self.is_ended:
+            end_all(changes.lanes)  # it takes their place
             changes.lanes.append(self)
 
     def end(self):
@@ -163,6 +166,7 @@ cdef class RemoteReadLane:
         return (
             leader_epochs is self.leader_epochs
             and not self.is_ended
+            and self.changes.count == self.changes_count
             and not self.directory.is_closed
             and self.directory.process == current_process
         )
@@ -188,6 +192,12 @@ cdef class RemoteReadLane:
         found = <_KnownSegment>PyList_GET_ITEM(self.known, place - 1)
         return found if offset <= found.last_offset else None
 
+    @property
+    def next_offset(self):
+        """Behind the last read; None: there was none of the file that is open."""
+        cdef _SegmentFile file = self.file
+        return None if file is None or file.next_offset < 0 else file.next_offset
+
     def holds(self, tuple leader_epochs not None, int64_t changes_count):
         """Whether it still goes by what is known now, which is what was known then, and its folder is open."""
         return self.is_valid(leader_epochs) and changes_count == self.changes_count
@@ -204,10 +214,11 @@ cdef class RemoteReadLane:
 
     def learn(self, int64_t first_offset, int64_t last_offset, *, int32_t epoch, int64_t epoch_start_offset,
               int64_t epoch_end_offset, int64_t base_offset, int64_t end_offset, int64_t size_bytes,
-              str file_name not None, str object_name not None, OffsetIndex index, int64_t known_offset,
-              int64_t known_position, int64_t known_bytes):
+              str file_name not None, str object_name not None, OffsetIndex index, int64_t next_offset,
+              int64_t next_position):
         """Take over which segment has these offsets; what was known of any of them is forgotten."""
         cdef _KnownSegment segment = _KnownSegment()
+        cdef list taught = [segment]
         cdef Py_ssize_t behind, first
         segment.first_offset = first_offset
         segment.last_offset = last_offset
@@ -220,9 +231,8 @@ cdef class RemoteReadLane:
         segment.file_name = encoded_name(file_name)
         segment.object_name = object_name
         segment.index = index
-        segment.known_offset = known_offset
-        segment.known_position = known_position
-        segment.known_bytes = known_bytes
+        segment.next_offset = next_offset
+        segment.next_position = next_position
         if self.is_ended:
             return
         if len(self.known) >= MOST_KNOWN_SEGMENTS:
@@ -231,7 +241,7 @@ cdef class RemoteReadLane:
         first = self.place_behind(first_offset)
         if first and (<_KnownSegment>self.known[first - 1]).last_offset >= first_offset:
             first -= 1
-        self.known[first:behind] = [segment]
+        self.known[first:behind] = taught
 
     cdef bint find_place(self, _SegmentFile file, int64_t offset, int64_t *position, int64_t *skipped) noexcept:
         """Where the bytes of a read begin, and how many of them may be before its batch; False: that is not known."""
@@ -246,10 +256,12 @@ cdef class RemoteReadLane:
             position[0] = file.next_position
             skipped[0] = 0
             return True
+        if offset == segment.next_offset:
+            position[0] = segment.next_position
+            skipped[0] = 0
+            return True
         if segment.index is None:
-            position[0] = segment.known_position
-            skipped[0] = segment.known_bytes
-            return segment.known_offset <= offset
+            return False
         if segment.index.mapping.is_closed or segment.index.mapping.process != current_process:
             return False
         segment.index.mapping.callers += 1  # from here on it stays mapped
@@ -268,23 +280,27 @@ cdef class RemoteReadLane:
         return True
 
     cdef _SegmentFile entered(self, _KnownSegment segment):
-        """Its file, kept open, and entered; None: it is not there any more, or the lane was ended meanwhile.
+        """Its file, kept open, and entered; None: it cannot be opened, or the lane was ended meanwhile.
 
         Other threads run while a file is opened. So what belongs to a file is in one object, which a read holds on to.
         """
         cdef _SegmentFile file = self.file
         cdef _SegmentFile before
-        if file is None or file.segment is not segment or file.is_closed:
-            file = opened_in(self.directory, segment)
-            if file is None or self.is_ended:
-                return None  # nobody else has the file: it is closed
-            before = self.file
-            self.file = file
-            if before is not None:
-                before.mark_closed()
-            if file.is_closed:  # by another thread, during that close
-                return None
-        file.callers += 1
+        if file is not None and file.segment is segment and not file.is_closed:
+            file.callers += 1
+            return file
+        file = opened_in(self.directory, segment)
+        if file is None:
+            if not self.is_ended:
+                self.forget_folder()
+            return None
+        if self.is_ended:
+            return None  # nobody else has the file: it is closed
+        file.callers += 1  # whoever takes its place leaves it open for this read
+        before = self.file
+        self.file = file
+        if before is not None:
+            before.mark_closed()
         return file
 
     def read(self, offset, max_bytes, min_one_message, int64_t log_start_offset, int64_t local_start_offset,
@@ -315,7 +331,6 @@ cdef class RemoteReadLane:
         found = RangeBytes.__new__(RangeBytes)
         file = self.entered(segment)
         if file is None:
-            self.forget_folder()
             return None
         if self.directory.is_closed:  # by another thread, while the file was opened
             file.leave()
@@ -326,10 +341,10 @@ cdef class RemoteReadLane:
             is_read = size > 0 and read_of_file(file, self.directory, position, size, found, &err) == SGS_OK
         self.directory.leave()
         file.leave()
-        if not is_read or self.is_ended:
-            return None
-        if file.inode == 0:  # it is another file by now
+        if file.is_gone:
             self.forget_folder()
+            return None
+        if not is_read or self.is_ended:
             return None
         cut.start_offset = start_offset
         cut.max_size = max_size
@@ -338,6 +353,7 @@ cdef class RemoteReadLane:
         if not cut_to_fetch(found, segment, position, &cut):
             return None
         if self.charge is not None and not self.charge(found.content.size):
+            self.end()  # the layers wait before they read
             return None
         file.next_offset = cut.next_offset
         file.next_position = position + cut.next_position
@@ -364,7 +380,7 @@ cdef sgs_status read_of_file(_SegmentFile file, Directory directory, int64_t pos
                              sgs_error *err) noexcept:
     """Read so many bytes of a file; found is new, and has fewer where the file is shorter.
 
-    A file that has no more the name loses its inode: it was deleted, or a repaired one was put in its place.
+    A file that has its name no more is gone: it was deleted, or a repaired one was put in its place.
     """
     cdef size_t got = 0
     cdef sgs_file_info info
@@ -373,7 +389,7 @@ cdef sgs_status read_of_file(_SegmentFile file, Directory directory, int64_t pos
     with nogil:
         status = file.env.file_info_at(file.env, directory.fd, text, &info, err)
     if status != SGS_OK or info.inode != file.inode:
-        file.inode = 0
+        file.is_gone = True
         return SGS_OK
     size = min(size, max(info.size - position, 0))  # no memory is taken for what is not there
     status = found.make_room(<size_t>size, position, err)
@@ -384,6 +400,8 @@ cdef sgs_status read_of_file(_SegmentFile file, Directory directory, int64_t pos
             )
     if status == SGS_OK:
         found.content.size = got
+    else:
+        file.is_gone = True  # it is opened again
     return status
 
 

@@ -88,6 +88,8 @@ class ChargedReader:
             raise
         finally:
             self._count(size_bytes, is_failed)
+        if found.lane is not None and self._quota.is_limited:
+            return found._replace(lane=None)
         if found.lane is not None:
             found.lane.charge = self._charge
         return found

@@ -59,6 +59,7 @@ _MOST_SEARCH_BYTES: Final = 4 * 1024 * 1024
 """Of the requests of a search by time, which grow."""
 _MOST_LOGS: Final = 1000
 """Of which something is known."""
+_NO_OFFSET: Final = -1
 _TRIES: Final = 3
 """To read a file of the cache that may be let go meanwhile."""
 
@@ -170,13 +171,12 @@ class RemoteStorageReader:
             if (begin := piece.needed_next(row)) is not None:
                 position, size = piece.position + begin, ahead_bytes(max_bytes)
                 self._read_ahead.forget(segment_id)
-        elif (before := log.passed) and before.end_offset + 1 == offset == segment.start_offset:
+        elif offset == segment.start_offset and log.goes_on_at(offset):
             position, size = 0, ahead_bytes(max_bytes)
-            self._read_ahead.forget(before.segment_id.id)
+            if log.passed is not None:
+                self._read_ahead.forget(log.passed.segment_id.id)
         piece = None  # one that is passed gives its memory to the next
-        if position is None and offset == segment.start_offset:
-            position, size = 0, max_bytes + -max_bytes % _LEAST_BYTES
-        elif position is None:
+        if position is None:
             index = self._index_cache.index_entry(segment)
             position = index.position_of_offset(offset)
             above = index.offset_index.fetch_upper_bound_offset(position, 1)
@@ -495,13 +495,15 @@ class RemoteStorageReader:
         epoch = log.lineage.epoch_at(offset)
         try:
             known = None if epoch is None else watched.segment_range(log.partition, epoch, offset)
+            folder = files.log_segment_folder(segment)
+            entry = self._index_cache.find(segment.segment_id.id)
+            table, result = scan_headers(found.records)
         except SegstoreError:
             return None
         if epoch is None or known is None or known.metadata.segment_id != segment.segment_id:
             return None
         if lane is None or not lane.holds(epochs, known.changes_count):
             log.end_lane()
-            folder = files.log_segment_folder(segment)
             if folder is None:
                 return None
             lane = log.lane = RemoteReadLane(
@@ -514,8 +516,7 @@ class RemoteStorageReader:
                 topic_partition=log.partition.topic_partition,
             )
         begin, end = log.lineage.range_of_epoch(offset)
-        entry = self._index_cache.find(segment.segment_id.id)
-        place = found.offset_metadata
+        begin_position = found.offset_metadata.relative_position_in_segment
         lane.learn(
             max(known.first_offset, begin),
             min(known.last_offset, end - 1),
@@ -528,9 +529,8 @@ class RemoteStorageReader:
             file_name=stored_name(segment, LOG),
             object_name=object_name(segment),
             index=None if entry is None else entry.offset_index,
-            known_offset=place.message_offset,
-            known_position=place.relative_position_in_segment,
-            known_bytes=len(found.records),
+            next_offset=table.last_offset + 1 if len(table) else _NO_OFFSET,
+            next_position=begin_position + result.valid_bytes,
         )
         return lane
 
@@ -561,6 +561,11 @@ class _Log:
         self.lineage = Lineage(leader_epochs)
         self.passed: RemoteLogSegmentMetadata | None = None
         self.lane: RemoteReadLane[FetchDataInfo] | None = None
+
+    def goes_on_at(self, offset: int) -> bool:
+        """Whether a reader has come to the end of a segment that ends there."""
+        is_passed = self.passed is not None and self.passed.end_offset + 1 == offset
+        return is_passed or (self.lane is not None and self.lane.next_offset == offset)
 
     def end_lane(self) -> None:
         """Let the lane go: another one takes its place, or none."""

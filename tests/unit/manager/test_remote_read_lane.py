@@ -282,6 +282,9 @@ def test_reads_are_counted_and_wait_for_the_quota(tiered: Tiered):
     manager = tiered.logs._tiered._built().manager
     manager.fetch_quota.update(10**12)
     assert by_the_lane(log, 0, 1000, min_one_message=True) is None, "who waits does so before"
+    before = bytes_read()
+    assert by_the_lane(log, 0, 1000, min_one_message=True) is None
+    assert bytes_read() - before < 1000, "and the lane has ended"
     assert tiered.counters.fetch_requests == after.fetch_requests
     log.read(0, 1000)
     assert tiered.counters.fetch_requests == after.fetch_requests + 1
@@ -328,6 +331,28 @@ def test_a_file_that_is_deleted_is_not_kept_open(tiered: Tiered):
     assert tiered.logs.maintain(in_a_minute()).expired
     assert not file.exists()
     assert not [one for one in opened_in(tiered.folder) if ".log" in one]
+
+
+def bytes_read() -> int:
+    """By the system calls of this process, these ones too."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+def test_a_large_read_makes_no_small_one_large(tmp_path: Path):
+    """A lane without an index takes only what goes on: it reads nothing to find a batch."""
+    with open_tiered(tmp_path) as logs:
+        logs.create_topic("orders", 1, config=TIERED)
+        log = logs.log("orders", 0)
+        for _ in range(100):
+            log.append([(None, bytes(50_000))])
+        log.roll()
+        assert logs.maintain().failed == ()
+        assert log.read(0, 2**31 - 1).size_bytes > 5_000_000
+        for offset in (50, 99, 1, 50, 49, 2):
+            before = bytes_read()
+            found = log.read(offset, 1000)
+            assert [one.offset for one in found] == [offset]
+            assert bytes_read() - before < 400_000
 
 
 def test_a_close_leaves_no_descriptor(tmp_path: Path):
@@ -475,6 +500,8 @@ def test_threads_that_read_other_segments_by_one_lane(tmp_path: Path, few_or_man
                 cache.remove_all(cache.segment_ids[:2])
                 cache.delete_due(2**62)
             ended.set()
+        files = [one for one in opened_in(tmp_path / "tier") if one.endswith(".log")]
+        assert len(files) <= 1, "the lanes that threads have made beside each other are ended"
         assert not wrong
         assert all(one.result() for one in reads)
     assert not opened_in(tmp_path)
@@ -612,9 +639,8 @@ def lane_of(log: UnifiedLog, folder: Directory, **how: Any) -> RemoteReadLane[Fe
         "file_name": file.name,
         "object_name": "first",
         "index": None,
-        "known_offset": 0,
-        "known_position": 0,
-        "known_bytes": 0,
+        "next_offset": 0,
+        "next_position": 0,
     }
     said |= how
     first, last = said.pop("first_offset"), said.pop("last_offset")
@@ -638,7 +664,7 @@ BORDERS: list[tuple[dict[str, int], dict[str, int], bool]] = [
     ({"base_offset": 1}, {"max_bytes": 1}, False),
     ({"size_bytes": 2**31}, {"max_bytes": 10**6}, False),
     ({"first_offset": 1}, {}, False),
-    ({"known_offset": 1}, {}, False),
+    ({"next_offset": 1}, {}, False),
     ({"file_name": "nothing.log"}, {}, False),
 ]
 
@@ -686,9 +712,8 @@ def test_what_is_taught_takes_the_place_of_what_was_known(tmp_path: Path):
             "size_bytes": 1,
             "file_name": "a",
             "object_name": "a",
-            "known_offset": 0,
-            "known_position": 0,
-            "known_bytes": 0,
+            "next_offset": 0,
+            "next_position": 0,
         }
         lane.learn(10, 15, index=None, **said)
         known = [lane.knows(log.leader_epochs, offset) for offset in (0, 9, 10, 15, 16)]
