@@ -76,6 +76,9 @@ cdef class _SegmentFile(_Handle):
     cdef int64_t next_offset  # behind the last read: the batch there begins at the position
     cdef int64_t next_position
 
+    def __cinit__(self):
+        self.fd = -1
+
     cdef void release(self) noexcept:
         cdef sgs_error err
         cdef int fd = self.fd
@@ -100,7 +103,6 @@ cdef _SegmentFile opened_in(Directory directory, _KnownSegment segment):
     file.environment = directory.environment
     file.env = directory.env
     file.segment = segment
-    file.fd = -1
     file.next_offset = INT64_MIN
     directory.callers += 1
     with nogil:
