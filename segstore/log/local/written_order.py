@@ -6,13 +6,13 @@ or hides some. Where the writer left no gap, batches follow one another without 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from segstore._core import scan_headers
 from segstore.errors import CorruptLogError
 from segstore.log.files.checkpoints import LogState
 from segstore.log.files.recovery_advice import salvage_hint
+from segstore.log.local.batch_lineage import Lineage
 from segstore.numpy_on_demand import np
 from segstore.types import CURRENT_MAGIC
 
@@ -39,7 +39,7 @@ class WrittenOrder:
         The leader epochs that the batches must have, ascending; empty: any.
     """
 
-    __slots__ = ("_directory", "_epochs", "_looks_away", "_starts", "has_gaps")
+    __slots__ = ("_directory", "_epochs", "_lineage", "_looks_away", "_starts", "has_gaps")
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class WrittenOrder:
         self._directory = directory
         self.has_gaps = has_gaps
         self._looks_away = looks_away
+        self._lineage = Lineage(lineage)
         self._epochs = [entry.epoch for entry in lineage]
         self._starts = [entry.start_offset for entry in lineage]
 
@@ -105,11 +106,7 @@ class WrittenOrder:
 
     def has_all(self, table: BatchTable) -> bool:
         """Whether all batches of *table* are of one epoch of the lineage; asked without NumPy."""
-        if not self._epochs:
-            return True
-        place = bisect_right(self._starts, table.base_offset)
-        is_of_it = table.leader_epoch == self._epochs[max(place - 1, 0)]
-        return is_of_it and (place == len(self._starts) or table.last_offset < self._starts[place])
+        return not self._epochs or self._lineage.has_all(table)
 
     def first_of_other_epoch(
         self, headers: BatchHeaders, file: str | None, position: int

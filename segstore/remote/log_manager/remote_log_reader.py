@@ -21,11 +21,11 @@ from segstore.errors import (
     OffsetOutOfRangeError,
     SegstoreError,
 )
+from segstore.log.local.batch_lineage import Lineage
 from segstore.log.local.transaction_index import TransactionIndexSearchResult
 from segstore.log.remote_tier import RemoteRead
 from segstore.records.compression import codec_table
 from segstore.records.fetch_data_info import FetchDataInfo
-from segstore.remote.log_manager.batch_lineage import Lineage
 from segstore.remote.log_manager.sequential_reads import Piece, ReadAhead, ahead_bytes
 from segstore.remote.metadata.remote_log_metadata_manager import WatchedMetadata
 from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState, TopicIdPartition

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from segstore._core import BatchTable, ScanResult
-    from segstore.remote.log_manager.batch_lineage import Lineage
+    from segstore.log.local.batch_lineage import Lineage
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 """Of one piece that is kept."""
