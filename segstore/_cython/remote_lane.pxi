@@ -72,8 +72,8 @@ cdef class _SegmentFile(_Handle):
     cdef _KnownSegment segment
     cdef int fd
     cdef uint64_t inode
-    cdef bint is_gone  # its name is another file's by now, or nobody's
-    cdef int64_t next_offset  # behind the last read: the batch there begins at the position
+    cdef bint is_gone  # the name is gone, or is that of another file
+    cdef int64_t next_offset  # behind the last read, of the layers at first: the batch there begins at the position
     cdef int64_t next_position
 
     def __cinit__(self):
@@ -103,7 +103,8 @@ cdef _SegmentFile opened_in(Directory directory, _KnownSegment segment):
     file.environment = directory.environment
     file.env = directory.env
     file.segment = segment
-    file.next_offset = INT64_MIN
+    file.next_offset = segment.next_offset
+    file.next_position = segment.next_position
     directory.callers += 1
     with nogil:
         status = file.env.open_file(file.env, directory.fd, text, SGS_OPEN_READ, &file.fd, &err)
@@ -258,10 +259,6 @@ cdef class RemoteReadLane:
             position[0] = file.next_position
             skipped[0] = 0
             return True
-        if offset == segment.next_offset:
-            position[0] = segment.next_position
-            skipped[0] = 0
-            return True
         if segment.index is None:
             return False
         if segment.index.mapping.is_closed or segment.index.mapping.process != current_process:
@@ -297,8 +294,8 @@ cdef class RemoteReadLane:
                 self.forget_folder()
             return None
         if self.is_ended:
-            return None  # nobody else has the file: it is closed
-        file.callers += 1  # whoever takes its place leaves it open for this read
+            return None  # no other thread has the file: it is closed
+        file.callers += 1  # a file that takes its place leaves it open for this read
         before = self.file
         self.file = file
         if before is not None:

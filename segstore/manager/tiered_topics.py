@@ -415,7 +415,7 @@ class TieredTopics:
     def withdraw_marks(self, listed: Collection[TopicPartition]) -> None:
         """Take back the marks of partitions that are *listed*: their deletion did not take place.
 
-        Else the remote part would go with the directory, whoever moves that away later [TIER-90].
+        Else the remote part would go too when the directory is moved away later [TIER-90].
 
         Raises
         ------
@@ -647,7 +647,7 @@ class TieredTopics:
                 if value.startswith(_DELETION_OF_A_PARTITION):
                     _note(found, parse_event(value))
                 elif _MARKED in found.values():
-                    with suppress(*_NO_EVENT):  # whoever asks for its partition is told
+                    with suppress(*_NO_EVENT):  # a call about its partition raises it
                         _note(found, parse_event(value))
         return found
 

@@ -48,7 +48,7 @@ class RemotePartitionMetadataStore:
         cache = self._caches.pop(partition, None)
         self._deletions.pop(partition, None)
         if cache is not None:
-            cache.changes.end()  # whoever knows its segments asks again
+            cache.changes.end()  # lanes that know its segments end
 
     def forget_all(self) -> None:
         """Give up the memory of all partitions."""

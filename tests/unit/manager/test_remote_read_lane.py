@@ -281,7 +281,7 @@ def test_reads_are_counted_and_wait_for_the_quota(tiered: Tiered):
     assert after.fetch_bytes == before.fetch_bytes + size
     manager = tiered.logs._tiered._built().manager
     manager.fetch_quota.update(10**12)
-    assert by_the_lane(log, 0, 1000, min_one_message=True) is None, "who waits does so before"
+    assert by_the_lane(log, 0, 1000, min_one_message=True) is None, "the layers wait before"
     before = bytes_read()
     assert by_the_lane(log, 0, 1000, min_one_message=True) is None
     assert bytes_read() - before < 1000, "and the lane has ended"
@@ -427,7 +427,7 @@ def test_objects_of_a_store_have_no_lane(tmp_path: Path):
 
 
 def test_more_segments_than_a_lane_knows(tmp_path: Path):
-    """Then it begins anew; all is read."""
+    """The lane forgets those that it knew; all are read."""
     with open_tiered(tmp_path) as logs:
         logs.create_topic("orders", 1, config=TIERED)
         log = logs.log("orders", 0)
@@ -591,7 +591,7 @@ def test_a_repaired_file_is_read_at_once(tiered: Tiered):
 
 
 def test_a_lane_on_a_counter_that_ended_takes_nothing(tiered: Tiered):
-    """Whoever has asked before a partition was forgotten teaches a lane that does not hold."""
+    """A lane made by what was known before the partition was forgotten does not hold."""
     log = tiered.log
     teach(log)
     metadata = tiered.logs._tiered._built().metadata
@@ -722,6 +722,6 @@ def test_what_is_taught_takes_the_place_of_what_was_known(tmp_path: Path):
         assert [lane.knows(log.leader_epochs, n) for n in (0, 9, 10)] == [True, True, False]
         for n in range(20, 300):
             lane.learn(n, n, index=index, **said)
-        assert not lane.knows(log.leader_epochs, 0), "so many, and it begins anew"
+        assert not lane.knows(log.leader_epochs, 0), "the lane knows 256 segments at most"
         assert lane.knows(log.leader_epochs, 299)
         lane.end()
