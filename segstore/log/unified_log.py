@@ -2041,21 +2041,35 @@ class UnifiedLog(Log):
             and be deleted [DUR-26]. Kafka's profile accepts any offset.
         """
         with self._changing:
-            offset = integer("offset", offset)
-            tier = self._remote.tier
-            if tier is None:
-                self._warn_of("the highest offset in remote storage", offset)
-                return
-            last = self.log_end_offset - 1
-            if self.profile is Profile.SAFE and not NOTHING_UPLOADED <= offset <= last:
-                raise IllegalArgumentError(
-                    f"{offset} cannot be the last offset in remote storage: the log ends at"
-                    f" {last + 1}, which is no record yet",
-                    file=self.path,
-                    found=str(offset),
-                    expected=f"{NOTHING_UPLOADED} to {last}",
-                )
-            tier.raise_highest_offset(offset)
+            self._raise_highest_offset_in_remote_storage(integer("offset", offset))
+
+    def _note_copied(self, offset: int, generation: int) -> None:
+        """Do the same, unless the log was truncated since *generation* [DUR-140].
+
+        Raises
+        ------
+        LogTruncatedError
+            It was: the records that are copied may have been cut, and others be written there.
+        """
+        with self._changing:
+            self._require_uncut(generation)
+            self._raise_highest_offset_in_remote_storage(offset)
+
+    def _raise_highest_offset_in_remote_storage(self, offset: int) -> None:
+        tier = self._remote.tier
+        if tier is None:
+            self._warn_of("the highest offset in remote storage", offset)
+            return
+        last = self.log_end_offset - 1
+        if self.profile is Profile.SAFE and not NOTHING_UPLOADED <= offset <= last:
+            raise IllegalArgumentError(
+                f"{offset} cannot be the last offset in remote storage: the log ends at"
+                f" {last + 1}, which is no record yet",
+                file=self.path,
+                found=str(offset),
+                expected=f"{NOTHING_UPLOADED} to {last}",
+            )
+        tier.raise_highest_offset(offset)
 
     def update_log_start_offset_from_remote_tier(self, offset: int) -> bool:
         """Move the log start to the first offset in remote storage, durably.
@@ -2064,11 +2078,35 @@ class UnifiedLog(Log):
         a remote part nothing changes, and a warning is logged [LST-6].
         """
         with self._changing:
-            offset = integer("offset", offset)
-            if self._remote.tier is not None:
-                return self._retention.raise_log_start(offset)
-            self._warn_of("the log start of remote storage", offset)
-            return False
+            return self._raise_log_start_from_remote_tier(integer("offset", offset))
+
+    def _note_remote_log_start(self, offset: int, generation: int) -> bool:
+        """Do the same, unless the log was truncated since *generation* [DUR-143].
+
+        Raises
+        ------
+        LogTruncatedError
+            It was: other records may lie below *offset* than those that go.
+        """
+        with self._changing:
+            self._require_uncut(generation)
+            return self._raise_log_start_from_remote_tier(offset)
+
+    def _raise_log_start_from_remote_tier(self, offset: int) -> bool:
+        if self._remote.tier is not None:
+            return self._retention.raise_log_start(offset)
+        self._warn_of("the log start of remote storage", offset)
+        return False
+
+    def _require_uncut(self, generation: int) -> None:
+        """Raise where a task has found what was true of *generation* alone; Kafka does not look."""
+        if self.profile is Profile.SAFE and self._generation() != generation:
+            raise LogTruncatedError(
+                "the log was truncated beside a task of its remote part: the next run goes on",
+                file=self.path,
+                found="a truncation",
+                expected="none since the task began",
+            )
 
     def maybe_increment_local_log_start_offset(self, offset: int) -> None:
         """Move the local log start up to *offset* [LST-3].

@@ -125,7 +125,10 @@ class FakeLog(SimpleNamespace):
     def segments(self) -> tuple[Any, ...]:
         return (SimpleNamespace(base_offset=self.log_end_offset, size_bytes=0),)
 
-    def update_log_start_offset_from_remote_tier(self, offset: int) -> None:
+    def _generation(self) -> int:
+        return 0
+
+    def _note_remote_log_start(self, offset: int, _: int) -> None:
         self.log_start_offset = max(offset, self.log_start_offset)
 
 

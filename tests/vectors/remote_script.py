@@ -228,13 +228,13 @@ class RemoteScript(LogScript):
         self.figures = RemoteLogFigures()
         self.new_tasks()
         log = self.opened
-        update = log.update_log_start_offset_from_remote_tier
+        update = log._note_remote_log_start
 
-        def note(offset: int) -> bool:
+        def note(offset: int, generation: int) -> bool:
             self.events.append({"call": "update_log_start_offset", "offset": offset})
-            return update(offset)
+            return update(offset, generation)
 
-        log.update_log_start_offset_from_remote_tier = note  # type: ignore[method-assign]
+        log._note_remote_log_start = note  # type: ignore[method-assign]
 
     def new_tasks(self) -> None:
         self.figures.retention_size_percent = self.figures.local_retention_size_percent = 0

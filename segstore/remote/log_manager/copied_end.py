@@ -26,10 +26,16 @@ if TYPE_CHECKING:
 def note_copied(log: UnifiedLog, parts: RemoteLogParts, partition: TopicIdPartition) -> int:
     """Tell the log up to where it is copied; return that last offset, -1 without any.
 
+    Raises
+    ------
+    LogTruncatedError
+        The log was truncated meanwhile: it was told nothing.
+
     Source: [TIER-3, TIER-44].
     """
+    generation = log._generation()  # noqa: SLF001 - asked by its manager
     copied = _find_copied(log, parts, partition)
-    log.update_highest_offset_in_remote_storage(copied)
+    log._note_copied(copied, generation)  # noqa: SLF001 - as above
     return copied
 
 

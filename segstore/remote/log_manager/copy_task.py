@@ -10,7 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
-from segstore.errors import IllegalStateError, RemoteStorageError, RetriableRemoteStorageError
+from segstore.errors import (
+    IllegalStateError,
+    LogTruncatedError,
+    RemoteStorageError,
+    RetriableRemoteStorageError,
+)
 from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.log.files.profile import Profile
 from segstore.remote.log_manager.candidate_segments import CandidateSegment, candidate_segments
@@ -61,7 +66,7 @@ class CopyTask(RemoteLogTask):
             self._log_directory, self._copied, self._has_log_start = directory, None, False
         try:
             self._copy(log)
-        except RetriableRemoteStorageError:
+        except (RetriableRemoteStorageError, LogTruncatedError):
             raise
         except CustomMetadataSizeLimitExceededError:
             self._parts.counters.failed_copies += 1
@@ -90,6 +95,7 @@ class CopyTask(RemoteLogTask):
 
     def _copy_candidates(self, log: UnifiedLog, copied: int) -> None:
         is_safe = log.profile is Profile.SAFE
+        generation = log._generation()  # noqa: SLF001 - asked by its manager
         last_stable_offset = log.last_stable_offset
         if not 0 < last_stable_offset > copied:
             return
@@ -115,7 +121,7 @@ class CopyTask(RemoteLogTask):
             finally:
                 self._parts.being_copied.discard(segment_id)
             copied = self._copied = end_of_contiguous(others, end + 1) - 1
-            log.update_highest_offset_in_remote_storage(copied)
+            log._note_copied(copied, generation)  # noqa: SLF001 - as above
 
     def _delete_wrong_copies(self, log: UnifiedLog) -> RemoteStorageError | None:
         """Delete finished copies of this broker that are damaged: they are made again.
@@ -149,6 +155,7 @@ class CopyTask(RemoteLogTask):
         most [DUR-143].
         """
         metadata, partition = self._parts.metadata, self._partition
+        generation = log._generation()  # noqa: SLF001 - asked by its manager
         if log.profile is Profile.KAFKA:
             start = find_log_start_offset(log, metadata, partition)
         else:
@@ -156,7 +163,7 @@ class CopyTask(RemoteLogTask):
             if not segments:
                 return
             start = min(segments[0].start_offset, log.local_log_start_offset)
-        log.update_log_start_offset_from_remote_tier(start)
+        log._note_remote_log_start(start, generation)  # noqa: SLF001 - as above
 
     def _delete_interrupted(self) -> None:
         """Delete what an interrupted copy has left, before it is copied again.

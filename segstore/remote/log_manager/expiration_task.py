@@ -50,6 +50,7 @@ class ExpirationTask(RemoteLogTask):
 
     def _execute(self, log: UnifiedLog) -> None:
         figures, is_safe = self._figures, log.profile is Profile.SAFE
+        generation = log._generation()  # noqa: SLF001 - asked by its manager
         segments = list(self._parts.metadata.list_remote_log_segments(self._partition))
         finished_bytes = _size_of(segments, _FINISHED)
         figures.metadata_count = len(segments)
@@ -67,7 +68,7 @@ class ExpirationTask(RemoteLogTask):
         # an unreadable listing deletes nothing; Kafka looks at these after the others are gone
         outlived = list(self._outlived(log, segments)) if is_safe else None
         if choice.log_start_offset is not None:
-            log.update_log_start_offset_from_remote_tier(choice.log_start_offset)
+            log._note_remote_log_start(choice.log_start_offset, generation)  # noqa: SLF001 - as above
         lag = _DeleteLag(figures, choice.segments, choice.expired_bytes)
         for segment in choice.segments:
             if not self.is_cancelled:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from segstore.errors import (
     ClosedError,
+    LogTruncatedError,
     RemoteResourceNotFoundError,
     RemoteStorageError,
     RetriableRemoteStorageError,
@@ -262,12 +263,12 @@ class RemoteLogTask(ABC):
             return None
         try:
             self._execute(log)
-        except ClosedError as error:
-            if self._is_over(log):  # its user closes it: that is no failure
-                return None
-            self._note_failure(error, now)
-            return error
+        except LogTruncatedError as error:  # beside the task: the next run sees what is there now
+            _log.debug("%s: %s: %s", self._partition, type(self).__name__, error)
+            return None
         except Exception as error:  # noqa: BLE001 - one of plug-ins; the next run may succeed
+            if isinstance(error, ClosedError) and self._is_over(log):
+                return None  # its user closes it: that is no failure
             self._note_failure(error, now)
             return error
         self._failures, self._next_run_ms = 0, 0

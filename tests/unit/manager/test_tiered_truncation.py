@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import segstore
 from segstore.errors import RemoteStorageError
+from segstore.remote.log_manager import copied_end, copy_task
+from segstore.remote.log_manager.expiration_task import ExpirationTask
+from segstore.remote.log_manager.lineage import end_of_contiguous
 from segstore.remote.storage.tiered_storage import TieredStorage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+    from types import ModuleType
 
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.log_manager import LogManager
@@ -33,6 +39,10 @@ def fill(logs: LogManager, log: UnifiedLog, name: bytes, count: int = 4) -> None
 
 def values(log: UnifiedLog) -> list[bytes | None]:
     return [record.value for record in log.scan()]
+
+
+def in_ten_minutes() -> int:
+    return time.time_ns() // 1_000_000 + 600_000
 
 
 def keep_nothing_here(logs: LogManager) -> None:
@@ -205,3 +215,60 @@ def test_a_copy_that_begins_before_the_log_here_is_compared_with_the_rest(
 
 def away(*_: object) -> None:
     raise RemoteStorageError("the store is away", file="tier")
+
+
+@pytest.mark.parametrize("where", [copied_end, copy_task])
+def test_records_written_beside_a_pass_do_not_count_as_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: ModuleType
+):
+    """[DUR-140] Another thread cuts the log and writes it again: the pass knows what was cut."""
+    with segstore.open_dir(tmp_path / "data", remote=tmp_path / "tier") as logs:
+        logs.create_topic("orders", config=TIERED)
+        log = logs.log("orders", 0)
+        fill(logs, log, b"old", 3)
+        if where is copied_end:
+            assert logs.maintain().failed == ()
+
+        def beside(*arguments: Any) -> int:
+            monkeypatch.undo()
+            log.truncate_to(1)
+            fill(logs, log, b"new", 3)
+            return end_of_contiguous(*arguments)
+
+        logs.alter_topic("orders", {"local.retention.bytes": "0"})
+        monkeypatch.setattr(where, "end_of_contiguous", beside)
+        assert logs.maintain().failed == ()
+        assert log.highest_offset_in_remote_storage < 1
+        assert log.local_log_start_offset <= 1
+        expected = [b"old0", b"new1", b"new2", b"new3"]
+        assert values(log) == expected
+        assert logs.maintain(in_ten_minutes()).failed == ()
+        assert log.local_log_start_offset == 4
+        assert values(log) == expected
+
+
+def test_records_written_beside_a_pass_do_not_expire_with_those_that_were_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """[DUR-143] The log start goes over the records that the pass has found too old."""
+    with segstore.open_dir(tmp_path / "data", remote=tmp_path / "tier") as logs:
+        logs.create_topic("orders", config=TIERED)
+        log = logs.log("orders", 0)
+        for number in range(4):
+            logs.append("orders", [(None, b"old%d" % number)], timestamp=1000)
+            log.roll()
+        assert logs.maintain().failed == ()
+        outlived = ExpirationTask._outlived
+
+        def beside(*arguments: Any) -> Iterator[Any]:
+            monkeypatch.undo()
+            log.truncate_to(1)
+            fill(logs, log, b"new", 4)
+            return outlived(*arguments)
+
+        logs.alter_topic("orders", {"retention.ms": "3600000"})
+        monkeypatch.setattr(ExpirationTask, "_outlived", beside)
+        assert logs.maintain().failed == ()
+        assert log.log_start_offset <= 1
+        assert logs.maintain(in_ten_minutes()).failed == ()
+        assert values(log) == [b"new%d" % number for number in range(1, 5)]
