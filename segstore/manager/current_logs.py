@@ -162,7 +162,7 @@ class CurrentLogs:
         log_environment = log_environment._replace(background=watched.background, watcher=watched)
         with self._failures.guard(log_dir):
             log = cast("UnifiedLog", open_partition(path, options, log_environment))
-            if owned.knows_high_watermark(topic_partition):
+            if owned.has_true_high_watermark(topic_partition):
                 log._take_high_watermark(owned.checkpoints)  # noqa: SLF001 - asked by its manager
         watched.watch(log)
         owned.note_opened(topic_partition)

@@ -100,10 +100,18 @@ class OwnedLogDirectory:
             checkpoints_above=self.checkpoints,
         )
 
-    def knows_high_watermark(self, topic_partition: TopicPartition) -> bool:
-        """Whether the line of a log is true; else it may have been cut, and written again."""
-        is_closed = topic_partition in self.checkpoints.closed
-        return is_closed or self.was_clean(topic_partition) or self._profile is Profile.KAFKA
+    def has_true_high_watermark(self, topic_partition: TopicPartition) -> bool:
+        """Whether the line of a log is true that was opened just now.
+
+        It is where whoever wrote the log before has closed it; else it may have been cut, and
+        written again. The open itself may have changed files meanwhile.
+        """
+        is_first = topic_partition not in self._opened
+        was_closed = topic_partition in self.checkpoints.not_opened_since or (
+            self._was_clean and is_first
+        )
+        self.checkpoints.not_opened_since.discard(topic_partition)
+        return was_closed or self._profile is Profile.KAFKA
 
     def changing_topics(self) -> AbstractContextManager[bool]:
         """See `SharedLogDirectory`: no other process changes topics here."""
@@ -128,6 +136,7 @@ class OwnedLogDirectory:
         """Note a log that was closed cleanly elsewhere, and all of which is on the disk here."""
         self._arrived.add(topic_partition)
         self._opened.add(topic_partition)
+        self.checkpoints.not_opened_since.add(topic_partition)
         self.checkpoints.changed.discard(topic_partition)
 
     def note_opened(self, topic_partition: TopicPartition) -> None:

@@ -105,7 +105,7 @@ class SharedLogDirectory:
         """Return how a log is opened: by itself, and not made: another process may delete it."""
         return LogEnvironment(makes_directory=False)
 
-    def knows_high_watermark(self, topic_partition: TopicPartition) -> bool:  # noqa: ARG002 - as above
+    def has_true_high_watermark(self, topic_partition: TopicPartition) -> bool:  # noqa: ARG002 - as above
         """See `OwnedLogDirectory`: no line of it is kept here."""
         return False
 

@@ -236,6 +236,8 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         Logs that have begun to change since the directory was taken.
     closed : set of TopicPartition
         Logs that were flushed and closed since they last began to change.
+    not_opened_since : set of TopicPartition
+        Logs that were closed so, and that were not opened again.
     """
 
     is_owned = True
@@ -244,6 +246,7 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         super().__init__(directory)
         self.changed: set[TopicPartition] = set()
         self.closed: set[TopicPartition] = set()
+        self.not_opened_since: set[TopicPartition] = set()
         self._is_safe = profile is Profile.SAFE
         self._known: dict[str, dict[TopicPartition, int] | SegstoreError] = {}
         self._unreadable: dict[str, dict[TopicPartition, int]] = {}  # what they would say
@@ -278,6 +281,7 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
     ) -> None:
         """See `LogDirectoryCheckpoints`; what is not written here, `write` writes."""
         self.closed.add(topic_partition)
+        self.not_opened_since.add(topic_partition)
         if not self._is_safe:
             self.note_offsets(topic_partition, log_start_offset, recovery_point)
             return

@@ -450,6 +450,28 @@ def test_a_handle_that_its_user_closes_keeps_its_high_watermark(
     assert lines(tmp_path, HIGH_WATERMARK_CHECKPOINT).get("a-0", 0) == 0
 
 
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_the_high_watermark_is_known_where_an_open_removes_files(
+    tmp_path: Path, begin: int, *, is_reopened: bool
+):
+    """[CKP-12, DUR-120] Of records below the log start; no later file and no record is lost."""
+    logs = open_small(tmp_path, replicated=True)
+    logs.create_topic("a")
+    log = logs.log("a", 0)
+    write(log, 9, begin)
+    log.update_high_watermark(8)
+    log.maybe_increment_log_start_offset(4)
+    log.close()
+    if is_reopened:
+        logs.close()
+        logs = open_small(tmp_path, replicated=True)
+    with logs:
+        found = logs.log("a", 0)
+        assert found.report.removed
+        assert found.high_watermark == 8
+        assert found.maybe_increment_log_start_offset(5)
+
+
 def test_after_a_kill_no_high_watermark_is_believed(tmp_path: Path, begin: int):
     """[CKP-12, DUR-120] The log may have lost records since, and have others at their offsets."""
     logs = open_small(tmp_path, replicated=True)
