@@ -394,7 +394,7 @@ class TieredTopics:
         partitions = [self._partition_of(TopicPartition(topic, one)) for one in numbers]
         lost = [one for one, _ in self._lost(topic, numbers, count)]
         for one in (*partitions, *lost):
-            parts.manager.require_newest_copy(one, or_oldest=True)
+            parts.manager.require_newest_copy(one, for_deletion=True)
         with self._taking([one.topic_partition for one in partitions]):
             for one in partitions:
                 if self._has_segments(parts, one):
@@ -545,7 +545,7 @@ class TieredTopics:
         parts.manager.cancel([log.topic_partition])
         count = self._has_segments(parts, partition)
         if count:
-            parts.manager.require_newest_copy(partition, or_oldest=True)
+            parts.manager.require_newest_copy(partition, for_deletion=True)
             self._stop(parts, partition)
         return count
 
@@ -597,7 +597,7 @@ class TieredTopics:
         parts = self._built()
         if state is not _STARTED:
             self._mark(parts, partition, _STARTED)
-        parts.manager.require_newest_copy(partition, or_oldest=True)
+        parts.manager.require_newest_copy(partition, for_deletion=True)
         count = self._has_segments(parts, partition)
         self._stop(parts, partition)
         self._mark(parts, partition, RemotePartitionDeleteState.DELETE_PARTITION_FINISHED)
@@ -605,7 +605,9 @@ class TieredTopics:
 
     def _stop(self, parts: _Parts, partition: TopicIdPartition) -> None:
         self._led.pop(partition.topic_partition, None)
-        errors = parts.manager.stop_partitions([partition], delete_remote_log=True)
+        errors = parts.manager.stop_partitions(
+            [partition], delete_remote_log=True, newest_apart=not self._kafka_profile
+        )
         if errors:
             raise errors[partition]
 

@@ -22,13 +22,14 @@ from segstore.remote.log_manager.remote_quota import RemoteQuota
 from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState, TopicIdPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from uuid import UUID
 
     from segstore.log.remote_tier import RemoteLogReader
     from segstore.log.unified_log import UnifiedLog
     from segstore.remote.log_manager.remote_log_manager_config import RemoteLogManagerConfig
     from segstore.remote.metadata.remote_log_metadata_manager import RemoteLogMetadataManager
+    from segstore.remote.metadata.segment_metadata import RemoteLogSegmentMetadata
     from segstore.remote.storage.remote_storage_manager import RemoteStorageManager
     from segstore.types import TopicPartition
 
@@ -183,13 +184,15 @@ class RemoteLogManager:
         log = self._logs.get(topic_partition)
         return None if log is None else log.partition.topic_id
 
-    def require_newest_copy(self, partition: TopicIdPartition, *, or_oldest: bool = False) -> None:
+    def require_newest_copy(
+        self, partition: TopicIdPartition, *, for_deletion: bool = False
+    ) -> None:
         """Raise where this is not the storage that the metadata speak of.
 
         See `RemoteLogParts.require_newest_copy`.
         """
         self._require_open()
-        self._parts.require_newest_copy(partition, or_oldest=or_oldest)
+        self._parts.require_newest_copy(partition, for_deletion=for_deletion)
 
     def refuse_other_history(self, log: UnifiedLog) -> None:
         """Raise where copies of a log that is led have records that it has not.
@@ -264,9 +267,23 @@ class RemoteLogManager:
                     log.cancel()
 
     def stop_partitions(
-        self, partitions: Collection[TopicIdPartition], *, delete_remote_log: bool
+        self,
+        partitions: Collection[TopicIdPartition],
+        *,
+        delete_remote_log: bool,
+        newest_apart: bool = False,
     ) -> dict[TopicIdPartition, Exception]:
         """End all tasks of these logs, and delete what is in remote storage if asked.
+
+        Parameters
+        ----------
+        partitions : collection of TopicIdPartition
+            Of the logs.
+        delete_remote_log : bool
+            Whether that is asked.
+        newest_apart : bool
+            The newest copy goes when the end of all others is noted: until then it says which
+            storage it is, see `require_newest_copy`. Kafka notes the end of all at once.
 
         Returns
         -------
@@ -282,7 +299,7 @@ class RemoteLogManager:
         for partition in partitions:
             try:
                 if delete_remote_log:
-                    self._delete_partition(partition)
+                    self._delete_partition(partition, newest_apart=newest_apart)
             except Exception as error:  # noqa: BLE001 - one of plug-ins, of one partition
                 _log.warning("%s: its remote part was not deleted: %s", partition, error)
                 errors[partition] = error
@@ -291,11 +308,18 @@ class RemoteLogManager:
             self._parts.metadata.on_stop_partitions(stopped)
         return errors
 
-    def _delete_partition(self, partition: TopicIdPartition) -> None:
+    def _delete_partition(self, partition: TopicIdPartition, *, newest_apart: bool) -> None:
         parts = self._parts
         segments = list(parts.metadata.list_remote_log_segments(partition))
+        newest = parts.newest_copy(partition) if newest_apart else None
         for segment in segments:
             parts.publish(segment, RemoteLogSegmentState.DELETE_SEGMENT_STARTED)
+        self._delete_segments([one for one in segments if one != newest])
+        if newest is not None:
+            self._delete_segments([newest])
+
+    def _delete_segments(self, segments: Sequence[RemoteLogSegmentMetadata]) -> None:
+        parts = self._parts
         for segment in segments:
             parts.storage.delete_log_segment_data(segment)
         if self._index_cache is not None:

@@ -119,7 +119,9 @@ class RemoteLogParts:
                 )
         return known
 
-    def require_newest_copy(self, partition: TopicIdPartition, *, or_oldest: bool = False) -> None:
+    def require_newest_copy(
+        self, partition: TopicIdPartition, *, for_deletion: bool = False
+    ) -> None:
         """Raise where the newest finished copy of a partition is not in the storage [DUR-140].
 
         Then the storage is perhaps another one, or a mount is missing, and what the metadata say
@@ -131,8 +133,9 @@ class RemoteLogParts:
         ----------
         partition : TopicIdPartition
             Of the copies.
-        or_oldest : bool
-            The oldest copy does too, as for deletions: what is lost needs none.
+        for_deletion : bool
+            The oldest copy does too: what is lost needs no deletion. Where all copies are being
+            deleted, each of them does: the newest goes last.
 
         Raises
         ------
@@ -141,18 +144,17 @@ class RemoteLogParts:
         RemoteStorageError
             The storage cannot be read now.
         """
-        finished = [
-            one
-            for one in self.metadata.list_remote_log_segments(partition)
-            if one.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
-        ]
-        if not finished:
+        copies = self._copies(partition)
+        others = copies[:1] if for_deletion else []
+        if for_deletion and not copies:
+            others = copies = self._copies_being_deleted(partition)
+        if not copies:
             return
-        newest = max(reversed(finished), key=lambda one: one.end_offset)  # of two, the later one
+        newest = copies[-1]
         error = self._error_of_missing(newest)
-        if error is None or (or_oldest and self._error_of_missing(finished[0]) is None):
+        if error is None or any(self._error_of_missing(one) is None for one in reversed(others)):
             return
-        for one in finished:  # others may be lost too
+        for one in copies:  # others may be lost too
             self._forget(one.segment_id)
         raise RemoteResourceNotFoundError(
             f"{partition.topic_partition}: the newest copy is not in the remote storage. This"
@@ -165,6 +167,31 @@ class RemoteLogParts:
             expected=f"remote segment {newest.segment_id.id} with the records from"
             f" {newest.start_offset} to {newest.end_offset}",
         ) from error
+
+    def newest_copy(self, partition: TopicIdPartition) -> RemoteLogSegmentMetadata | None:
+        """Return the copy that `require_newest_copy` asks for where all are to be deleted."""
+        copies = self._copies(partition) or self._copies_being_deleted(partition)
+        return copies[-1] if copies else None
+
+    def _copies(self, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
+        """Return the finished ones, the newest last; of two of these, that which came later."""
+        listed = self.metadata.list_remote_log_segments(partition)
+        return sorted(
+            (one for one in listed if one.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED),
+            key=lambda one: one.end_offset,
+        )
+
+    def _copies_being_deleted(self, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
+        """Return those that were finished before, as above; one that failed proves nothing."""
+
+        def was_finished(segment: RemoteLogSegmentMetadata) -> bool:
+            epoch = segment.segment_leader_epochs[-1].epoch
+            highest = self.metadata.highest_offset_for_epoch(partition, epoch)
+            return highest is not None and segment.end_offset <= highest
+
+        listed = self.metadata.list_remote_log_segments(partition)
+        going = (one for one in listed if one.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED)
+        return sorted(filter(was_finished, going), key=lambda one: one.end_offset)
 
     def _error_of_missing(
         self, segment: RemoteLogSegmentMetadata

@@ -721,6 +721,92 @@ def test_a_deletion_is_not_finished_in_another_storage(tmp_path, folder: Remote,
     assert files_in(folder) == []
 
 
+@pytest.mark.parametrize("end", ["delete_topic", "disable"])
+@pytest.mark.parametrize("after", [0, 2, 3])
+def test_a_deletion_that_has_begun_does_not_end_in_another_storage(
+    tmp_path: Path, folder: Remote, monkeypatch: pytest.MonkeyPatch, end: str, after: int
+):
+    """[TIER-90, DUR-142] All copies are noted as going; objects of some are still there."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=KEPT_HERE)
+        fill(logs)
+        assert logs.maintain().failed == ()
+    with killed_in(monkeypatch, "delete_log_segment_data", after), folder.open(directory) as logs:
+        if end == "delete_topic":
+            logs.delete_topic("orders")
+        else:
+            logs.alter_topic("orders", DISABLED)
+    before = files_in(folder)
+    assert before
+    for _ in range(2):
+        with segstore.open_dir(directory, remote=tmp_path / "other") as logs:
+            (failed,) = logs.maintain().failed
+            assert isinstance(failed.error, RemoteResourceNotFoundError)
+            assert failed.error.expected.endswith("the records from 3 to 3")
+    assert files_in(folder) == before
+    with folder.open(directory) as logs:
+        report = logs.maintain()
+        assert (report.failed, len(report.expired)) == ((), 1)
+    assert files_in(folder) == []
+
+
+def test_a_deletion_whose_last_note_is_missing_ends_once_its_user_says_so(
+    tmp_path: Path, folder: Remote, monkeypatch: pytest.MonkeyPatch
+):
+    """[TIER-90] A crash behind the last object: no object says that this is the storage."""
+    directory = tmp_path / "data"
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        assert logs.maintain().failed == ()
+    delete = TieredStorage.delete_log_segment_data
+    deleted = []
+
+    def killed_behind(self: TieredStorage, segment: RemoteLogSegmentMetadata) -> None:
+        delete(self, segment)
+        deleted.append(segment)
+        if len(deleted) == 4:
+            raise Killed
+
+    with monkeypatch.context() as patch, folder.open(directory) as logs:
+        patch.setattr(TieredStorage, "delete_log_segment_data", killed_behind)
+        with pytest.raises(Killed):
+            logs.delete_topic("orders")
+    assert files_in(folder) == []
+    assert deleted[-1].end_offset == 3
+    with folder.open(directory) as logs:
+        (failed,) = logs.maintain().failed
+        assert "put an empty object of that name there" in str(failed.error)
+        empty = Path(failed.error.file)
+        empty.parent.mkdir(parents=True)
+        empty.touch(exist_ok=False)
+        assert logs.maintain(now_ms() + MINUTE_MS).failed == ()
+        assert logs.maintain(now_ms() + 2 * MINUTE_MS).expired == ()
+    assert files_in(folder) == []
+
+
+def test_copies_that_never_were_whole_prove_no_storage(
+    tmp_path: Path, folder: Remote, monkeypatch: pytest.MonkeyPatch
+):
+    """[TIER-41, TIER-90] The store was away while they were made and deleted: nothing is lost."""
+    directory = tmp_path / "data"
+
+    def away(*_: object) -> None:
+        raise RemoteStorageError("the store is away", file="tier")
+
+    with folder.open(directory) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs)
+        with monkeypatch.context() as patch:
+            for name in ("copy_log_segment_data", "delete_log_segment_data"):
+                patch.setattr(TieredStorage, name, away)
+            assert len(logs.maintain().failed) == 2
+        logs.delete_topic("orders")
+        assert logs.maintain(now_ms() + MINUTE_MS).failed == ()
+    assert isinstance(events(directory)[-1], RemotePartitionDeleteMetadata)
+
+
 DISABLED = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
 
 
