@@ -389,6 +389,7 @@ class LogManager:
             topic,
             lambda one: self._directories[0].settings.topic_id_of(one.topic, [one.partition]),
             lambda *one: self._directories[0].settings.may_be_here(*one),  # noqa: PLW0108 - opened below
+            lambda *one: self._directories[0].settings.was_deleted(*one),  # noqa: PLW0108 - as above
             read_only=self._read_only,
             kafka_profile=self._options.profile is Profile.KAFKA,
         )

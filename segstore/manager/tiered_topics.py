@@ -36,6 +36,7 @@ from segstore.errors import (
     UnsupportedFormatError,
 )
 from segstore.log.files.meta_properties import read_meta_properties
+from segstore.log.files.partition_directory import delete_directory_name
 from segstore.log.remote_tier import is_remote_log_enabled
 from segstore.manager.maintenance_report import FailedTask, RemoteCopy, RemoteDeletion
 from segstore.manager.partition_claims import PartitionClaims
@@ -133,6 +134,8 @@ class TieredTopics:
         Returns the id in the directory of a partition; None where there is none, or no id.
     may_be_here : callable
         Whether a directory may be that of a partition with a topic id; one set aside counts too.
+    was_deleted : callable
+        Whether a partition with a topic id, of which nothing is here, was deleted here.
     read_only : bool
         Nothing is copied or deleted, and another process may.
     kafka_profile : bool
@@ -153,6 +156,7 @@ class TieredTopics:
         topic: DirectoryMetadataTopic,
         topic_id_of: Callable[[TopicPartition], uuid.UUID | None],
         may_be_here: Callable[[TopicPartition, uuid.UUID], bool],
+        was_deleted: Callable[[TopicPartition, uuid.UUID], bool],
         *,
         read_only: bool,
         kafka_profile: bool,
@@ -165,6 +169,7 @@ class TieredTopics:
         self._topic_id_of = topic_id_of
         self._known = _KnownPartitions(None, {})
         self._may_be_here = may_be_here
+        self._was_deleted = was_deleted
         self._read_only = read_only
         self._kafka_profile = kafka_profile
         self._parts: _Parts | None = None
@@ -396,10 +401,14 @@ class TieredTopics:
         for one in (*partitions, *lost):
             parts.manager.require_newest_copy(one, for_deletion=True)
         with self._taking([one.topic_partition for one in partitions]):
-            for one in partitions:
-                if self._has_segments(parts, one):
-                    self._mark(parts, one, _MARKED)
+            marked = [one for one in partitions if self._has_segments(parts, one)]
+            for one in marked:
+                self._mark(parts, one, _MARKED)
             yield
+            with suppress(SegstoreError):  # `finish_deletions` tries again
+                for one in marked:  # while it is seen that it was deleted here
+                    if not self._is_kept(one, _MARKED):
+                        self._mark(parts, one, _STARTED)
         for one in lost:
             self._mark(parts, one, _MARKED)
 
@@ -569,7 +578,7 @@ class TieredTopics:
         for partition in self._pending():
             with self._claims.trying(partition.topic_partition) as is_claimed:
                 state = self._pending().get(partition) if is_claimed else None
-                if state is not None and not self._is_kept(partition, state):
+                if state is not None and not self._is_here(partition, state):
                     self._finish_deletion(partition, state, findings)
 
     def _finish_deletion(
@@ -579,6 +588,7 @@ class TieredTopics:
         findings: Findings,
     ) -> None:
         try:
+            self._refuse_moved_away(partition, state)
             count = self._delete(partition, state)
         except ClosedError:  # the next open goes on with it
             return
@@ -589,8 +599,32 @@ class TieredTopics:
             findings.expired.append(deleted)
 
     def _is_kept(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> bool:
+        """Whether a partition may have been kept, whose deletion was marked."""
+        return self._is_here(partition, state) or self._is_lost(partition, state)
+
+    def _is_here(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> bool:
         """Whether a partition may be here, whose deletion was marked and did not take place."""
         return state is _MARKED and self._may_be_here(partition.topic_partition, partition.topic_id)
+
+    def _is_lost(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> bool:
+        """Whether nothing of a partition is here, and nothing says that it was deleted here."""
+        is_marked = state is _MARKED
+        return is_marked and not self._was_deleted(partition.topic_partition, partition.topic_id)
+
+    def _refuse_moved_away(
+        self, partition: TopicIdPartition, state: RemotePartitionDeleteState
+    ) -> None:
+        if not self._is_lost(partition, state):
+            return
+        one = partition.topic_partition
+        raise IllegalStateError(
+            f"{one} was to be deleted, and a crash came: it was deleted, or was moved away. Its"
+            " copies stay. Bring its directory back. Or make an empty directory of this name: then"
+            " they are deleted",
+            file=f"{self._directory().path}/{delete_directory_name(one)}",
+            found="no directory of the partition",
+            expected="its directory, or one that waits for its removal",
+        )
 
     def _delete(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> int:
         """Delete the remote part of a partition that is gone; return how many segments it had."""

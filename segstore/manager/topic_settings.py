@@ -33,7 +33,7 @@ from segstore.log.files.partition_directory import (
 )
 from segstore.log.files.profile import Profile
 from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC
-from segstore.log.files.topics_file import UNREADABLE_TOPICS, read_topics
+from segstore.log.files.topics_file import UNREADABLE_TOPICS, TopicState, read_topics
 from segstore.log.settings_above import REFUSED_SETTINGS, id_of_partition, older_settings
 from segstore.manager.directory_metadata_topic import NEVER_CLEANED
 from segstore.manager.topic_description import TopicDescription, settings_of
@@ -234,6 +234,26 @@ class TopicSettings:
                 error,
             )
             return True
+
+    def was_deleted(self, topic_partition: TopicPartition, topic_id: uuid.UUID) -> bool:
+        """Whether a partition that is not here was deleted here; else it was moved away, perhaps.
+
+        Its topic is in ``topics.json`` no more, or is being deleted. Or a directory of it waits for
+        its removal.
+
+        Raises
+        ------
+        SegstoreError
+            The log directory, or ``topics.json``, cannot be read.
+        """
+        entry = read_topics(self._directory).get(topic_partition.topic)
+        if entry is None or entry.topic_id != topic_id or entry.state is TopicState.DELETING:
+            return True
+        return any(
+            self._id_of(name) in {topic_id, None}
+            for name in self._directory.names(ordered=False)
+            if _is_named_for(name, topic_partition) and is_deleted_directory_name(name)
+        )
 
     def _id_in(self, topic: str, number: int) -> uuid.UUID | None:
         return self._id_of(directory_name(TopicPartition(topic, number)))

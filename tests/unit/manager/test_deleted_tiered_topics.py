@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from segstore.errors import (
     IllegalStateError,
     InconsistentTopicIdError,
     RemoteStorageError,
+    UnknownTopicOrPartitionError,
 )
 from segstore.manager.metadata_writing import write_metadata_log
 from segstore.manager.tiered_topics import TieredTopics
@@ -20,9 +22,6 @@ from segstore.manager.topic_registry import TopicRegistry
 from segstore.remote.metadata.remote_log_metadata_serde import parse_event
 from segstore.remote.metadata.segment_metadata import RemotePartitionDeleteMetadata
 from segstore.remote.storage.tiered_storage import TieredStorage
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 METADATA = "__remote_log_metadata"
 TIERED = {"remote.storage.enable": "true", "local.retention.bytes": "0"}
@@ -52,7 +51,7 @@ def remote_logs(tmp_path: Path) -> int:
     return len([*(tmp_path / "tier").rglob("*.log")])
 
 
-def deletions(tmp_path: Path) -> list[object]:
+def deletions(tmp_path: Path) -> list[RemotePartitionDeleteMetadata]:
     with segstore.open_dir(tmp_path / "data", read_only=True) as logs:
         events = [parse_event(record.value) for record in logs.log(METADATA, 0)]
     return [one for one in events if isinstance(one, RemotePartitionDeleteMetadata)]
@@ -113,7 +112,7 @@ def test_a_topic_is_deleted_after_a_deletion_that_failed(tmp_path: Path, monkeyp
         with monkeypatch.context() as patch:
             patch.setattr(TieredTopics, "finish_deletions", lambda *_: None)
             logs.delete_topic("orders")
-    assert len(deletions(tmp_path)) == 2
+    assert [one.state for one in deletions(tmp_path)] == [0, 0, 1]
     with opened(tmp_path) as logs:
         assert len(logs.maintain().expired) == 1
     assert remote_logs(tmp_path) == 0
@@ -209,14 +208,59 @@ def test_nothing_remote_is_deleted_on_ignorance(tmp_path: Path, monkeypatch, dam
         assert remote_logs(tmp_path) == 0
 
 
-def test_a_topic_that_is_gone_after_its_mark_is_deleted_there(tmp_path: Path, monkeypatch):
-    """[TIER-90] The directory was removed: another one of the same name keeps nothing."""
+def test_what_is_moved_away_after_the_mark_is_not_deleted_there(tmp_path: Path, monkeypatch):
+    """[TIER-90, DUR-140] A crash ended the deletion; nobody knows that the partition is deleted."""
+    copied(tmp_path)
+    mark(tmp_path, monkeypatch)
+    here, there = tmp_path / "data" / "orders-0", tmp_path / "away"
+    here.rename(there)
+    for _ in range(2):
+        with opened(tmp_path) as logs:
+            (failed,) = logs.maintain().failed
+            assert failed.topic_partition == ("orders", 0)
+            assert "was moved away" in str(failed.error)
+            with pytest.raises(UnknownTopicOrPartitionError):
+                logs.delete_topic("orders")
+        assert remote_logs(tmp_path) == 4
+    there.rename(here)
+    with opened(tmp_path) as logs:
+        assert logs.maintain().failed == ()
+    assert moved_away(tmp_path) == [b"v%d" % n for n in range(4)]
+
+
+def test_what_is_moved_away_after_the_mark_is_deleted_where_its_user_says_so(tmp_path, monkeypatch):
+    """[TIER-90] A directory of the name that the error says is enough."""
     copied(tmp_path)
     mark(tmp_path, monkeypatch)
     (tmp_path / "data" / "orders-0").rename(tmp_path / "away")
     with opened(tmp_path) as logs:
-        assert len(logs.maintain().expired) == 1
+        (failed,) = logs.maintain().failed
+        Path(failed.error.file).mkdir()
+        report = logs.maintain(time.time_ns() // 1_000_000 + 60_000)
+        assert (report.failed, len(report.expired)) == ((), 1)
     assert remote_logs(tmp_path) == 0
+
+
+@pytest.mark.parametrize("how", ["delete_topic", "delete_partition"])
+def test_a_deletion_goes_on_after_a_crash_behind_the_directories(tmp_path, monkeypatch, how):
+    """[TIER-90, DUR-121] The topic is in ``topics.json`` no more, or the directory waits for it."""
+    copied(tmp_path, 2)
+    with opened(tmp_path) as logs:
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                TieredTopics, "finish_deletions", lambda *_: (_ for _ in ()).throw(Killed)
+            )
+            with pytest.raises(Killed):
+                logs.delete_topic("orders") if how == "delete_topic" else logs.delete_partition(
+                    "orders", 1
+                )
+        killed = tmp_path / "killed"
+        shutil.copytree(tmp_path / "data", killed / "data")
+        (tmp_path / "tier").rename(killed / "tier")
+    with opened(killed) as logs:
+        report = logs.maintain()
+        assert (report.failed, len(report.expired)) == ((), 2 if how == "delete_topic" else 1)
+    assert remote_logs(killed) == (0 if how == "delete_topic" else 4)
 
 
 def test_a_partition_that_is_made_again_is_copied_after_its_deletion(tmp_path, monkeypatch):
