@@ -2072,11 +2072,10 @@ class RemoteReadLane(Generic[_FetchT]):
         fetch_class: type[_FetchT],
         topic_partition: tuple[str, int],
     ) -> Self: ...
-    @property
-    def next_offset(self) -> int | None:
-        """Behind the last read; None: there was none of the file that is open."""
+    def has_come_to(self, offset: int) -> bool:
+        """Whether a read of a file that is still open has ended there."""
     def end(self) -> None:
-        """Take no more reads, and close the file. Twice is harmless."""
+        """Take no more reads, and close the files. Twice is harmless."""
     def holds(self, leader_epochs: tuple[Any, ...], changes_count: int) -> bool:
         """Whether that is what it goes by, nothing has changed since, and its folder is open."""
     def knows(self, leader_epochs: tuple[Any, ...], offset: int) -> bool:

@@ -10,6 +10,7 @@ cdef enum:
     MOST_SKIPPED_BYTES = 65536  # before the batch that a read wants, where the index says no better
     LEAST_READ_BYTES = 16384
     MOST_KNOWN_SEGMENTS = 256
+    MOST_OPEN_FILES = 16
 
 
 @cython.final
@@ -65,13 +66,14 @@ cdef class _KnownSegment:
 @cython.auto_pickle(False)
 @cython.no_gc_clear
 cdef class _SegmentFile(_Handle):
-    """The file that a lane has read from last, open, and where the next read of it begins."""
+    """An open file that a lane reads from, and where the next read of it begins."""
 
     cdef Environment environment
     cdef const sgs_env *env  # of environment
     cdef _KnownSegment segment
     cdef int fd
     cdef uint64_t inode
+    cdef int64_t used_at  # the lane counts its reads
     cdef bint is_gone  # the name is gone, or is that of another file
     cdef int64_t next_offset  # behind the last read, of the layers at first: the batch there begins at the position
     cdef int64_t next_position
@@ -95,7 +97,7 @@ cdef class _SegmentFile(_Handle):
 
 cdef _SegmentFile opened_in(Directory directory, _KnownSegment segment):
     """The file of a segment; None: it cannot be opened."""
-    cdef _SegmentFile file = _SegmentFile()
+    cdef _SegmentFile file = _SegmentFile()  # which may run other threads
     cdef const char *text = segment.file_name
     cdef sgs_file_info info
     cdef sgs_error err
@@ -105,6 +107,8 @@ cdef _SegmentFile opened_in(Directory directory, _KnownSegment segment):
     file.segment = segment
     file.next_offset = segment.next_offset
     file.next_position = segment.next_position
+    if directory.is_closed:
+        return None
     directory.callers += 1
     with nogil:
         status = file.env.open_file(file.env, directory.fd, text, SGS_OPEN_READ, &file.fd, &err)
@@ -132,7 +136,8 @@ cdef class RemoteReadLane:
     cdef CodecTable codecs
     cdef object topic_partition
     cdef list known  # by first offset, without an overlap
-    cdef _SegmentFile file  # of the segment that was read last; its place in it, too
+    cdef list files  # of the segments that were read last, at most one of each
+    cdef int64_t reads_count
     cdef public object charge
 
     def __cinit__(self, tuple leader_epochs not None, ChangeCounter changes not None, int64_t changes_count,
@@ -149,21 +154,21 @@ cdef class RemoteReadLane:
         self.fetch_class = fetch_class
         self.topic_partition = topic_partition
         self.known = []
+        self.files = []
         self.is_ended = changes.is_ended or changes.count != changes_count
         if not self.is_ended:
             end_all(changes.lanes)  # it takes their place
             changes.lanes.append(self)
 
     def end(self):
-        """Take no more reads, and close the file: it may be deleted. Twice is harmless."""
-        cdef _SegmentFile file = self.file
+        """Take no more reads, and close the files: they may be deleted. Twice is harmless."""
+        cdef _SegmentFile file
         self.is_ended = True
-        self.file = None
         self.known = []
         if self in self.changes.lanes:
             self.changes.lanes.remove(self)
-        if file is not None:
-            file.mark_closed()
+        for file in self.files.copy():
+            self.let_go(file)
 
     cdef inline bint is_valid(self, object leader_epochs) noexcept:
         return (
@@ -195,11 +200,27 @@ cdef class RemoteReadLane:
         found = <_KnownSegment>PyList_GET_ITEM(self.known, place - 1)
         return found if offset <= found.last_offset else None
 
-    @property
-    def next_offset(self):
-        """Behind the last read; None: there was none of the file that is open."""
-        cdef _SegmentFile file = self.file
-        return None if file is None or file.next_offset < 0 else file.next_offset
+    cdef _SegmentFile file_of(self, _KnownSegment segment):
+        """Its open file; None: there is none."""
+        cdef _SegmentFile file
+        for file in self.files:
+            if file.segment is segment:
+                return file
+        return None
+
+    cdef void let_go(self, _SegmentFile file):
+        """Close a file, which other threads may read to the end; they run meanwhile."""
+        if file in self.files:
+            self.files.remove(file)
+        file.mark_closed()
+
+    def has_come_to(self, int64_t offset):
+        """Whether a read of a file that is still open has ended there."""
+        cdef _SegmentFile file
+        for file in self.files:
+            if file.next_offset == offset:
+                return True
+        return False
 
     def holds(self, tuple leader_epochs not None, int64_t changes_count):
         """Whether it still goes by what is known now, which is what was known then, and its folder is open."""
@@ -223,6 +244,7 @@ cdef class RemoteReadLane:
         cdef _KnownSegment segment = _KnownSegment()
         cdef list taught = [segment]
         cdef Py_ssize_t behind, first
+        cdef _SegmentFile file
         segment.first_offset = first_offset
         segment.last_offset = last_offset
         segment.epoch = epoch
@@ -245,6 +267,9 @@ cdef class RemoteReadLane:
         if first and (<_KnownSegment>self.known[first - 1]).last_offset >= first_offset:
             first -= 1
         self.known[first:behind] = taught
+        for file in self.files.copy():
+            if self.segment_of(file.segment.first_offset) is not file.segment:
+                self.let_go(file)
 
     cdef bint find_place(self, _SegmentFile file, int64_t offset, int64_t *position, int64_t *skipped) noexcept:
         """Where the bytes of a read begin, and how many of them may be before its batch; False: that is not known."""
@@ -281,26 +306,36 @@ cdef class RemoteReadLane:
     cdef _SegmentFile entered(self, _KnownSegment segment):
         """Its file, kept open, and entered; None: it cannot be opened, or the lane was ended meanwhile.
 
-        Other threads run while a file is opened. So what belongs to a file is in one object, which a read holds on to.
+        Other threads run while a file is opened or closed. So what belongs to a file is in one object, which a read
+        holds on to.
         """
-        cdef _SegmentFile file = self.file
-        cdef _SegmentFile before
-        if file is not None and file.segment is segment and not file.is_closed:
-            file.callers += 1
-            return file
-        file = opened_in(self.directory, segment)
+        cdef _SegmentFile file = self.file_of(segment)
+        cdef _SegmentFile opened = None
         if file is None:
-            if not self.is_ended:
+            opened = opened_in(self.directory, segment)
+            if opened is None:
                 self.forget_folder()
-            return None
-        if self.is_ended:
-            return None  # no other thread has the file: it is closed
-        file.callers += 1  # a file that takes its place leaves it open for this read
-        before = self.file
-        self.file = file
-        if before is not None:
-            before.mark_closed()
+                return None
+            if self.is_ended:
+                return None
+            file = self.file_of(segment)  # that of another thread, which was faster
+        if file is None:
+            file = opened
+            self.files.append(file)
+        self.reads_count += 1
+        file.used_at = self.reads_count
+        file.callers += 1  # from here on it stays open for this read
+        while PyList_GET_SIZE(self.files) > MOST_OPEN_FILES:
+            self.let_go(self.longest_unused())
         return file
+
+    cdef _SegmentFile longest_unused(self):
+        cdef _SegmentFile file
+        cdef _SegmentFile found = None
+        for file in self.files:
+            if found is None or file.used_at < found.used_at:
+                found = file
+        return found
 
     def read(self, offset, max_bytes, min_one_message, int64_t log_start_offset, int64_t local_start_offset,
              PublishedEnd published not None, leader_epochs):
@@ -370,9 +405,13 @@ cdef class RemoteReadLane:
         return answer
 
     cdef void forget_folder(self):
-        """The folder has not the file that was known: it may be another folder by now."""
-        self.end()
-        self.directory.close()
+        """The folder has not the file that was known: it may be another folder by now.
+
+        A lane that was ended leaves the folder to the next one: the file was deleted, as it was told.
+        """
+        if not self.is_ended:
+            self.end()
+            self.directory.close()
 
 
 cdef sgs_status read_of_file(_SegmentFile file, Directory directory, int64_t position, int64_t size, RangeBytes found,

@@ -565,7 +565,7 @@ class _Log:
     def goes_on_at(self, offset: int) -> bool:
         """Whether a reader has come to the end of a segment that ends there."""
         is_passed = self.passed is not None and self.passed.end_offset + 1 == offset
-        return is_passed or (self.lane is not None and self.lane.next_offset == offset)
+        return is_passed or (self.lane is not None and self.lane.has_come_to(offset))
 
     def end_lane(self) -> None:
         """Let the lane go: another one takes its place, or none."""

@@ -19,7 +19,13 @@ import pytest
 
 import segstore
 from segstore._core import ChangeCounter, Directory, OffsetIndex, PublishedEnd, RemoteReadLane
-from segstore.errors import ClosedError, IllegalArgumentError, SegstoreError
+from segstore.errors import (
+    ClosedError,
+    IllegalArgumentError,
+    LogTruncatedError,
+    OffsetOutOfRangeError,
+    SegstoreError,
+)
 from segstore.records.compression import codec_table
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.records.memory_records import MemoryRecords
@@ -355,6 +361,54 @@ def test_a_large_read_makes_no_small_one_large(tmp_path: Path):
             assert bytes_read() - before < 400_000
 
 
+def test_the_files_that_were_read_last_stay_open(tmp_path: Path):
+    """A lane keeps 16: reads here and there open no file again, and one of each segment is open."""
+    with open_tiered(tmp_path) as logs:
+        logs.create_topic("orders", 1, config=TIERED)
+        log = logs.log("orders", 0)
+        for n in range(20):
+            log.append([(None, b"%d" % n)])
+            log.roll()
+        assert logs.maintain().failed == ()
+        (folder,) = (tmp_path / "tier" / "kafka-tiered-storage").iterdir()
+        files = [str(one) for one in sorted(folder.glob("*.log"))]
+        teach(log)
+        order = [*range(20), 5, 7, 0, 19, 5]
+        for n in order:
+            found = by_the_lane(log, n, 100, min_one_message=True)
+            assert [one.value for one in found] == [b"%d" % n]
+        last = list(dict.fromkeys(reversed(order)))[:16]
+        opened = [one for one in opened_in(folder) if one.endswith(".log")]
+        assert sorted(opened) == sorted(files[n] for n in last)
+        log._reader._remote.tier.lane.end()
+        assert not [one for one in opened_in(folder) if one.endswith(".log")]
+
+
+def test_a_segment_that_is_taught_again_has_one_file(tmp_path: Path):
+    """What is forgotten is closed, also where a lane knows too many segments."""
+    with (
+        segstore.open(tmp_path / "orders-0", durability="none") as log,
+        closing(Directory(str(tmp_path / "orders-0"))) as folder,
+    ):
+        log.append([(None, b"v")] * 9)
+        published = PublishedEnd()
+        published.log_end = LogOffsetMetadata(100, 50, 0)
+        before = len(opened_in(tmp_path))
+        lane = lane_of(log, folder)
+        for _ in range(3):
+            assert lane.read(0, 10, True, 0, 50, published, log.leader_epochs) is not None
+            assert len(opened_in(tmp_path)) == before + 1
+            assert lane.has_come_to(9)
+            assert not lane.has_come_to(8)
+            learn(lane, folder)
+            assert len(opened_in(tmp_path)) == before
+        assert lane.read(0, 10, True, 0, 50, published, log.leader_epochs) is not None
+        for n in range(20, 300):
+            learn(lane, folder, first_offset=n, last_offset=n)
+        assert len(opened_in(tmp_path)) == before
+        lane.end()
+
+
 def test_a_close_leaves_no_descriptor(tmp_path: Path):
     """The storage keeps folders open for the lane, and the lane a file."""
     with open_tiered(tmp_path) as logs:
@@ -501,9 +555,137 @@ def test_threads_that_read_other_segments_by_one_lane(tmp_path: Path, few_or_man
                 cache.delete_due(2**62)
             ended.set()
         files = [one for one in opened_in(tmp_path / "tier") if one.endswith(".log")]
-        assert len(files) <= 1, "the lanes that threads have made beside each other are ended"
+        assert len(files) == len(set(files)), "no other lane of the threads has one open"
         assert not wrong
         assert all(one.result() for one in reads)
+    assert not opened_in(tmp_path)
+
+
+class Generations:
+    """Which values each offset may have: the count of its writes, which a truncation raises."""
+
+    def __init__(self, most: int) -> None:
+        self.least = [0] * most
+        self.most = [0] * most
+
+    def write(self, log: UnifiedLog, count: int) -> None:
+        """Append; a batch is of two records."""
+        for offset in range(log.log_end_offset, log.log_end_offset + count, 2):
+            values = [b"%d/%d" % (n, self.most[n]) for n in (offset, offset + 1)]
+            log.append([(None, value) for value in values])
+            self.least[offset : offset + 2] = self.most[offset : offset + 2]
+
+    def cut(self, log: UnifiedLog, offset: int) -> None:
+        """Truncate, and write other values there."""
+        end = log.log_end_offset
+        for n in range(offset, end):
+            self.most[n] += 1
+        log.truncate_to(offset)
+        self.write(log, end - offset)
+
+
+def check_reads(log: UnifiedLog, known: Generations, dice: random.Random) -> int:
+    """Read once and look at each record; return how many there were."""
+    start, end = log.log_start_offset, log.log_end_offset
+    if start >= end:
+        return 0
+    offset, isolation = dice.randrange(start, end), dice.choice(["log_end", "read_committed"])
+    least = known.least[:]
+    try:
+        records = list(log.read(offset, dice.choice([1, 100, 1000, 20_000]), isolation))
+    except (OffsetOutOfRangeError, LogTruncatedError):
+        return 0
+    assert not records or records[0].offset == offset
+    for one in records:
+        said, _, generation = one.value.partition(b"/")
+        assert int(said) == one.offset
+        assert least[one.offset] <= int(generation) <= known.most[one.offset]
+    return len(records)
+
+
+class Changes:
+    """What happens to a tiered topic while threads read it."""
+
+    def __init__(self, logs: LogManager, log: UnifiedLog, known: Generations, seed: int) -> None:
+        self.logs, self.log, self.known = logs, log, known
+        self.parts = logs._tiered._built()
+        self.dice = random.Random(seed)
+
+    def copy(self) -> None:
+        for _ in range(4):
+            self.known.write(self.log, 40)
+            self.log.roll()
+        assert self.logs.maintain().failed == ()
+
+    def expire(self) -> None:
+        start, end = self.log.log_start_offset, self.log.local_log_start_offset
+        middle = max(start, (start + end) // 2)
+        self.log.maybe_increment_log_start_offset(self.dice.randint(start, middle))
+        assert self.logs.maintain(in_a_minute()).failed == ()
+
+    def cut(self) -> None:
+        end = self.log.log_end_offset
+        first = max(self.log.log_start_offset, end - 100)
+        self.known.cut(self.log, self.dice.randrange(first, end + 1) & ~1)
+
+    def forget_indexes(self) -> None:
+        cache = self.parts.index_cache
+        cache.remove_all(cache.segment_ids[::2])
+        cache.delete_due(2**62)
+
+    def end_lane(self) -> None:
+        lane = self.log._reader._remote.tier.lane
+        if lane is not None:
+            lane.end()
+
+    def close_folder(self) -> None:
+        for folder in list(self.parts.reader._reader._storage._store._kept.values()):
+            folder.close()
+
+    def one(self) -> None:
+        changes = [self.copy, self.expire, self.cut]
+        changes += [self.forget_indexes, self.end_lane, self.close_folder]
+        self.dice.choice(changes)()
+
+
+def read_until(ended: Event, log: UnifiedLog, known: Generations, seed: int) -> int:
+    """Return how many records were read; what fails ends the other threads."""
+    dice, count = random.Random(seed), 0
+    try:
+        while not ended.is_set():
+            count += check_reads(log, known, dice)
+    except ClosedError:
+        pass
+    except BaseException:
+        ended.set()
+        raise
+    return count
+
+
+@pytest.mark.usefixtures("switching_often")
+@pytest.mark.parametrize("seed", range(3))
+def test_threads_read_while_all_changes(tmp_path: Path, seed: int, few_or_many):
+    """[TIER-54, DUR-141] Segments come, expire and are cut off; indexes, lanes and folders go."""
+    known, ended = Generations(20_000), Event()
+    with open_tiered(tmp_path) as logs:
+        logs.create_topic("orders", 1, config={**TIERED, "index.interval.bytes": "100"})
+        log = logs.log("orders", 0)
+        changes = Changes(logs, log, known, seed)
+        changes.copy()
+        with ThreadPoolExecutor(4) as pool:
+            reads = [pool.submit(read_until, ended, log, known, seed) for seed in range(4)]
+            try:
+                for _ in range(few_or_many(25, 300)):
+                    time.sleep(0.02)
+                    changes.one()
+                if seed % 2:
+                    logs.close()
+            finally:
+                ended.set()
+        assert all(one.result() for one in reads)
+        files = [one for one in opened_in(tmp_path / "tier") if ".log" in one]
+        assert len(files) == len(set(files)), "one of each"
+        assert not [one for one in files if "(deleted)" in one]
     assert not opened_in(tmp_path)
 
 
@@ -626,6 +808,11 @@ def lane_of(log: UnifiedLog, folder: Directory, **how: Any) -> RemoteReadLane[Fe
         fetch_class=FetchDataInfo,
         topic_partition=log.topic_partition,
     )
+    learn(lane, folder, **how)
+    return lane
+
+
+def learn(lane: RemoteReadLane[FetchDataInfo], folder: Directory, **how: Any) -> None:
     (file,) = Path(folder.path).glob("*.log")
     said = {
         "first_offset": 0,
@@ -645,7 +832,6 @@ def lane_of(log: UnifiedLog, folder: Directory, **how: Any) -> RemoteReadLane[Fe
     said |= how
     first, last = said.pop("first_offset"), said.pop("last_offset")
     lane.learn(first, last, **said)
-    return lane
 
 
 BORDERS: list[tuple[dict[str, int], dict[str, int], bool]] = [
