@@ -37,6 +37,7 @@ from segstore.errors import (
     IllegalStateError,
     LogCleaningAbortedError,
     LogTruncatedError,
+    OffsetOutOfRangeError,
     ResourceError,
 )
 from segstore.log import checker, relocation
@@ -51,6 +52,7 @@ from segstore.log.cleaning.compaction_forecast import (
 )
 from segstore.log.closing import Closing
 from segstore.log.compaction import Compaction, DirtyPart, aligned
+from segstore.log.damage_errors import DAMAGE
 from segstore.log.failure_mark import FailureMark
 from segstore.log.files.checkpoints import HIGH_WATERMARK_CHECKPOINT, UNREADABLE, LogState
 from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
@@ -1454,7 +1456,8 @@ class UnifiedLog(Log):
         storage, the log start stays. In Kafka's profile it moves to *offset*, which loses them.
 
         In a topic with remote storage, records may be there that are cut here. So the next leader
-        epoch begins at the cut, and appends have it [DUR-141]; not in Kafka's profile.
+        epoch begins at the cut, and appends have it [DUR-141]; not in Kafka's profile. A batch that
+        is in remote storage alone is not cut: *offset* is where one begins, or ends.
 
         Parameters
         ----------
@@ -1465,11 +1468,16 @@ class UnifiedLog(Log):
         ------
         DiskFullError
             The disk has no room for what readers are told before. Nothing has changed [DUR-77].
+        IllegalArgumentError
+            *offset* lies within a batch that is in remote storage alone. Nothing has changed.
+        RemoteStorageError
+            The batch there cannot be read now. Nothing has changed.
 
         Source: [TRU-1..TRU-3].
         """
         self._access.require_writable()
         offset = natural("offset", offset)
+        self._require_whole_remote_batches(offset)
         with self._changing:  # no roll comes between the question and the cut
             if offset >= self._local_log.segments.active_segment.base_offset:
                 return self._truncation.truncate_to(offset)
@@ -1488,11 +1496,21 @@ class UnifiedLog(Log):
             *offset*. Without such a part it is always *offset*: no lower offset can be read, and
             the next open would move the log start there [UNI-2, LDR-9]. A handle in Kafka's profile
             keeps the lower log start until then.
+
+        Raises
+        ------
+        IllegalArgumentError
+            *log_start_offset* is above *offset*. Or records below *offset* stay, and it lies within
+            a batch that is in remote storage alone. Nothing has changed.
+        RemoteStorageError
+            That batch cannot be read now. Nothing has changed.
         """
         self._access.require_writable()
         offset = natural("offset", offset)
+        log_start = offset if log_start_offset is None else natural("offset", log_start_offset)
+        if log_start < offset:
+            self._require_whole_remote_batches(offset)
         with self._writer.watcher.truncating(None), self._changing:
-            log_start = offset if log_start_offset is None else natural("offset", log_start_offset)
             if log_start > offset and self.profile is Profile.SAFE:
                 raise IllegalArgumentError(
                     f"a log cannot begin at {log_start} and end at {offset}",
@@ -1500,6 +1518,29 @@ class UnifiedLog(Log):
                     expected=f"at most {offset}",
                 )
             self._truncation.truncate_fully_and_start_at(offset, log_start)
+
+    def _require_whole_remote_batches(self, offset: int) -> None:
+        """Raise where a cut at *offset* goes through a batch that is in remote storage alone.
+
+        Copies are not cut: the records of that batch below *offset* could not be read [DUR-141].
+        It is asked without the lock, as the storage is.
+        """
+        tier, first_here = self._remote.tier, self._local_log.segments.first_segment.base_offset
+        if self.profile is Profile.KAFKA or tier is None or not tier.has_reader:
+            return
+        if not self.log_start_offset < offset < first_here:
+            return
+        with suppress(OffsetOutOfRangeError, *DAMAGE):  # no batch is there, or none is to be read
+            found = self.read(offset, 1, _LOG_END)
+            for batch in found.batches():
+                if batch.base_offset < offset <= batch.last_offset:
+                    raise IllegalArgumentError(
+                        f"a cut at {offset} goes through a batch that is in remote storage alone:"
+                        " nothing changed",
+                        file=found.file,
+                        found=f"a batch from {batch.base_offset} to {batch.last_offset}",
+                        expected=f"{batch.base_offset} or {batch.last_offset + 1}",
+                    )
 
     def delete_records(self, before_offset: int) -> int:
         """Remove the records below *before_offset*; returns the new, durable log start [LST-4].

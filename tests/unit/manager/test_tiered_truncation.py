@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import segstore
-from segstore.errors import RemoteStorageError
+from segstore.errors import IllegalArgumentError, IllegalStateError, RemoteStorageError
+from segstore.manager.tiered_topics import TieredTopics
 from segstore.remote.log_manager import copied_end, copy_task
 from segstore.remote.log_manager.expiration_task import ExpirationTask
 from segstore.remote.log_manager.lineage import end_of_contiguous
@@ -213,7 +214,7 @@ def test_a_copy_that_begins_before_the_log_here_is_compared_with_the_rest(
         assert values(log) == expected
 
 
-def away(*_: object) -> None:
+def away(*_: object, **__: object) -> None:
     raise RemoteStorageError("the store is away", file="tier")
 
 
@@ -272,3 +273,58 @@ def test_records_written_beside_a_pass_do_not_expire_with_those_that_were_cut(
         assert log.log_start_offset <= 1
         assert logs.maintain(in_ten_minutes()).failed == ()
         assert values(log) == [b"new%d" % number for number in range(1, 5)]
+
+
+@pytest.mark.parametrize("cut", ["to", "fully"])
+def test_a_batch_that_is_only_remote_is_not_cut(tmp_path: Path, cut: str):
+    """[TRU-5, DUR-141] Its records below the cut could not be read: nothing changes."""
+
+    def truncate(offset: int) -> None:
+        log.truncate_to(offset) if cut == "to" else log.truncate_fully_and_start_at(offset, 0)
+
+    with segstore.open_dir(tmp_path / "data", remote=tmp_path / "tier") as logs:
+        logs.create_topic("orders", config=TIERED)
+        log = logs.log("orders", 0)
+        log.append([(None, b"old%d" % number) for number in range(3)])
+        log.append([(None, b"old%d" % number) for number in range(3, 10)])
+        log.roll()
+        assert logs.maintain().failed == ()
+        keep_nothing_here(logs)
+        before = list(log.leader_epochs)
+        for offset in (4, 9):
+            with pytest.raises(IllegalArgumentError) as raised:
+                truncate(offset)
+            assert raised.value.expected == "3 or 10"
+            assert raised.value.file.endswith(".log")
+        assert (log.log_end_offset, list(log.leader_epochs)) == (10, before)
+        assert len(values(log)) == 10
+        truncate(3)
+        assert values(log) == [b"old0", b"old1", b"old2"]
+        with pytest.raises(IllegalArgumentError):
+            truncate(1)
+        log.truncate_fully_and_start_at(1)
+        assert (log.log_start_offset, log.log_end_offset) == (1, 1)
+
+
+def test_a_truncation_of_what_is_only_remote_needs_the_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """[DUR-144] Its batches are there. Without it the error comes before any change."""
+    with segstore.open_dir(tmp_path / "data", remote=tmp_path / "tier") as logs:
+        logs.create_topic("orders", config=TIERED)
+        log = logs.log("orders", 0)
+        fill(logs, log, b"old")
+        assert logs.maintain().failed == ()
+        keep_nothing_here(logs)
+        with monkeypatch.context() as patched:
+            patched.setattr(TieredTopics, "read", away)
+            with pytest.raises(RemoteStorageError, match="away"):
+                log.truncate_to(2)
+            log.truncate_to(4)
+            log.truncate_fully_and_start_at(4, 0)
+        assert values(log) == [b"old%d" % number for number in range(4)]
+    with segstore.open_dir(tmp_path / "data") as logs:
+        log = logs.log("orders", 0)
+        with pytest.raises(IllegalStateError, match="without remote="):
+            log.truncate_to(2)
+        assert log.log_end_offset == 4
