@@ -827,12 +827,19 @@ class LogManager:
         ------
         IllegalArgumentError
             A setting is unknown, or out of range; nothing changed.
+        RemoteStorageError
+            Topics are to be tiered again, and what was remote of them is not deleted yet; nothing
+            changed.
         SegstoreError
             An open log cannot take the settings; a note says that its topic has them.
 
         Source: [MGR-97]; Kafka ``LogManager.reconfigureDefaultLogConfig``.
         """
         self._check_writable()
+        if with_settings(self._options, config, settings).config.remote_storage_enable:
+            for topic in self._listed().topics:
+                if self._is_disabled(topic):
+                    self._delete_disabled(topic, "nothing changed")
         with self._mutex:
             self._check_usable()  # while we waited
             options = with_settings(self._options, config, settings)
@@ -982,6 +989,12 @@ class LogManager:
         """Whether a partition has a remote part, or had one that is perhaps not deleted yet."""
         configs = [one.settings.config_of(topic_partition) for one in self._directories]
         return any(may_have_copies(config, topic_partition.topic) for config in configs)
+
+    def _is_disabled(self, topic: str) -> bool:
+        """Whether the settings of a topic have ended its remote part, which is to be deleted."""
+        config = self._directories[0].settings.config_of(TopicPartition(topic, 0))
+        is_tiered = is_remote_log_enabled(config, topic, system_enabled=True)
+        return config.remote_log_delete_on_disable and not is_tiered
 
     def _refuse_to_forget(self, topic: str, numbers: Sequence[int]) -> None:
         """Raise where records of a topic are in remote storage: nothing would delete them."""

@@ -573,6 +573,11 @@ def test_an_empty_partition_does_not_take_the_place_of_a_lost_one(tmp_path: Path
         assert logs.maintain().failed == ()
     shutil.rmtree(directory / "orders-1")
     before = files_in(folder)
+    with (
+        segstore.open_dir(directory) as logs,
+        pytest.raises(IllegalArgumentError, match="there is no remote storage"),  # [CFG-42]
+    ):
+        logs.alter_topic("orders", partitions=2)
     with folder.open(directory) as logs:
         with pytest.raises(IllegalStateError, match="segstore restore-bucket") as raised:
             logs.alter_topic("orders", partitions=3)
@@ -961,6 +966,34 @@ def test_a_topic_that_is_tiered_no_more_may_be_again(tmp_path: Path, folder: Rem
         assert log.local_log_start_offset == 6
     copies = [one for one in events(directory) if isinstance(one, RemoteLogSegmentMetadata)]
     assert [one.start_offset for one in copies] == [*range(6)]
+
+
+def test_the_settings_of_the_directory_enable_it_again_without_old_copies(
+    tmp_path: Path, folder: Remote, monkeypatch: pytest.MonkeyPatch
+):
+    """[CFG-46, TIER-90] As `alter_topic`: what they have ended goes before, or nothing changes."""
+
+    def away(*_: object) -> None:
+        raise RemoteStorageError("the store is away", file="tier")
+
+    with folder.open(tmp_path / "data", remote_storage_enable=True) as logs:
+        logs.create_topic("orders")
+        fill(logs)
+        assert logs.maintain().failed == ()
+        logs.reconfigure_default_log_config(remote_log_delete_on_disable=True)
+        assert not logs.log("orders", 0).remote_log_enabled
+        assert files_in(folder)
+        with monkeypatch.context() as patched:
+            patched.setattr(TieredStorage, "delete_log_segment_data", away)
+            with pytest.raises(RemoteStorageError) as raised:
+                logs.reconfigure_default_log_config(remote_storage_enable=True)
+            assert "nothing changed" in raised.value.__notes__[0]
+            assert not logs.log("orders", 0).remote_log_enabled
+        logs.reconfigure_default_log_config(remote_storage_enable=True)
+        assert files_in(folder) == []
+        assert logs.log("orders", 0).remote_log_enabled
+        assert logs.maintain(now_ms() + MINUTE_MS).failed == ()
+        assert files_in(folder)
 
 
 def test_what_a_crash_left_of_a_disabled_topic_is_deleted(tmp_path, folder, monkeypatch):
