@@ -17,6 +17,7 @@ from segstore.errors import (
     InvalidTimestampError,
     RecordTooLargeError,
 )
+from segstore.remote.log_manager.candidate_segments import candidate_segments
 from segstore.types import Codec
 from tests.kits.log_kit import TIME, bases, batch, singleton
 from tests.kits.remote_kit import TIERED, RemoteRecords
@@ -311,6 +312,67 @@ def test_a_segment_is_copied_before_the_local_part_loses_it(unit, lag, local, to
         with pytest.raises(IllegalArgumentError, match=f"remote.copy.lag.{unit} cannot be {lag}"):
             check_change(given, {}, BROKER, is_tiered_system_on=True)
     check_change({**given, "remote.storage.enable": "false"}, {}, BROKER, is_tiered_system_on=True)
+
+
+SETTINGS_OF_LAG = [
+    ({"remote_copy_lag_ms": 0}, 2),
+    ({"remote_copy_lag_ms": 500}, 1),
+    ({"remote_copy_lag_ms": 100}, 2),
+    ({"remote_copy_lag_ms": -1, "local_retention_ms": 500}, 1),
+    ({"remote_copy_lag_ms": -1, "local_retention_ms": -2, "retention_ms": 500}, 1),
+    ({"remote_copy_lag_ms": -1, "local_retention_ms": -1}, 0),
+    ({"remote_copy_lag_bytes": 0}, 2),
+    ({"remote_copy_lag_ms": -1, "local_retention_ms": -1, "remote_copy_lag_bytes": SIZE}, 1),
+    ({"remote_copy_lag_ms": -1, "local_retention_ms": -1, "remote_copy_lag_bytes": SIZE + 1}, 0),
+]
+"""Settings, and how many of two sealed segments may be copied, of 1000 and 100 ms before."""
+
+
+@pytest.mark.parametrize(("given", "copied"), SETTINGS_OF_LAG)
+def test_the_delay_of_a_copy(new_log, given, copied):
+    """[CFG-34m, CFG-35m, CFG-53, TIER-33] Age, or bytes behind it: one will do."""
+    lag = {"retention_ms": None, "remote_copy_lag_bytes": -1, "local_retention_bytes": -1, **given}
+    if "remote_copy_lag_ms" not in given:
+        lag |= {"remote_copy_lag_ms": -1, "local_retention_ms": -1}
+    log = new_log(**TIERED, **lag)
+    for age in (1000, 100):
+        log.append_as_leader(singleton(timestamp=TIME - age), 0)
+        log.roll()
+    chosen = candidate_segments(log.segments(), 0, log.log_end_offset, log.config, TIME)
+    assert [one.next_base_offset for one in chosen] == [1, 2][:copied]
+
+
+# ---- compaction ----------------------------------------------------------------------------------
+
+
+def test_the_time_until_a_tombstone_goes(open_log, clock):
+    """[CFG-11m] From the pass on that has left nothing but it."""
+    log = open_log(cleanup_policy="compact", delete_retention_ms=1000, replicated=False)
+    for value in (b"old", None):
+        log.append([(b"key", value)])
+    log.append([(b"other", b"value")])
+    log.roll()
+    for wait, left in ((0, 2), (999, 2), (1, 1)):
+        clock.sleep(wait)
+        log.append([(b"last", b"")])
+        log.roll()
+        log.compact()
+        keys = [record.key for record in log]
+        assert keys.count(b"key") + keys.count(b"other") == left
+
+
+def test_what_is_younger_than_the_lag_is_not_cleaned(open_log, clock):
+    """[CFG-12m] By the largest timestamp of the segment, which has older records too."""
+    log = open_log(cleanup_policy="compact", min_compaction_lag_ms=1000, replicated=False)
+    for ages in ((3000, 2000), (3000, 1)):
+        for age in ages:
+            log.append([(clock.now - age, b"key", b"")])
+        log.roll()
+    log.compact()
+    assert [record.offset for record in log] == [1, 2, 3]
+    clock.sleep(1000)
+    log.compact()
+    assert [record.offset for record in log] == [3]
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,25 @@ def test_grab_filthiest_compacted_log_throws_exception(make, tmp_path, clock, mo
     assert raised.value.__cause__ is cause
 
 
+def test_a_log_is_cleaned_above_its_dirty_ratio(make, tmp_path, clock):
+    """[CFG-15m, CLN-39] Strictly above it."""
+    log = make(min_cleanable_dirty_ratio=0.0)
+    append(log, 25, in_a_segment=5)
+    sizes = [one.size_bytes for one in log.segments()[:-1]]
+    managed = Managed(tmp_path, log)
+    managed.checkpoint(log, 10)
+    ratio = sum(sizes[2:]) / sum(sizes)
+
+    def is_cleaned(least: float) -> bool:
+        log.update_config(log.config.with_changes(min_cleanable_dirty_ratio=least))
+        return managed.manager.grab_filthiest_compacted_log(clock.now) is not None
+
+    assert 0.4 < ratio < 0.6
+    assert not is_cleaned(ratio)
+    assert not is_cleaned(ratio + 1e-9)
+    assert is_cleaned(ratio - 1e-9)
+
+
 def test_dirty_offset_reset_if_larger_than_end_offset(make, tmp_path, clock):
     """[CLN-31] LogCleanerManagerTest.testDirtyOffsetResetIfLargerThanEndOffset."""
     log = make()

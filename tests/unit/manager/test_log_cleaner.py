@@ -96,7 +96,7 @@ def damage(log: UnifiedLog, path: Path) -> Path:
 
 
 def test_the_filthiest_log_is_cleaned(new_log: NewLog, tmp_path: Path):
-    """[CLN-3, CLN-39, CLN-40, CLN-120] Then nothing is due, until more comes."""
+    """[CLN-3, CLN-39, CLN-40, CLN-120, CKP-13] Then nothing is due, until more comes."""
     log = fill(new_log(**COMPACT))
     pool = Pool(tmp_path, [log])
     is_picked, [cleaned], failed = pool.iterate()
