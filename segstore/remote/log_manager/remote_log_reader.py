@@ -172,7 +172,9 @@ class RemoteStorageReader:
                 position, size = piece.position + begin, ahead_bytes(max_bytes)
                 self._read_ahead.forget(segment_id)
         elif offset == segment.start_offset and log.goes_on_at(offset):
-            position, size = 0, ahead_bytes(max_bytes)
+            position, size = 0, max_bytes
+            if log.lane is None:  # it would read again what is fetched ahead
+                size = ahead_bytes(max_bytes)
             if log.passed is not None:
                 self._read_ahead.forget(log.passed.segment_id.id)
         piece = None  # one that is passed gives its memory to the next

@@ -361,6 +361,22 @@ def test_a_large_read_makes_no_small_one_large(tmp_path: Path):
             assert bytes_read() - before < 400_000
 
 
+def test_a_reader_that_goes_on_reads_nothing_twice(tmp_path: Path):
+    """Into the next segments, too: what the layers fetch ahead, the lane would read again."""
+    with open_tiered(tmp_path) as logs:
+        logs.create_topic("orders", 1, config=TIERED)
+        log = logs.log("orders", 0)
+        for n in range(320):
+            log.append([(None, bytes(16_000))])
+            if n % 40 == 39:
+                log.roll()
+        assert logs.maintain().failed == ()
+        offset, before = 0, bytes_read()
+        while offset < 320:
+            offset = [one.offset for one in log.read(offset, 50_000)][-1] + 1
+        assert bytes_read() - before < 1.4 * 320 * 16_000  # each read cuts a batch at its end
+
+
 def test_the_files_that_were_read_last_stay_open(tmp_path: Path):
     """A lane keeps 16: reads here and there open no file again, and one of each segment is open."""
     with open_tiered(tmp_path) as logs:
