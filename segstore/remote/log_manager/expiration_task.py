@@ -66,7 +66,9 @@ class ExpirationTask(RemoteLogTask):
         if not self._choose(choice, lineage):
             return
         # an unreadable listing deletes nothing; Kafka looks at these after the others are gone
-        outlived = list(self._outlived(log, segments)) if is_safe else None
+        outlived = None
+        if is_safe:  # without those that are chosen: they are deleted once
+            outlived = [one for one in self._outlived(log, segments) if not choice.has(one)]
         if choice.log_start_offset is not None:
             log._note_remote_log_start(choice.log_start_offset, generation)  # noqa: SLF001 - as above
         lag = _DeleteLag(figures, choice.segments, choice.expired_bytes)
@@ -197,12 +199,16 @@ class _Choice:
         until = -1 if retention_ms is None or retention_ms < 0 else now_ms - retention_ms
         self._until_ms = until if until >= 0 else None
 
+    def has(self, segment: RemoteLogSegmentMetadata) -> bool:
+        """Whether a segment is one of them."""
+        return segment.segment_id in self._chosen
+
     def goes_on_after(self, segment: RemoteLogSegmentMetadata) -> bool:
         """Decide about one segment; False: it stays, and so do all after it."""
         if segment.state is _DELETING:  # a delete that failed
             self._take(segment)
             return True
-        if segment.state is _DELETED or segment.segment_id in self._chosen:
+        if segment.state is _DELETED or self.has(segment):
             return True
         if self._is_below_log_start(segment):
             self._take_expired(segment)
@@ -218,7 +224,7 @@ class _Choice:
         return True
 
     def _take(self, segment: RemoteLogSegmentMetadata) -> None:
-        if not (self._is_safe and segment.segment_id in self._chosen):
+        if not (self._is_safe and self.has(segment)):
             self.segments.append(segment)
             self._chosen.add(segment.segment_id)
 

@@ -10,6 +10,7 @@ import pytest
 import segstore
 from segstore.errors import IllegalArgumentError, IllegalStateError, RemoteStorageError
 from segstore.manager.tiered_topics import TieredTopics
+from segstore.records.memory_records import MemoryRecords
 from segstore.remote.log_manager import copied_end, copy_task
 from segstore.remote.log_manager.expiration_task import ExpirationTask
 from segstore.remote.log_manager.lineage import end_of_contiguous
@@ -328,3 +329,27 @@ def test_a_truncation_of_what_is_only_remote_needs_the_storage(
         with pytest.raises(IllegalStateError, match="without remote="):
             log.truncate_to(2)
         assert log.log_end_offset == 4
+
+
+def test_a_segment_of_an_epoch_that_is_gone_expires_once(tmp_path: Path):
+    """[TIER-56, TIER-58] It is too old, and its epochs end where the log begins then."""
+    now = time.time_ns() // 1_000_000
+    with segstore.open_dir(tmp_path / "data", remote=tmp_path / "tier") as logs:
+        logs.create_topic("orders", config=TIERED)
+        log = logs.log("orders", 0)
+        for offset, epoch in enumerate((0, 0, 1, 1, 2, 2)):
+            at = 1000 if epoch < 2 else now
+            data = MemoryRecords.with_records(
+                [(at, None, b"v%d" % offset)], partition_leader_epoch=epoch, base_offset=offset
+            )
+            log.append_as_follower(bytes(data.data), epoch)
+            if offset in {3, 5}:
+                log.roll()
+        assert logs.maintain().copied[0].end_offset == 6
+        log.delete_records(3)
+        assert log.leader_epochs[0] == (1, 3)
+        logs.alter_topic("orders", {"retention.ms": "3600000"})
+        report = logs.maintain(in_ten_minutes())
+        assert report.failed == ()
+        assert [one.segments for one in report.expired] == [1]
+        assert values(log) == [b"v4", b"v5"]
