@@ -109,6 +109,8 @@ class CopyTask(RemoteLogTask):
         for candidate in candidates:
             if candidate.next_base_offset <= copied + 1:
                 continue  # another broker has copied it
+            if is_safe and candidate.next_base_offset <= log.log_start_offset:
+                continue  # its records were deleted meanwhile
             size = candidate.segment.size_bytes
             quota = self._parts.copy_quota
             if not quota.wait(lambda: self.is_cancelled, self._cancelled.wait):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from segstore.errors import (
     ClosedError,
-    LogTruncatedError,
     RemoteResourceNotFoundError,
     RemoteStorageError,
     RetriableRemoteStorageError,
@@ -288,14 +287,16 @@ class RemoteLogTask(ABC):
         is_safe = log.profile is Profile.SAFE
         if is_safe and now < self._next_run_ms <= now + parts.config.task_retry_backoff_max_ms:
             return None
+        generation = log._generation()  # noqa: SLF001 - asked by its manager
         try:
             self._execute(log)
-        except LogTruncatedError as error:  # beside the task: the next run sees what is there now
-            _log.debug("%s: %s: %s", self._partition, type(self).__name__, error)
-            return None
         except Exception as error:  # noqa: BLE001 - one of plug-ins; the next run may succeed
             if isinstance(error, ClosedError) and self._is_over(log):
                 return None  # its user closes it: that is no failure
+            if is_safe and log._generation() != generation:  # noqa: SLF001 - as above
+                # nor is a truncation beside the run: the next one sees what is there then
+                _log.debug("%s: %s: %s", self._partition, type(self).__name__, error)
+                return None
             self._note_failure(error, now)
             return error
         self._failures, self._next_run_ms = 0, 0

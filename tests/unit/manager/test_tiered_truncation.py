@@ -353,3 +353,47 @@ def test_a_segment_of_an_epoch_that_is_gone_expires_once(tmp_path: Path):
         assert report.failed == ()
         assert [one.segments for one in report.expired] == [1]
         assert values(log) == [b"v4", b"v5"]
+
+
+def test_a_truncation_beside_a_copy_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """[TIER-33, DUR-142] Files of the segment are gone; the next pass copies what is there then."""
+    copy = TieredStorage.copy_log_segment_data
+    with segstore.open_dir(tmp_path / "data", remote=tmp_path / "tier") as logs:
+        logs.create_topic("orders", config=TIERED)
+        log = logs.log("orders", 0)
+        fill(logs, log, b"old")
+
+        def beside(*arguments: Any) -> None:
+            monkeypatch.undo()
+            log.truncate_fully_and_start_at(2)
+            copy(*arguments)
+
+        monkeypatch.setattr(TieredStorage, "copy_log_segment_data", beside)
+        assert logs.maintain().failed == ()
+        fill(logs, log, b"new", 2)
+        assert logs.maintain(in_ten_minutes()).failed == ()
+        assert log.highest_offset_in_remote_storage == 3
+        assert values(log) == [b"new2", b"new3"]
+
+
+def test_what_is_deleted_beside_a_pass_is_not_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """[TIER-33] The log start has passed it: a copy would go at once, and has no leader epoch."""
+    copy = TieredStorage.copy_log_segment_data
+    with segstore.open_dir(tmp_path / "data", remote=tmp_path / "tier") as logs:
+        logs.create_topic("orders", config=TIERED)
+        log = logs.log("orders", 0)
+        fill(logs, log, b"old")
+
+        def beside(*arguments: Any) -> None:
+            copy(*arguments)
+            log.maybe_increment_log_start_offset(3)
+
+        monkeypatch.setattr(TieredStorage, "copy_log_segment_data", beside)
+        report = logs.maintain()
+        assert report.failed == ()
+        assert log.highest_offset_in_remote_storage == 3
+        names = sorted(int(path.name[:20]) for path in (tmp_path / "tier").rglob("*.log"))
+        assert names == [3]
+        assert values(log) == [b"old3"]
