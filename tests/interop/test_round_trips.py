@@ -18,7 +18,7 @@ from segstore.types import Codec
 from tests.interop.round_trip import KafkaRecord, RoundTrip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy as np
 
@@ -67,17 +67,27 @@ def kafka() -> Iterator[RoundTrip]:
         yield process
 
 
-@settings(
-    max_examples=2000,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-@given(BATCHES)
-def test_records_survive_the_way_to_kafka_and_back(kafka: RoundTrip, drawn: tuple) -> None:
+def test_records_survive_the_way_to_kafka_and_back(
+    kafka: RoundTrip, few_or_many: Callable[[int, int], int]
+) -> None:
     """[format.md 4, 5, 8, 10] Fields of batch and records.
 
     Uncompressed bytes are Kafka's to the last.
     """
+
+    @settings(
+        max_examples=few_or_many(500, 4000),
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    @given(BATCHES)
+    def every_batch(drawn: tuple) -> None:
+        check_round_trip(kafka, drawn)
+
+    every_batch()
+
+
+def check_round_trip(kafka: RoundTrip, drawn: tuple) -> None:
     records, codec, base_offset, epoch, producer = drawn
     options = {"codec": int(codec), "base_offset": base_offset, "partition_leader_epoch": epoch}
     if producer is not None:

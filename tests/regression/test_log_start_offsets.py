@@ -782,12 +782,12 @@ def test_a_checkpoint_that_says_something_else_is_not_believed():
             assert log.report.removed == log.report.set_aside == []
 
 
-def test_no_flipped_bit_of_a_marker_hides_a_record():
+def test_no_flipped_bit_of_a_marker_hides_a_record(one_in):
     """[DUR-8, DUR-51] It has a checksum: one that does not fit is no marker."""
     disk = closed(*SEGMENTS, ("delete_records", 1))
     with closing(Directory("/data/topic-0", disk)) as directory:
         size = len(directory.read_file(MARKER))
-    for bit in range(8 * size):
+    for bit in range(0, 8 * size, one_in(7)):
         with closing(Directory("/data/topic-0", image := disk.crash_image(fate="lost"))):
             changed(image, MARKER, partial(flipped, bit=bit))
         for read_only in (True, False):

@@ -441,11 +441,11 @@ OPERATIONS = (
 )
 
 
-def test_what_a_truncation_leaves_is_a_prefix():
+def test_what_a_truncation_leaves_is_a_prefix(few_or_many):
     run = run_script(OPERATIONS, LARGE)
     last = run.steps[-1]
 
-    check_crashes(run, last.begin, last.end, seeds=40)
+    check_crashes(run, last.begin, last.end, seeds=few_or_many(10, 40))
 
 
 EMPTIED = (
@@ -462,12 +462,12 @@ EMPTIED = (
 
 
 @pytest.mark.parametrize("offset", [0, 5])
-def test_what_is_left_of_a_log_that_is_emptied_is_a_prefix(offset: int):
+def test_what_is_left_of_a_log_that_is_emptied_is_a_prefix(offset: int, few_or_many):
     """[DUR-2, DUR-18] Above a hole that a truncation into a batch left."""
     run = run_script((*EMPTIED, Operation("truncate_fully_and_start_at", offset)), LARGE)
     last = run.steps[-1]
 
-    check_crashes(run, last.begin, last.end, seeds=60)
+    check_crashes(run, last.begin, last.end, seeds=few_or_many(15, 60))
 
 
 def test_what_is_left_of_a_brokers_log_that_is_emptied_is_a_prefix(few_or_many):
@@ -498,12 +498,12 @@ END = (Operation("append", 1), Operation("roll"), Operation("append", 1))
 
 
 @pytest.mark.parametrize(("first", "second"), [(1, 0), (3, 2), (4, 0), (3, 1)])
-def test_what_is_missing_there_is_missed(first: int, second: int):
+def test_what_is_missing_there_is_missed(first: int, second: int, few_or_many):
     """[DUR-1, DUR-2, DUR-54, TRU-5]"""
     cuts = (Operation("truncate_to", first), Operation("truncate_to", second))
     run = run_script([*BEGIN, *cuts, *END], LARGE)
 
-    check_crashes(run, run.steps[-2].begin, run.disk.effects, seeds=30)
+    check_crashes(run, run.steps[-2].begin, run.disk.effects, seeds=few_or_many(8, 30))
 
 
 def test_the_log_is_contiguous_from_its_end_on_again():

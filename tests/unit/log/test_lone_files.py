@@ -40,6 +40,7 @@ from tests.kits.open_files import unlinked_files
 from tests.unit.log.test_committed_view import data, marker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 COMMITTED = "read_committed"
@@ -326,10 +327,12 @@ def random_transactions(chosen: random.Random, folder: Path) -> None:
     (folder / f"{base:020}.log").write_bytes(content or data(0, offset, 1))
 
 
-def test_a_committed_range_is_what_the_whole_has_of_it(tmp_path: Path):
+def test_a_committed_range_is_what_the_whole_has_of_it(
+    tmp_path: Path, few_or_many: Callable[[int, int], int]
+):
     """With the snapshots, without some, and without any; also where a transaction stays open."""
     chosen = random.Random(5)
-    for number in range(30):
+    for number in range(few_or_many(10, 30)):
         folder = tmp_path / f"t-{number}"
         random_transactions(chosen, folder)
         with segstore.open_segment(folder / "*.log") as log:
@@ -570,14 +573,16 @@ def test_an_archive_that_was_cut(orders: Path, tmp_path: Path):
     assert way_out.stdout.split()[-1] == b"99"
 
 
-def test_a_damaged_archive_is_an_error_of_ours(orders: Path, tmp_path: Path):
+def test_a_damaged_archive_is_an_error_of_ours(
+    orders: Path, tmp_path: Path, few_or_many: Callable[[int, int], int]
+):
     """Bits anywhere, lengths of any size: never a loop, a path, or another exception."""
     shutil.copy(orders / f"{100:020}.log", orders / f"{'a' * 200}.txt")  # has a header of its own
     (tmp_path / "packed").mkdir()
     chosen = random.Random(7)
     for path in packed_in_every_way(orders, tmp_path / "packed"):
         content = path.read_bytes()
-        for _ in range(300):
+        for _ in range(few_or_many(80, 300)):
             damaged = bytearray(content)
             where = chosen.randrange(len(content))
             for at_byte in range(where, min(where + chosen.choice((1, 8, 600)), len(content))):

@@ -13,14 +13,22 @@ from typing import TYPE_CHECKING
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 import segstore
 from segstore.manager.maintenance_intervals import MaintenanceIntervals
 from segstore.types import TopicPartition
-from tests.conftest import IN_CI
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from segstore.log.retention_plan import DeletedSegment
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.log_manager import LogManager
@@ -168,7 +176,9 @@ def placed(segment: DeletedSegment) -> DeletedSegment:
     return segment if segment.has_timestamp else segment._replace(largest_timestamp=None)
 
 
-TestMaintained = Maintained.TestCase
-TestMaintained.settings = settings(
-    max_examples=60 if IN_CI else 30, stateful_step_count=60, deadline=None
-)
+def test_any_sequence(few_or_many: Callable[[int, int], int]):
+    """[RTN-1, RTN-5] Both directories have deleted the same."""
+    run_state_machine_as_test(
+        Maintained,
+        settings=settings(max_examples=few_or_many(15, 60), stateful_step_count=60, deadline=None),
+    )

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -18,13 +19,16 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
+    run_state_machine_as_test,
 )
 
 import segstore
 from segstore.errors import AlreadyExistsError, UnknownTopicOrPartitionError
 from segstore.manager.topic_description import SettingSource
 from segstore.types import TopicPartition
-from tests.conftest import IN_CI
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HOUR = 3_600_000
 NAMES = st.sampled_from(["a", "a-0", "b"])
@@ -186,7 +190,9 @@ class Topics(RuleBasedStateMachine):
             assert log.config.retention_ms == self.configs[one.topic].get("retention.ms")
 
 
-TestTopics = Topics.TestCase
-TestTopics.settings = settings(
-    max_examples=30 if IN_CI else 20, stateful_step_count=30, deadline=None
-)
+def test_any_sequence(few_or_many: Callable[[int, int], int]):
+    """[MGR-63, MGR-90, MGR-95] What is there is what was done, and opens again."""
+    run_state_machine_as_test(
+        Topics,
+        settings=settings(max_examples=few_or_many(15, 30), stateful_step_count=30, deadline=None),
+    )
