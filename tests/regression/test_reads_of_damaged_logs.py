@@ -8,8 +8,6 @@ import random
 import re
 import shutil
 import struct
-import subprocess
-import sys
 import uuid
 from contextlib import suppress
 from itertools import islice
@@ -53,7 +51,7 @@ from tests.kits.damaged_logs import (
     values_of,
 )
 from tests.kits.log_kit import at, batch, offsets
-from tests.kits.preloaded_library import compiled, environment_with
+from tests.kits.preloaded_library import compiled
 from tests.kits.warm_commands import warm_commands
 from tests.tidy.project_files import ROOT
 from tests.unit.log.test_committed_view import PLAIN, data, forget_producers, marker
@@ -1568,19 +1566,16 @@ def test_a_small_file_that_cannot_be_read_hides_no_record(tmp_path, library, nam
     if kind == "a directory":
         file.unlink()
         file.mkdir()
-    environment = environment_with(library, EIO_FILE=f"{path.name}/{name}")
+    unreadable = f"{path.name}/{name}"
 
     def run(*command: str) -> tuple[int, str, str]:
-        program = [sys.executable, *command]
-        done = subprocess.run(
-            program, env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
-        return done.returncode, done.stdout, done.stderr
+        done = warm_commands(library).run(*command, EIO_FILE=unreadable)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
 
-    code, printed, errors = run("-m", "segstore", "cat", "-f", "%o ", str(path))
+    code, printed, errors = run("cat", "-f", "%o ", str(path))
     assert (code, printed.split()) == (0, [str(one) for one in range(20)])
     assert str(file) in errors
-    code, printed, errors = run("-m", "segstore", "ls", "--json", str(path))
+    code, printed, errors = run("ls", "--json", str(path))
     assert (code, json.loads(printed)["log_end_offset"]) == (0, 20)
     assert str(file) in errors
     refusal = "NotALogError" if kind == "a directory" else "ReadIOError"
@@ -1633,22 +1628,19 @@ def test_a_state_file_that_cannot_be_read_hides_no_record(  # noqa: PLR0913 - th
     if kind == "a directory":
         file.unlink()
         file.mkdir()
-    environment = environment_with(library, EIO_FILE=f"{file.parent.name}/{file.name}")
+    unreadable = f"{file.parent.name}/{file.name}"
 
     def run(*command: str) -> tuple[int, str, str]:
-        program = [sys.executable, *command]
-        done = subprocess.run(
-            program, env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
-        return done.returncode, done.stdout, done.stderr
+        done = warm_commands(library).run(*command, EIO_FILE=unreadable)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
 
-    code, printed, errors = run("-m", "segstore", "cat", "-f", "%o ", str(path))
+    code, printed, errors = run("cat", "-f", "%o ", str(path))
     assert (code, printed.split()[-16:]) == (0, [str(one) for one in range(4, 20)])
     assert f"{file} cannot be read" in errors or f"{file.name} cannot be read: {file}" in errors
     shows_deleted = "reads may show records that were deleted" in errors
     assert shows_deleted == ("log-start" in name)
     target = str(tmp_path / "out" / "s-0")
-    code, printed, errors = run("-m", "segstore", "salvage", str(path), target)
+    code, printed, errors = run("salvage", "-q", str(path), target)
     assert (code, "nothing was lost" in printed, errors) == (0, True, "")
     if kind == "a page":
         refusal = "ReadIOError"
