@@ -649,7 +649,7 @@ def test_the_new_segment_is_made_when_the_old_ones_are_gone(few_or_many):
             if has_a_log_file(cleared):
                 continue
             for third in killed_in_an_open(cleared):
-                for seed in range(few_or_many(5, 20)):
+                for seed in range(few_or_many(2, 20)):
                     log = SYNCED_IN_ONE_SEGMENT.open(third.crash_image(fate="seed", seed=seed))
                     assert (log.log_start_offset, log.log_end_offset) in {(3, 3), (3, 4)}
                     log.close_quietly()
