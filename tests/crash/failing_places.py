@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tests.crash.failing_trial import Trial
+    from tests.crash.failing_watcher import Tracer
 
 PATIENCE_SECONDS = 30
 MOST_FAILURES = 3
@@ -73,7 +74,11 @@ def names_its_file(error: SegstoreError) -> bool:
     return False
 
 
-def attempt(prepare: Callable[[], Trial], failures: Iterable[Failure] = ()) -> Result:
+def attempt(
+    prepare: Callable[[], Trial],
+    failures: Iterable[Failure] = (),
+    tracer: Tracer | None = None,
+) -> Result:
     """Run a trial with these failures, and check what is left.
 
     Raises AssertionError where a promise is broken, and whatever is no error of segstore.
@@ -82,7 +87,7 @@ def attempt(prepare: Callable[[], Trial], failures: Iterable[Failure] = ()) -> R
     trial = prepare()
     caught: SegstoreError | None = None
     with patience():
-        watcher = Watcher(trial.disk, failures)
+        watcher = Watcher(trial.disk, failures, tracer)
         try:
             trial.run()
         except SegstoreError as error:
@@ -131,6 +136,8 @@ class Explorer:
     how_much : str
         Of the failures of a place: ``sample`` is one, another at each place; ``all`` is every
         errno, once and for ever.
+    tracer : Tracer
+        Is told which lines are come to, before a failure and behind it.
     """
 
     def __init__(
@@ -140,12 +147,14 @@ class Explorer:
         parts: int = 1,
         *,
         how_much: str = "all",
+        tracer: Tracer | None = None,
     ) -> None:
         self.table: dict[Row, Visited] = {}
         self.runs = 0
         self.broken: list[str] = []
         self._scenarios = list(scenarios)
         self._part, self._parts, self._how_much = part, parts, how_much
+        self._tracer = tracer
 
     def explore(self) -> None:
         """Fill the table."""
@@ -209,9 +218,13 @@ class Explorer:
 
     def _attempt(self, name: str, failures: tuple[Failure, ...]) -> Result:
         gc.disable()  # what it closes is closed at places that differ from run to run
+        before = sys.gettrace()
+        if self._tracer is not None and not failures:
+            self._tracer.begin()
         try:
-            return attempt(SCENARIOS[name], failures)
+            return attempt(SCENARIOS[name], failures, self._tracer)
         finally:
+            sys.settrace(before)
             gc.enable()
 
     # ---- what was done ---------------------------------------------------------------------------

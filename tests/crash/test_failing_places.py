@@ -10,7 +10,6 @@ import ast
 import errno
 import functools
 import logging
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,13 +44,9 @@ def test_a_failing_call_loses_nothing_at_any_place(record_property):
 
     places = call_places()
     lines = {(one.file, line) for one in places for line in range(one.first_line, one.line + 1)}
-    tracer, before = Tracer(lines), sys.gettrace()
-    explorer = Explorer(how_much="sample")
-    sys.settrace(tracer)
-    try:
-        explorer.explore()
-    finally:
-        sys.settrace(before)
+    tracer = Tracer(lines)
+    explorer = Explorer(how_much="sample", tracer=tracer)
+    explorer.explore()
     unvisited = [
         (one.file, function_at(one.file, one.line), one.function)
         for one in places
