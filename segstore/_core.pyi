@@ -1309,6 +1309,29 @@ class SegmentContext:
 class RangeBytes:
     """Bytes of a file, owned; what `Directory.read_view` gives is a view of them."""
 
+    @staticmethod
+    def filled(size: int, position: int, fill: Callable[[memoryview], object]) -> RangeBytes:
+        """Return bytes that *fill* has written, in memory that is used again.
+
+        Parameters
+        ----------
+        size : int
+            How many.
+        position : int
+            Where they are in their file: their place in a page of memory is the same, since a
+            processor copies faster so.
+        fill : callable
+            Called with writable memory of shape (size,), format B. It writes all of it, and keeps
+            no view.
+
+        Raises
+        ------
+        IllegalArgumentError
+            A negative number.
+        ResourceError
+            There is no memory.
+        """
+
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final

@@ -50,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         key = unquote(url.path).removeprefix(f"/{BUCKET}").lstrip("/")
         if key:
-            self._send_range(key)
+            self._send_range(key, url.path)
         else:
             self._list(parse_qs(url.query).get("prefix", [""])[0])
 
@@ -60,12 +60,12 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _send_range(self, key: str) -> None:
+    def _send_range(self, key: str, path: str) -> None:
         with (self.root / key).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             first, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
             start, end = int(first), min(int(last) + 1, size)
-            self.asked.append(Asked(self.path, start, end))
+            self.asked.append(Asked(path, start, end))  # without a signature
             self.send_response(206)
             self.send_header("Content-Length", str(end - start))
             self.send_header("Content-Range", f"bytes {start}-{end - 1}/{size}")

@@ -27,6 +27,8 @@ CHUNK_BYTES = 4 * 1024 * 1024 if PROFILE.rounds > 1 else 64 * 1024
 """The plug-in's usual size."""
 COPIES = 4 if PROFILE.rounds > 1 else 1
 """Of the profile's log, so that an open weighs little: 256 MB in the regular profile."""
+HTTP_COPIES = 16 if PROFILE.rounds > 1 else 1
+"""An open of a bucket at a URL costs more: 1 GB."""
 COLUMNS = ("offset", "timestamp", "key", "value")
 FETCH_BYTES = 1024 * 1024
 TRANSFORMS = ["none", "zstd", "aes", "zstd+aes"]
@@ -40,9 +42,9 @@ def scan(log: Log) -> int:
 class _Tiered(_Comparison):
     """A log in a local directory, and the bucket that holds the same segments."""
 
-    def make(self, transform: str) -> None:
+    def make(self, transform: str, copies: int = COPIES) -> None:
         self.make_scratch()
-        self.size = write_log(self.path, segments=4, copies=COPIES)
+        self.size = write_log(self.path, segments=4, copies=copies)
         self.copy = TieredCopy(
             self.path / f"{TOPIC}-0", self.path / "bucket", CHUNK_BYTES, transform
         )
@@ -98,14 +100,14 @@ class TieredHttp(_Tiered):
 
     ``read`` gives the stored bytes, as a fetch of a consumer does. For ``scan`` the peer also reads
     the records, from the local directory. The server is a process of its own: its CPU time is not
-    counted. ``obstore`` is the library that segstore uses: what lies between is segstore's own.
+    counted. ``obstore`` is the library that segstore uses where its own way cannot be taken.
     """
 
     params = (["read", "scan"], ["http.client", "obstore"])
     param_names = ("what", "peer")
 
     def setup(self, what: str, peer: str) -> None:
-        self.make("none")
+        self.make("none", HTTP_COPIES)
         self.what, self.peer = what, peer
         self.stack = ExitStack()
         self.server: RangeServer = self.stack.enter_context(range_server(self.copy.bucket))

@@ -6,7 +6,7 @@
 
 cdef enum:
     SPARE_BLOCKS = 4
-    LARGEST_SPARE_BYTES = 5242880
+    LARGEST_SPARE_BYTES = 8519680
     BLOCK_STEP_BYTES = 65536
     PAGE_BYTES = 4096
 
@@ -48,6 +48,7 @@ cdef class RangeBytes:
 
     cdef sgs_buffer block
     cdef sgs_buffer content  # a part of the block
+    cdef bint is_written  # the next view may write
 
     def __cinit__(self):
         sgs_buffer_init(&self.block, memory)
@@ -56,8 +57,22 @@ cdef class RangeBytes:
     def __dealloc__(self):
         let_go(&self.block)
 
+    @staticmethod
+    def filled(int64_t size, int64_t position, fill):
+        """Bytes that *fill* has written into the memory that it was given."""
+        cdef RangeBytes found = RangeBytes.__new__(RangeBytes)
+        cdef sgs_error err
+        require_range(position, size)
+        check(found.make_room(<size_t>size, position, &err), &err)
+        found.content.size = <size_t>size
+        found.is_written = True
+        with memoryview(found) as target:
+            found.is_written = False
+            fill(target)
+        return found
+
     def __getbuffer__(self, Py_buffer *buffer, int flags):
-        describe_bytes(&self.content, True, buffer, flags)
+        describe_bytes(&self.content, not self.is_written, buffer, flags)
         buffer.obj = self
 
     cdef sgs_status make_room(self, size_t size, int64_t position, sgs_error *err) noexcept:

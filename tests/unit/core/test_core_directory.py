@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from segstore._core import Barrier, Directory, FileBarrier
+from segstore._core import Barrier, Directory, FileBarrier, RangeBytes
 from segstore.errors import (
     AlreadyExistsError,
     ClosedError,
@@ -24,6 +24,7 @@ from segstore.errors import (
     LogLockedError,
     LogNotFoundError,
     NotALogError,
+    ResourceError,
 )
 
 
@@ -393,6 +394,44 @@ def test_memory_is_used_again_when_nobody_has_a_view_of_it(directory, tmp_path):
 
     assert address_of(again) == begin
     assert again == content[:290_000]
+
+
+def test_bytes_that_are_filled_in_are_read_only_then():
+    """Who filled them has no view any more; memory of views that are gone is taken."""
+    given = []
+
+    def fill(target):
+        given.append(target)
+        target[:] = bytes(range(100))
+
+    filled = RangeBytes.filled(100, 4090, fill)
+    assert bytes(filled) == bytes(range(100))
+    assert memoryview(filled).readonly
+    assert address_of(memoryview(filled)) % 4096 == 4090
+    with pytest.raises(ValueError, match="released"):
+        given[0][0]
+    assert bytes(RangeBytes.filled(0, 0, bytes)) == b""
+
+
+def test_bytes_that_cannot_be_filled_in_are_an_error():
+    def fails(_):
+        raise OSError(5, "no bytes")
+
+    with pytest.raises(OSError, match="no bytes"):
+        RangeBytes.filled(100, 0, fails)
+    for size, position in ((-1, 0), (0, -1)):
+        with pytest.raises(IllegalArgumentError):
+            RangeBytes.filled(size, position, fails)
+    with pytest.raises(ResourceError):
+        RangeBytes.filled(2**62, 0, fails)
+
+
+def test_a_view_that_was_kept_keeps_the_memory():
+    kept = []
+    RangeBytes.filled(100_000, 0, lambda target: kept.append(target[5:]))
+    others = [RangeBytes.filled(100_000, 0, lambda target: target[:1]) for _ in range(9)]
+    kept[0][:] = bytes(99_995)
+    assert len(others) == 9
 
 
 def test_a_view_begins_in_its_page_where_it_does_in_the_file(directory, tmp_path):
