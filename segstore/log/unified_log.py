@@ -1832,6 +1832,11 @@ class UnifiedLog(Log):
         """Return another number after each truncation."""
         return self._local_log.generation
 
+    def _settled_generation(self) -> int:
+        """Return that number when no truncation is under way: epochs and log end are of it, too."""
+        with self._append_lock:
+            return self._local_log.generation
+
     def _generation_of_files(self) -> tuple[int, int]:
         """Return other numbers after each truncation, compaction and split."""
         return self._local_log.generation, self._local_log.replacements_count

@@ -31,6 +31,7 @@ from segstore.errors import (
     IllegalArgumentError,
     IllegalStateError,
     LogNotFoundError,
+    LogTruncatedError,
     SegstoreError,
     UnknownTopicOrPartitionError,
     UnsupportedFormatError,
@@ -336,8 +337,8 @@ class TieredTopics:
             for task, error in failed.items():
                 if error is not None:
                     self._note_failure(task, topic_partition, error, findings)
-        except (UnknownTopicOrPartitionError, LogNotFoundError, ClosedError):
-            return  # by its user, or it was removed: the listing says so, or will
+        except (UnknownTopicOrPartitionError, LogNotFoundError, ClosedError, LogTruncatedError):
+            return  # beside the pass, or it was removed: the listing says so, or the next pass
         except Exception as error:  # noqa: BLE001 - one log stops no other [DUR-131]
             self._note_failure(COPIES, topic_partition, error, findings)
 

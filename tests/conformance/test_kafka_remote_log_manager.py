@@ -125,7 +125,7 @@ class FakeLog(SimpleNamespace):
     def segments(self) -> tuple[Any, ...]:
         return (SimpleNamespace(base_offset=self.log_end_offset, size_bytes=0),)
 
-    def _generation(self) -> int:
+    def _settled_generation(self) -> int:
         return 0
 
     def _note_remote_log_start(self, offset: int, _: int) -> None:

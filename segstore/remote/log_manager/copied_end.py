@@ -33,7 +33,7 @@ def note_copied(log: UnifiedLog, parts: RemoteLogParts, partition: TopicIdPartit
 
     Source: [TIER-3, TIER-44].
     """
-    generation = log._generation()  # noqa: SLF001 - asked by its manager
+    generation = log._settled_generation()  # noqa: SLF001 - asked by its manager
     copied = _find_copied(log, parts, partition)
     log._note_copied(copied, generation)  # noqa: SLF001 - as above
     return copied

@@ -95,7 +95,7 @@ class CopyTask(RemoteLogTask):
 
     def _copy_candidates(self, log: UnifiedLog, copied: int) -> None:
         is_safe = log.profile is Profile.SAFE
-        generation = log._generation()  # noqa: SLF001 - asked by its manager
+        generation = log._settled_generation()  # noqa: SLF001 - asked by its manager
         last_stable_offset = log.last_stable_offset
         if not 0 < last_stable_offset > copied:
             return
@@ -157,7 +157,7 @@ class CopyTask(RemoteLogTask):
         most [DUR-143].
         """
         metadata, partition = self._parts.metadata, self._partition
-        generation = log._generation()  # noqa: SLF001 - asked by its manager
+        generation = log._settled_generation()  # noqa: SLF001 - asked by its manager
         if log.profile is Profile.KAFKA:
             start = find_log_start_offset(log, metadata, partition)
         else:

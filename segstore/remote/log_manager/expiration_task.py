@@ -50,7 +50,7 @@ class ExpirationTask(RemoteLogTask):
 
     def _execute(self, log: UnifiedLog) -> None:
         figures, is_safe = self._figures, log.profile is Profile.SAFE
-        generation = log._generation()  # noqa: SLF001 - asked by its manager
+        generation = log._settled_generation()  # noqa: SLF001 - asked by its manager
         segments = list(self._parts.metadata.list_remote_log_segments(self._partition))
         finished_bytes = _size_of(segments, _FINISHED)
         figures.metadata_count = len(segments)

@@ -39,9 +39,19 @@ def refuse_other_history(
         Nothing of the log is to be copied, or deleted, here or there.
     RemoteStorageError
         A copy cannot be read now.
+    LogTruncatedError
+        The log was truncated meanwhile: what was found was of no state of it.
     """
     if log.profile is Profile.KAFKA:
         return
+    generation = log._settled_generation()  # noqa: SLF001 - asked by its manager
+    try:
+        _refuse(log, parts, partition)
+    finally:
+        log._require_uncut(generation)  # noqa: SLF001 - as above
+
+
+def _refuse(log: UnifiedLog, parts: RemoteLogParts, partition: TopicIdPartition) -> None:
     end = log.log_end_offset  # before the epochs: a truncation may come between
     lineage = filter_epochs(log.leader_epochs)
     for one in parts.metadata.list_remote_log_segments(partition):

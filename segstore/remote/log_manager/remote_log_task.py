@@ -287,7 +287,7 @@ class RemoteLogTask(ABC):
         is_safe = log.profile is Profile.SAFE
         if is_safe and now < self._next_run_ms <= now + parts.config.task_retry_backoff_max_ms:
             return None
-        generation = log._generation()  # noqa: SLF001 - asked by its manager
+        generation = log._settled_generation()  # noqa: SLF001 - asked by its manager
         try:
             self._execute(log)
         except Exception as error:  # noqa: BLE001 - one of plug-ins; the next run may succeed

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import segstore
 from segstore.errors import IllegalArgumentError, IllegalStateError, RemoteStorageError
+from segstore.log import truncation
 from segstore.manager.tiered_topics import TieredTopics
 from segstore.records.memory_records import MemoryRecords
 from segstore.remote.log_manager import copied_end, copy_task
@@ -397,3 +399,33 @@ def test_what_is_deleted_beside_a_pass_is_not_copied(
         names = sorted(int(path.name[:20]) for path in (tmp_path / "tier").rglob("*.log"))
         assert names == [3]
         assert values(log) == [b"old3"]
+
+
+def test_a_pass_that_begins_within_a_truncation_sees_what_comes_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """[DUR-140] The log has its new end by then, and the leader epochs of before."""
+    delete = truncation.delete_snapshots_of
+    with (
+        segstore.open_dir(tmp_path / "data", remote=tmp_path / "tier") as logs,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        logs.create_topic("orders", config=TIERED)
+        log = logs.log("orders", 0)
+        fill(logs, log, b"old")
+        assert logs.maintain().failed == ()
+        passes = []
+
+        def beside(*arguments: Any) -> None:
+            monkeypatch.undo()
+            passes.append(pool.submit(logs.maintain, in_ten_minutes()))
+            time.sleep(0.3)
+            delete(*arguments)
+
+        monkeypatch.setattr(truncation, "delete_snapshots_of", beside)
+        log.truncate_to(1)
+        assert passes[0].result().failed == ()
+        fill(logs, log, b"new", 3)
+        keep_nothing_here(logs)
+        assert log.highest_offset_in_remote_storage == 3
+        assert values(log) == [b"old0", b"new1", b"new2", b"new3"]
