@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from segstore._core import Environment
 
 _TEMPORARY: Final = ".tmp"
-_MOST_KEPT_FOLDERS: Final = 256
+_MOST_KEPT_FOLDERS: Final = 1000
+"""As many as a reader knows logs; the pool of descriptors closes those that are not used."""
 _PASSING: Final = frozenset(
     {
         errno.EAGAIN,
