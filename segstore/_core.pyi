@@ -2056,6 +2056,11 @@ class TimeIndex(_Index):
 
 # ---- _cython/remote_lane.pxi ---------------------------------------------------------------------
 
+MOST_SKIPPED_REMOTE_BYTES: int
+"""Read before the batch that a read of remote storage wants, where the index says no better."""
+LEAST_REMOTE_READ_BYTES: int
+"""A request for fewer saves nothing."""
+
 @final
 class ChangeCounter:
     """How often something has changed; each change, and each new lane, ends those before it."""
@@ -2074,8 +2079,8 @@ class RemoteReadLane(Generic[_FetchT]):
 
     It holds while the log has these *leader_epochs* and *changes* is as it was. All batches that it
     gives are of the log's epoch there [DUR-141]. For all else it returns None, and changes nothing.
-    The file that it read from last is open, until the next change at most: it may be deleted then.
-    Each read looks whether it still has its name.
+    The files that it read from last are open, until the next change at most: they may be deleted
+    then. Each read looks whether its file still has its name.
 
     Attributes
     ----------
@@ -2139,6 +2144,19 @@ class RemoteReadLane(Generic[_FetchT]):
         next_offset, next_position : int
             Where a reader of what was read goes on, and where the batch there begins.
         """
+    def lacks_aborted(self, base_offset: int, end_offset: int) -> bool:
+        """Whether it knows a segment of these offsets, and does not know what `note_aborted` says.
+
+        Parameters
+        ----------
+        base_offset, end_offset : int
+            The first offset and the last one of the segment.
+        """
+    def note_aborted(self, base_offset: int, end_offset: int, *, has_aborted: bool) -> None:
+        """Take over whether a transaction that reaches into that segment was aborted [TIER-69].
+
+        Only where all are decided: the last stable offset is above *end_offset*.
+        """
     def read(
         self,
         offset: int,
@@ -2148,8 +2166,18 @@ class RemoteReadLane(Generic[_FetchT]):
         local_start_offset: int,
         published: PublishedEnd,
         leader_epochs: Sequence[Any],
+        visible_end: int | None = None,
+        nothing_aborted: AbortedTransactions | None = None,
     ) -> _FetchT | None:
-        """One fetch up to the log end [TIER-65..TIER-68], of a segment that is not here."""
+        """One fetch of a segment that is not here [TIER-65..TIER-69].
+
+        Parameters
+        ----------
+        visible_end : int or None
+            All of the segment lies below it. None: the log end.
+        nothing_aborted : AbortedTransactions or None
+            Nothing, for a committed read: only a segment is read without aborted transactions.
+        """
 
 # ---- _cython/offset_map.pxi ----------------------------------------------------------------------
 

@@ -12,6 +12,9 @@ cdef enum:
     MOST_KNOWN_SEGMENTS = 256
     MOST_OPEN_FILES = 16
 
+MOST_SKIPPED_REMOTE_BYTES = MOST_SKIPPED_BYTES  # the layers read so, too
+LEAST_REMOTE_READ_BYTES = LEAST_READ_BYTES
+
 
 @cython.final
 @cython.auto_pickle(False)
@@ -58,6 +61,7 @@ cdef class _KnownSegment:
     cdef bytes file_name
     cdef str object_name
     cdef OffsetIndex index  # None: it was not at hand
+    cdef object has_aborted  # whether a transaction that reaches into it was aborted; None: not known
     cdef int64_t next_offset  # behind what the layers have read: the batch there begins at the position
     cdef int64_t next_position
 
@@ -271,6 +275,21 @@ cdef class RemoteReadLane:
             if self.segment_of(file.segment.first_offset) is not file.segment:
                 self.let_go(file)
 
+    def lacks_aborted(self, int64_t base_offset, int64_t end_offset):
+        """Whether a segment is known that has these offsets, and not whether a transaction there was aborted."""
+        cdef _KnownSegment segment
+        for segment in self.known:
+            if segment.base_offset == base_offset and segment.end_offset == end_offset and segment.has_aborted is None:
+                return True
+        return False
+
+    def note_aborted(self, int64_t base_offset, int64_t end_offset, *, bint has_aborted):
+        """Take over whether a transaction that reaches into a segment was aborted; all of them are decided."""
+        cdef _KnownSegment segment
+        for segment in self.known:
+            if segment.base_offset == base_offset and segment.end_offset == end_offset:
+                segment.has_aborted = has_aborted
+
     cdef bint find_place(self, _SegmentFile file, int64_t offset, int64_t *position, int64_t *skipped) noexcept:
         """Where the bytes of a read begin, and how many of them may be before its batch; False: that is not known."""
         cdef _KnownSegment segment = file.segment
@@ -338,13 +357,14 @@ cdef class RemoteReadLane:
         return found
 
     def read(self, offset, max_bytes, min_one_message, int64_t log_start_offset, int64_t local_start_offset,
-             PublishedEnd published not None, leader_epochs):
-        """One fetch up to the log end, as a `fetch_class`."""
+             PublishedEnd published not None, leader_epochs, visible_end=None,
+             AbortedTransactions nothing_aborted=None):
+        """One fetch up to the log end, or to where what is visible ends, as a `fetch_class`."""
         cdef int64_t start_offset = 0
         cdef int64_t max_size = 0
         cdef int64_t position = 0
         cdef int64_t size = 0
-        cdef int64_t log_end_offset = offset_in(published._log_end, 0)
+        cdef int64_t end_offset = offset_in(published._log_end, 0)
         cdef fetch_cut cut
         cdef sgs_error err
         cdef bint is_read = False
@@ -358,8 +378,12 @@ cdef class RemoteReadLane:
             return None
         if not log_start_offset <= start_offset < local_start_offset or not self.is_valid(leader_epochs):
             return None
+        if visible_end is not None:
+            end_offset = visible_end
         segment = self.segment_of(start_offset)
-        if segment is None or segment.end_offset >= log_end_offset:
+        if segment is None or segment.end_offset >= end_offset:
+            return None
+        if nothing_aborted is not None and segment.has_aborted is not False:
             return None
         max_size = min(max_size, <int64_t>INT32_MAX)
         found = RangeBytes.__new__(RangeBytes)
@@ -397,7 +421,8 @@ cdef class RemoteReadLane:
         answer.segment_base_offset = segment.base_offset
         answer.source = segment.object_name
         answer.start_offset = start_offset
-        answer.end_offset = log_end_offset
+        answer.end_offset = end_offset
+        answer._aborted = nothing_aborted
         answer._aborted_below = INT64_MAX
         answer._codecs = self.codecs
         answer.topic_partition = self.topic_partition

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segments import Segments
     from segstore.log.log_parts import LogParts
+    from segstore.log.remote_tier import RemoteRead
     from segstore.types import FileTimestampAndOffset
 
     Lane = ReadLane[FetchDataInfo, FileRecords]
@@ -373,11 +374,20 @@ class LogReader:
         offset: int,
         max_bytes: int,
         min_one_message: bool,  # noqa: FBT001 - as the caller gave it
+        isolation: Isolation = Isolation.LOG_END,
     ) -> FetchDataInfo | None:
-        """Read what is in remote storage alone by one call of the core; None: as `read_by_lane`."""
+        """Read what is in remote storage alone by one call of the core; None: as `read_by_lane`.
+
+        The arguments are checked, except with the isolation that ends at the log end.
+        """
         tier = self._remote.tier
         if tier is None or tier.lane is None:
             return None
+        visible_end = None
+        if isolation is not Isolation.LOG_END:
+            if not self._remote_reads.hold(offset):
+                return None
+            visible_end = self.visible(isolation).bound.message_offset
         local_log = self._local_log
         return tier.lane.read(
             offset,
@@ -387,7 +397,24 @@ class LogReader:
             local_log.segments.first_segment.base_offset,
             local_log.published,
             self._epochs.entries,
+            visible_end,
+            _NOTHING_ABORTED if isolation is Isolation.READ_COMMITTED else None,
         )
+
+    def _teach_aborted(self, found: RemoteRead, visible_end: int) -> None:
+        """Tell the lane whether a transaction that reaches into the segment was aborted.
+
+        Once: below the last stable offset all are decided. What cannot be told fails no read.
+        """
+        lane, start = found.lane, found.offset_metadata.segment_base_offset
+        is_decided = found.end_offset <= visible_end
+        if lane is None or not is_decided or start < self._offsets.log_start_offset:
+            return
+        last = found.end_offset - 1
+        if lane.lacks_aborted(start, last):
+            with suppress(SegstoreError):
+                has_aborted = len(self._aborted_as_a_broker(start, found.end_offset)) > 0
+                lane.note_aborted(start, last, has_aborted=has_aborted)
 
     def fetch(
         self, offset: int, max_bytes: int, isolation: Isolation, *, min_one_message: bool
@@ -423,6 +450,7 @@ class LogReader:
             metadata, name = found.offset_metadata, found.object_name
             if found.aborted_transactions is not None:
                 aborted = AbortedTransactions([one[:3] for one in found.aborted_transactions])
+                self._teach_aborted(found, bound)
         elif isolation is Isolation.READ_COMMITTED:
             aborted = _NOTHING_ABORTED
         return FetchDataInfo(

@@ -504,12 +504,12 @@ class Log:
                 return found
         offset, max_bytes = integer("offset", offset), natural("max_bytes", max_bytes)
         flag("min_one_message", min_one_message)
-        return reader.fetch(
-            offset,
-            min(max_bytes, MAX_INT),
-            isolation_of(isolation),
-            min_one_message=min_one_message,
-        )
+        max_bytes, isolation = min(max_bytes, MAX_INT), isolation_of(isolation)
+        if isolation is not _LOG_END:
+            found = reader.read_by_remote_lane(offset, max_bytes, min_one_message, isolation)
+            if found is not None:
+                return found
+        return reader.fetch(offset, max_bytes, isolation, min_one_message=min_one_message)
 
     def scan(  # noqa: PLR0913 - the parts of a query
         self,

@@ -14,7 +14,14 @@ from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from segstore._core import RemoteReadLane, first_batch_size, iterate_records, scan_headers
+from segstore._core import (
+    LEAST_REMOTE_READ_BYTES,
+    MOST_SKIPPED_REMOTE_BYTES,
+    RemoteReadLane,
+    first_batch_size,
+    iterate_records,
+    scan_headers,
+)
 from segstore.errors import (
     CorruptLogError,
     LogNotFoundError,
@@ -49,11 +56,6 @@ if TYPE_CHECKING:
     from segstore.remote.storage.remote_storage_manager import RemoteStorageManager
     from segstore.types import EpochEntry, TopicPartition
 
-_MOST_SKIPPED_BYTES: Final = 64 * 1024
-"""Asked for before the batch that a read wants, where the index says no better."""
-_LEAST_BYTES: Final = 16 * 1024
-"""A request for fewer bytes saves nothing; reads ask for a multiple, so that memory is used again:
-the system takes long to give new pages to each of several sizes."""
 _SEARCH_BYTES: Final = 256 * 1024
 _MOST_SEARCH_BYTES: Final = 4 * 1024 * 1024
 """Of the requests of a search by time, which grow."""
@@ -140,7 +142,7 @@ class RemoteStorageReader:
                     return found._replace(offset_metadata=LogOffsetMetadata(start_offset))
                 if is_committed:
                     aborted = self._aborted_of(found, segment, log, local_aborted_transactions)
-                    return found._replace(aborted_transactions=aborted)
+                    found = found._replace(aborted_transactions=aborted)
                 return found._replace(lane=self._lane_of(log, segment, offset, found))
             offset = found
             segment = self._segment_at(log, offset)
@@ -182,10 +184,10 @@ class RemoteStorageReader:
             index = self._index_cache.index_entry(segment)
             position = index.position_of_offset(offset)
             above = index.offset_index.fetch_upper_bound_offset(position, 1)
-            before_it = _MOST_SKIPPED_BYTES if above is None else above.position - position
-            size = min(before_it, _MOST_SKIPPED_BYTES) + max_bytes
-            size += -size % _LEAST_BYTES
-        size = max(size, _LEAST_BYTES)  # also for a read of no byte, which gets one batch
+            before_it = MOST_SKIPPED_REMOTE_BYTES if above is None else above.position - position
+            size = min(before_it, MOST_SKIPPED_REMOTE_BYTES) + max_bytes
+            size += -size % LEAST_REMOTE_READ_BYTES  # new pages take long for each of several sizes
+        size = max(size, LEAST_REMOTE_READ_BYTES)  # a read of no byte gets one batch
         for piece in self._pieces(segment, position, size, size):
             row = piece.table.first_row(offset)
             if row < len(piece.table):

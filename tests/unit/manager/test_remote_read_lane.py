@@ -33,6 +33,7 @@ from segstore.remote.metadata.segment_metadata import RemoteLogSegmentState
 from segstore.remote.storage import writable_folder
 from segstore.types import Isolation, LogOffsetMetadata
 from tests.kits.moto_server import moto_store
+from tests.kits.transactions_kit import ABORT, COMMIT, Producer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,12 +94,26 @@ def tiered(tmp_path: Path) -> Iterator[Tiered]:
         yield Tiered(logs, log, folder)
 
 
-def by_the_layers(log: UnifiedLog, offset: int, max_bytes: int, *, min_one_message: bool) -> Any:
-    return log._reader.fetch(offset, max_bytes, Isolation.LOG_END, min_one_message=min_one_message)
+def by_the_layers(
+    log: UnifiedLog,
+    offset: int,
+    max_bytes: int,
+    isolation: Isolation = Isolation.LOG_END,
+    *,
+    min_one_message: bool,
+) -> Any:
+    return log._reader.fetch(offset, max_bytes, isolation, min_one_message=min_one_message)
 
 
-def by_the_lane(log: UnifiedLog, offset: int, max_bytes: int, *, min_one_message: bool) -> Any:
-    return log._reader.read_by_remote_lane(offset, max_bytes, min_one_message)
+def by_the_lane(
+    log: UnifiedLog,
+    offset: int,
+    max_bytes: int,
+    isolation: Isolation = Isolation.LOG_END,
+    *,
+    min_one_message: bool,
+) -> Any:
+    return log._reader.read_by_remote_lane(offset, max_bytes, min_one_message, isolation)
 
 
 def described(found: Any) -> tuple[object, ...]:
@@ -187,7 +202,91 @@ def test_most_reads_of_one_epoch_are_taken(tmp_path: Path):
         teach(log)
         for offset in range(log.log_end_offset):
             assert by_the_lane(log, offset, 5000, min_one_message=True) is not None
-            assert log.read(offset, 5000, "read_committed").size_bytes
+        log.read(0, 5000, "read_committed")
+        for isolation in Isolation:
+            assert by_the_lane(log, 0, 5000, isolation, min_one_message=True) is not None
+
+
+def write_transactions(log: UnifiedLog, dice: random.Random, producers: list[Producer]) -> None:
+    """A segment in which transactions begin and end; few are aborted."""
+    for _ in range(dice.randint(4, 12)):
+        one = dice.choice(producers)
+        if not one.is_inside or dice.random() < 0.7:
+            one.write(dice.randint(1, 3))
+            one.is_inside = True
+        else:
+            one.end(ABORT if dice.random() < 0.2 else COMMIT)
+            one.is_inside = False
+    log.roll()
+
+
+class Transactional(Producer):
+    is_inside = False
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_lane_takes_committed_reads_of_what_was_not_aborted(tmp_path: Path, seed: int):
+    """[TIER-69] As the layers read it; where a transaction was aborted, it takes none."""
+    dice, taken, left = random.Random(seed), 0, 0
+    with open_tiered(tmp_path) as logs:
+        logs.create_topic("orders", 1, config={**TIERED, "index.interval.bytes": "100"})
+        log = logs.log("orders", 0)
+        producers = [Transactional(log, number) for number in (1, 2)]
+        for n in range(5):
+            for _ in range(3):
+                write_transactions(log, dice, producers)
+            assert logs.maintain(in_a_minute() + n * 600_000).failed == ()
+            for _ in range(150):
+                isolation = dice.choice(list(Isolation))
+                offset, size = dice.randrange(log.log_end_offset), dice.choice(SIZES)
+                expected = by_the_layers(log, offset, size, isolation, min_one_message=True)
+                found = by_the_lane(log, offset, size, isolation, min_one_message=True)
+                assert found is None or described(found) == described(expected)
+                if isolation is Isolation.READ_COMMITTED and offset < log.local_log_start_offset:
+                    taken += found is not None
+                    left += found is None
+                both = log.read(offset, size, isolation)
+                assert described(both) == described(expected)
+    assert left
+    assert taken + left > 10
+
+
+def test_one_aborted_transaction_leaves_its_segments_to_the_layers(tmp_path: Path):
+    """[TIER-69] Also that between its records and its marker; a segment is searched once."""
+    with open_tiered(tmp_path) as logs:
+        logs.create_topic("orders", 1, config=TIERED)
+        log = logs.log("orders", 0)
+        plain, aborted = Producer(log, 1), Producer(log, 2)
+        starts = []
+        for n in range(6):
+            starts.append(log.log_end_offset)
+            plain.write(2)
+            if n == 2:
+                aborted.write(1)
+            plain.end(COMMIT)
+            if n == 4:
+                aborted.end(ABORT)
+            log.roll()
+        assert logs.maintain().failed == ()
+        reader = logs._tiered._built().reader._reader
+        searches = []
+        collect = reader._collect
+
+        def counted(*arguments: Any) -> Any:
+            searches.append(arguments)
+            return collect(*arguments)
+
+        reader._collect = counted
+        for _ in range(2):
+            searches.clear()
+            for offset in range(log.log_end_offset):
+                log.read(offset, 10, "read_committed")
+        assert len(searches) == starts[5] - starts[2], "one for each read by the layers"
+        taken = [
+            by_the_lane(log, offset, 10, Isolation.READ_COMMITTED, min_one_message=True) is not None
+            for offset in starts
+        ]
+        assert taken == [True, True, False, False, False, True]
 
 
 def test_what_the_lane_gives_stays_when_the_next_read_comes(tiered: Tiered):
@@ -605,7 +704,7 @@ def check_reads(log: UnifiedLog, known: Generations, dice: random.Random) -> int
     start, end = log.log_start_offset, log.log_end_offset
     if start >= end:
         return 0
-    offset, isolation = dice.randrange(start, end), dice.choice(["log_end", "read_committed"])
+    offset, isolation = dice.randrange(start, end), dice.choice(list(Isolation))
     least = known.least[:]
     try:
         records = list(log.read(offset, dice.choice([1, 100, 1000, 20_000]), isolation))
@@ -851,6 +950,8 @@ def learn(lane: RemoteReadLane[FetchDataInfo], folder: Directory, **how: Any) ->
 
 
 BORDERS: list[tuple[dict[str, int], dict[str, int], bool]] = [
+    ({}, {"visible_end": 8}, False),
+    ({}, {"visible_end": 9}, True),
     ({}, {}, True),
     ({}, {"log_start_offset": 1}, False),
     ({}, {"local_start_offset": 0}, False),
@@ -889,6 +990,7 @@ def test_what_a_lane_takes(tmp_path: Path, taught: dict, asked: dict, *, is_take
                 asked.get("local_start_offset", 50),
                 published,
                 log.leader_epochs,
+                asked.get("visible_end"),
             )
             assert (found is not None) is is_taken
             lane.end()
