@@ -66,6 +66,7 @@ def check(run: Run, crash: Crash, *, thoroughly: bool) -> int:
     return fitting
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("first", ALPHABET, ids=str)
 def test_every_operation_behind_sealed_segments_and_a_refill(
     first: Operation, few_or_many: Callable[[int, int], int]
