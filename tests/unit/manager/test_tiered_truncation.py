@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import time
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -429,3 +431,52 @@ def test_a_pass_that_begins_within_a_truncation_sees_what_comes_of_it(
         keep_nothing_here(logs)
         assert log.highest_offset_in_remote_storage == 3
         assert values(log) == [b"old0", b"new1", b"new2", b"new3"]
+
+
+def test_a_log_that_is_cut_beside_its_passes_has_what_was_appended(tmp_path: Path, few_or_many):
+    """[DUR-140, DUR-141, DUR-143] Passes copy, delete and expire in another thread meanwhile."""
+    for seed in range(few_or_many(2, 100)):
+        cut_beside_passes(tmp_path / str(seed), seed)
+
+
+def cut_beside_passes(path: Path, seed: int) -> None:
+    """Append to a log, cut and read it, beside a thread that has passes."""
+    dice, kept, starts = random.Random(seed), dict[int, bytes](), list[int]()
+    failed: list[object] = []
+    ended = Event()
+
+    def run_passes() -> None:
+        now = time.time_ns() // 1_000_000
+        while not ended.wait(0.002):
+            now += 600_000  # all that is sealed is copied, and goes here
+            failed.extend(logs.maintain(now).failed)
+
+    with (
+        segstore.open_dir(path / "data", remote=path / "tier") as logs,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        logs.create_topic("orders", config=TIERED | {"local.retention.bytes": "0"})
+        log = logs.log("orders", 0)
+        passes = pool.submit(run_passes)
+        try:
+            for number in range(300):
+                step = dice.random()
+                if step < 0.8 or not starts:
+                    starts.append(log.log_end_offset)
+                    written = [b"%d %d" % (number, n) for n in range(dice.randint(1, 5))]
+                    kept |= dict(enumerate(written, log.log_end_offset))
+                    log.append([(None, value) for value in written])
+                    if dice.random() < 0.4:
+                        log.roll()
+                elif step < 0.9:
+                    cut = dice.choice(starts[-dice.choice([2, 5, 30]) :])
+                    log.truncate_to(cut)
+                    starts = [one for one in starts if one < cut]
+                    kept = {one: value for one, value in kept.items() if one < cut}
+                else:
+                    assert {one.offset: one.value for one in log.scan(0)} == kept
+        finally:
+            ended.set()
+            passes.result()
+        assert failed == []
+        assert {one.offset: one.value for one in log.scan(0)} == kept
