@@ -134,7 +134,8 @@ class RemoteLogParts:
             Of the copies.
         for_deletion : bool
             The oldest copy does too: what is lost needs no deletion. Where all copies are being
-            deleted, each of them does: the newest goes last.
+            deleted, each of them does: the newest goes last. It is not asked for once it is the
+            only one that is left: its objects may be gone already, and its end not be noted.
 
         Raises
         ------
@@ -147,6 +148,8 @@ class RemoteLogParts:
         others = copies[:1] if for_deletion else []
         if for_deletion and not copies:
             others = copies = self._copies_being_deleted(partition)
+            if len(copies) == 1:
+                return
         if not copies:
             return
         newest = copies[-1]

@@ -13,18 +13,22 @@ from segstore.errors import (
     IllegalStateError,
     InconsistentTopicIdError,
     RemoteStorageError,
+    RetriableRemoteStorageError,
     UnknownTopicOrPartitionError,
 )
 from segstore.manager.metadata_writing import write_metadata_log
 from segstore.manager.tiered_topics import TieredTopics
 from segstore.manager.topic_changes import TopicChanges
 from segstore.manager.topic_registry import TopicRegistry
+from segstore.remote.log_manager.remote_log_task import RemoteLogParts
 from segstore.remote.metadata.remote_log_metadata_serde import parse_event
 from segstore.remote.metadata.segment_metadata import RemotePartitionDeleteMetadata
 from segstore.remote.storage.tiered_storage import TieredStorage
+from segstore.remote.storage.writable_folder import WritableFolder
 
 METADATA = "__remote_log_metadata"
 TIERED = {"remote.storage.enable": "true", "local.retention.bytes": "0"}
+DISABLED = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
 
 
 def opened(tmp_path: Path, **options):
@@ -49,6 +53,10 @@ def copied(tmp_path: Path, partitions: int = 1) -> None:
 
 def remote_logs(tmp_path: Path) -> int:
     return len([*(tmp_path / "tier").rglob("*.log")])
+
+
+def remote_files(tmp_path: Path) -> int:
+    return sum(path.is_file() for path in (tmp_path / "tier").rglob("*"))
 
 
 def deletions(tmp_path: Path) -> list[RemotePartitionDeleteMetadata]:
@@ -295,3 +303,65 @@ def test_what_is_noted_is_not_read_for_a_topic_that_is_not_tiered(tmp_path: Path
     with opened(tmp_path) as logs:
         logs.delete_topic("plain")
         assert logs.topics() == {"orders": [0]}
+
+
+def failing_last(
+    monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException, count: int
+) -> None:
+    """Let the last step of a deletion of *count* copies fail; each has two deletions, two notes."""
+    owner = WritableFolder if step == "delete" else RemoteLogParts
+    method, calls = getattr(owner, step), []
+
+    def call(self, *arguments):
+        calls.append(arguments)
+        is_last = len(calls) == 2 * count
+        if step == "delete" or not is_last:
+            method(self, *arguments)
+        if is_last:
+            raise error(step)
+
+    monkeypatch.setattr(owner, step, call)
+
+
+def end_remote_part(logs, how: str) -> None:
+    if how == "delete_topic":
+        logs.delete_topic("orders")
+    else:
+        logs.alter_topic("orders", DISABLED)
+
+
+@pytest.mark.parametrize("how", ["delete_topic", "disable"])
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(
+    "last_step",
+    [
+        ("delete", RetriableRemoteStorageError),  # the answer is lost
+        ("delete", Killed),
+        ("publish", OSError),  # the disk is full
+    ],
+)
+def test_a_deletion_whose_last_step_failed_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, count: int, last_step: tuple
+):
+    """[TIER-90, DUR-142] The objects of the newest copy are gone, and its end is not noted."""
+    with opened(tmp_path) as logs:
+        logs.create_topic("orders", config=TIERED)
+        fill(logs, count=count)
+        assert logs.maintain().failed == ()
+    step, error = last_step
+    is_killed = error is Killed
+    with opened(tmp_path) as logs:
+        with monkeypatch.context() as patch:
+            failing_last(patch, step, error, count)
+            with pytest.raises(error, match=step):
+                end_remote_part(logs, how)
+        assert remote_files(tmp_path) == 0
+        if not is_killed:
+            report = logs.maintain(time.time_ns() // 1_000_000 + 60_000)
+            assert (report.failed, len(report.expired)) == ((), 1)
+    with opened(tmp_path) as logs:
+        report = logs.maintain()
+        assert (report.failed, len(report.expired)) == ((), int(is_killed))
+        if how == "disable":
+            logs.delete_topic("orders")
+        assert logs.topics() == {}

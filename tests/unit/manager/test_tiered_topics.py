@@ -32,6 +32,7 @@ from segstore.manager.metadata_writing import write_metadata_log
 from segstore.manager.tiered_topics import TieredTopics
 from segstore.manager.topic_changes import TopicChanges
 from segstore.manager.topic_description import SettingSource
+from segstore.remote.log_manager.remote_log_task import RemoteLogParts
 from segstore.remote.metadata.remote_log_metadata_serde import parse_event
 from segstore.remote.metadata.segment_metadata import (
     RemoteLogSegmentMetadata,
@@ -461,9 +462,9 @@ class Killed(BaseException):
 
 
 @contextmanager
-def killed_in(monkeypatch, name: str, after: int):
-    """Let one call of that method of the storage be the last thing that happens."""
-    method, calls = getattr(TieredStorage, name), []
+def killed_in(monkeypatch, name: str, after: int, owner: type = TieredStorage):
+    """Let one call of that method, of the storage if not told, be the last thing that happens."""
+    method, calls = getattr(owner, name), []
 
     def call(self, *arguments):
         calls.append(arguments)
@@ -472,7 +473,7 @@ def killed_in(monkeypatch, name: str, after: int):
         return method(self, *arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(TieredStorage, name, call)
+        patched.setattr(owner, name, call)
         with pytest.raises(Killed):
             yield
 
@@ -727,17 +728,24 @@ def test_a_deletion_is_not_finished_in_another_storage(tmp_path, folder: Remote,
 
 
 @pytest.mark.parametrize("end", ["delete_topic", "disable"])
-@pytest.mark.parametrize("after", [0, 2, 3])
+@pytest.mark.parametrize(
+    "last_step",
+    [
+        ("delete_log_segment_data", 0),
+        ("delete_log_segment_data", 2),
+        ("publish", 6, RemoteLogParts),  # the deletions of four begin, and two have ended
+    ],
+)
 def test_a_deletion_that_has_begun_does_not_end_in_another_storage(
-    tmp_path: Path, folder: Remote, monkeypatch: pytest.MonkeyPatch, end: str, after: int
+    tmp_path: Path, folder: Remote, monkeypatch: pytest.MonkeyPatch, end: str, last_step: tuple
 ):
-    """[TIER-90, DUR-142] All copies are noted as going; objects of some are still there."""
+    """[TIER-90, DUR-142] All copies are noted as going, and more than one is left."""
     directory = tmp_path / "data"
     with folder.open(directory) as logs:
         logs.create_topic("orders", config=KEPT_HERE)
         fill(logs)
         assert logs.maintain().failed == ()
-    with killed_in(monkeypatch, "delete_log_segment_data", after), folder.open(directory) as logs:
+    with killed_in(monkeypatch, *last_step), folder.open(directory) as logs:
         if end == "delete_topic":
             logs.delete_topic("orders")
         else:
@@ -756,39 +764,23 @@ def test_a_deletion_that_has_begun_does_not_end_in_another_storage(
     assert files_in(folder) == []
 
 
-def test_a_deletion_whose_last_note_is_missing_ends_once_its_user_says_so(
-    tmp_path: Path, folder: Remote, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("count", [1, 4])
+def test_another_storage_can_leave_the_newest_copy_of_a_deletion_alone(
+    tmp_path: Path, folder: Remote, monkeypatch: pytest.MonkeyPatch, count: int
 ):
-    """[TIER-90] A crash behind the last object: no object says that this is the storage."""
+    """[TIER-90] Its objects may be gone where its end is not noted: it is not asked for."""
     directory = tmp_path / "data"
     with folder.open(directory) as logs:
         logs.create_topic("orders", config=TIERED)
-        fill(logs)
+        fill(logs, count=count)
         assert logs.maintain().failed == ()
-    delete = TieredStorage.delete_log_segment_data
-    deleted = []
-
-    def killed_behind(self: TieredStorage, segment: RemoteLogSegmentMetadata) -> None:
-        delete(self, segment)
-        deleted.append(segment)
-        if len(deleted) == 4:
-            raise Killed
-
-    with monkeypatch.context() as patch, folder.open(directory) as logs:
-        patch.setattr(TieredStorage, "delete_log_segment_data", killed_behind)
-        with pytest.raises(Killed):
-            logs.delete_topic("orders")
-    assert files_in(folder) == []
-    assert deleted[-1].end_offset == 3
-    with folder.open(directory) as logs:
-        (failed,) = logs.maintain().failed
-        assert "put an empty object of that name there" in str(failed.error)
-        empty = Path(failed.error.file)
-        empty.parent.mkdir(parents=True)
-        empty.touch(exist_ok=False)
-        assert logs.maintain(now_ms() + MINUTE_MS).failed == ()
-        assert logs.maintain(now_ms() + 2 * MINUTE_MS).expired == ()
-    assert files_in(folder) == []
+    last = count - 1
+    with killed_in(monkeypatch, "delete_log_segment_data", last), folder.open(directory) as logs:
+        logs.delete_topic("orders")
+    with segstore.open_dir(directory, remote=tmp_path / "other") as logs:
+        report = logs.maintain()
+        assert (report.failed, len(report.expired)) == ((), 1)
+    assert {name.partition("-")[0] for name in files_in(folder)} == {f"{last:020d}"}
 
 
 def test_copies_that_never_were_whole_prove_no_storage(
