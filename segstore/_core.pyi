@@ -2144,7 +2144,7 @@ class RemoteReadLane(Generic[_FetchT]):
         next_offset, next_position : int
             Where a reader of what was read goes on, and where the batch there begins.
         """
-    def lacks_aborted(self, base_offset: int, end_offset: int) -> bool:
+    def lacks_aborted(self, base_offset: int, end_offset: int, truncations_done: int) -> bool:
         """Whether it knows a segment of these offsets, and does not know what `note_aborted` says.
 
         Parameters
@@ -2152,7 +2152,9 @@ class RemoteReadLane(Generic[_FetchT]):
         base_offset, end_offset : int
             The first offset and the last one of the segment.
         """
-    def note_aborted(self, base_offset: int, end_offset: int, *, has_aborted: bool) -> None:
+    def note_aborted(
+        self, base_offset: int, end_offset: int, *, has_aborted: bool, truncations_done: int
+    ) -> None:
         """Take over whether a transaction that reaches into that segment was aborted [TIER-69].
 
         Only where all are decided: the last stable offset is above *end_offset*.
@@ -2168,6 +2170,7 @@ class RemoteReadLane(Generic[_FetchT]):
         leader_epochs: Sequence[Any],
         visible_end: int | None = None,
         nothing_aborted: AbortedTransactions | None = None,
+        truncations_done: int = 0,
     ) -> _FetchT | None:
         """One fetch of a segment that is not here [TIER-65..TIER-69].
 

@@ -61,7 +61,8 @@ cdef class _KnownSegment:
     cdef bytes file_name
     cdef str object_name
     cdef OffsetIndex index  # None: it was not at hand
-    cdef object has_aborted  # whether a transaction that reaches into it was aborted; None: not known
+    cdef bint has_aborted  # whether a transaction that reaches into it was aborted
+    cdef int64_t aborted_after  # so many truncations that is known: another one may cut a marker; -1: it is not known
     cdef int64_t next_offset  # behind what the layers have read: the batch there begins at the position
     cdef int64_t next_position
 
@@ -250,6 +251,7 @@ cdef class RemoteReadLane:
         cdef Py_ssize_t behind, first
         cdef _SegmentFile file
         segment.first_offset = first_offset
+        segment.aborted_after = -1
         segment.last_offset = last_offset
         segment.epoch = epoch
         segment.lowest_offset = max(epoch_start_offset, base_offset)
@@ -275,20 +277,21 @@ cdef class RemoteReadLane:
             if self.segment_of(file.segment.first_offset) is not file.segment:
                 self.let_go(file)
 
-    def lacks_aborted(self, int64_t base_offset, int64_t end_offset):
+    def lacks_aborted(self, int64_t base_offset, int64_t end_offset, int64_t truncations_done):
         """Whether a segment is known that has these offsets, and not whether a transaction there was aborted."""
         cdef _KnownSegment segment
         for segment in self.known:
-            if segment.base_offset == base_offset and segment.end_offset == end_offset and segment.has_aborted is None:
-                return True
+            if segment.base_offset == base_offset and segment.end_offset == end_offset:
+                return segment.aborted_after != truncations_done
         return False
 
-    def note_aborted(self, int64_t base_offset, int64_t end_offset, *, bint has_aborted):
+    def note_aborted(self, int64_t base_offset, int64_t end_offset, *, bint has_aborted, int64_t truncations_done):
         """Take over whether a transaction that reaches into a segment was aborted; all of them are decided."""
         cdef _KnownSegment segment
         for segment in self.known:
             if segment.base_offset == base_offset and segment.end_offset == end_offset:
                 segment.has_aborted = has_aborted
+                segment.aborted_after = truncations_done
 
     cdef bint find_place(self, _SegmentFile file, int64_t offset, int64_t *position, int64_t *skipped) noexcept:
         """Where the bytes of a read begin, and how many of them may be before its batch; False: that is not known."""
@@ -302,6 +305,9 @@ cdef class RemoteReadLane:
         if offset == file.next_offset:
             position[0] = file.next_position
             skipped[0] = 0
+            return True
+        if offset == segment.base_offset:  # without an index, too
+            position[0] = skipped[0] = 0
             return True
         if segment.index is None:
             return False
@@ -358,7 +364,7 @@ cdef class RemoteReadLane:
 
     def read(self, offset, max_bytes, min_one_message, int64_t log_start_offset, int64_t local_start_offset,
              PublishedEnd published not None, leader_epochs, visible_end=None,
-             AbortedTransactions nothing_aborted=None):
+             AbortedTransactions nothing_aborted=None, int64_t truncations_done=0):
         """One fetch up to the log end, or to where what is visible ends, as a `fetch_class`."""
         cdef int64_t start_offset = 0
         cdef int64_t max_size = 0
@@ -383,7 +389,7 @@ cdef class RemoteReadLane:
         segment = self.segment_of(start_offset)
         if segment is None or segment.end_offset >= end_offset:
             return None
-        if nothing_aborted is not None and segment.has_aborted is not False:
+        if nothing_aborted is not None and (segment.has_aborted or segment.aborted_after != truncations_done):
             return None
         max_size = min(max_size, <int64_t>INT32_MAX)
         found = RangeBytes.__new__(RangeBytes)

@@ -399,22 +399,26 @@ class LogReader:
             self._epochs.entries,
             visible_end,
             _NOTHING_ABORTED if isolation is Isolation.READ_COMMITTED else None,
+            local_log.truncations.done,  # asked behind what is visible
         )
 
-    def _teach_aborted(self, found: RemoteRead, visible_end: int) -> None:
+    def _teach_aborted(self, found: RemoteRead, visible_end: int, truncations_done: int) -> None:
         """Tell the lane whether a transaction that reaches into the segment was aborted.
 
-        Once: below the last stable offset all are decided. What cannot be told fails no read.
+        Below the last stable offset all are decided, until a truncation cuts a marker. What cannot
+        be told fails no read.
         """
         lane, start = found.lane, found.offset_metadata.segment_base_offset
         is_decided = found.end_offset <= visible_end
         if lane is None or not is_decided or start < self._offsets.log_start_offset:
             return
         last = found.end_offset - 1
-        if lane.lacks_aborted(start, last):
+        if lane.lacks_aborted(start, last, truncations_done):
             with suppress(SegstoreError):
                 has_aborted = len(self._aborted_as_a_broker(start, found.end_offset)) > 0
-                lane.note_aborted(start, last, has_aborted=has_aborted)
+                lane.note_aborted(
+                    start, last, has_aborted=has_aborted, truncations_done=truncations_done
+                )
 
     def fetch(
         self, offset: int, max_bytes: int, isolation: Isolation, *, min_one_message: bool
@@ -435,6 +439,7 @@ class LogReader:
     ) -> FetchDataInfo:
         """Read from remote storage [TIER-65..TIER-69]."""
         topic, partition = self._checkpoint_store.topic_partition
+        truncations_done = self._local_log.truncations.done
         if isolation is Isolation.LOG_END:
             bound = self._local_log.published.log_end_offset
         else:
@@ -450,7 +455,7 @@ class LogReader:
             metadata, name = found.offset_metadata, found.object_name
             if found.aborted_transactions is not None:
                 aborted = AbortedTransactions([one[:3] for one in found.aborted_transactions])
-                self._teach_aborted(found, bound)
+                self._teach_aborted(found, bound, truncations_done)
         elif isolation is Isolation.READ_COMMITTED:
             aborted = _NOTHING_ABORTED
         return FetchDataInfo(

@@ -407,8 +407,8 @@ class TieredTopics:
                 self._mark(parts, one, _MARKED)
             yield
             with suppress(SegstoreError):  # `finish_deletions` tries again
-                for one in marked:  # while it is seen that it was deleted here
-                    if not self._is_kept(one, _MARKED):
+                for one in marked:
+                    if not self._is_here(one, _MARKED):  # the block has deleted it
                         self._mark(parts, one, _STARTED)
         for one in lost:
             self._mark(parts, one, _MARKED)

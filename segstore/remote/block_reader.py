@@ -188,8 +188,6 @@ class BlockReader:
         self._count = first
         self._lock = threading.Lock()
         self._coming: dict[int, _Run] = {}
-        self._kept: set[int] = set()
-        """Blocks that this reader has put into the spool."""
         self._streams: list[_Stream] = []
         self._is_closed = False
         self.gone: SegstoreError | None = None
@@ -372,14 +370,15 @@ class BlockReader:
         """Return blocks from the spool, and those that it lacks by a request for neighbours."""
         found: dict[int, Block] = {}
         numbers = range(run.first, run.last + 1)
-        spool, is_new = self._spool, self._is_new(run)
         for number in numbers:
-            if spool is not None and (not is_new or number in self._kept):
-                size = run.file.bytes_of(number)
-                block = spool.read_block(*self._name_of(run.file, number), size)
-                if block is not None:
-                    found[number] = block
+            size = run.file.bytes_of(number)
+            block = None
+            if self._spool is not None:
+                block = self._spool.read_block(*self._name_of(run.file, number), size)
+            if block is not None:
+                found[number] = block
         missing = [number for number in numbers if number not in found]
+        spool = self._spool if missing and self._is_kept(run) else None
         for _, group in groupby(enumerate(missing), key=lambda one: one[1] - one[0]):
             neighbours = [number for _, number in group]
             start, _ = run.file.bounds(neighbours[0])
@@ -388,17 +387,16 @@ class BlockReader:
             for number in neighbours:
                 first, behind = run.file.bounds(number)
                 found[number] = data[first - start : behind - start]
-                if spool is not None and not is_new:
+                if spool is not None:
                     spool.keep_block(*self._name_of(run.file, number), found[number])
-                    self._kept.add(number)
         return found
 
-    def _is_new(self, run: _Run) -> bool:
-        """Whether blocks are fetched ahead for the first time: then the spool does not get them."""
+    def _is_kept(self, run: _Run) -> bool:
+        """Whether the spool gets the blocks that are fetched for *run*."""
         if self._spool is None or not run.is_ahead:
-            return False
+            return True
         reader, file, first = self._name_of(run.file, run.first)
-        return not self._spool.note_fetched(reader, file, first, first + run.last - run.first)
+        return self._spool.note_fetched(reader, file, first, first + run.last - run.first)
 
     def _read_range(self, file: BlockFile, start: int, end: int) -> bytes | memoryview:
         with self._naming_what_is_gone(file):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore.errors import (
@@ -59,6 +60,7 @@ _REFUSED = re.compile(r"status code: 40[13]\b")
 _NOT_THERE = re.compile(r"status code: 404\b")
 """A listing's errors are all of one class."""
 _FIRST_LINE: Final = "\n\nDebug source"
+_TRUE: Final = {"1", "true", "on", "yes", "y"}
 _NO_REQUEST: Final = "builder error"
 """All that the library says of a request that its settings forbid."""
 
@@ -119,7 +121,10 @@ class ObjectStore:
         timeout = timeout_of(client)
         # Google's and Azure's libraries may ask the network for a signature
         if isinstance(self._store, store.S3Store) and is_plain(settings, client) and timeout:
-            self._ranges = RangeClient(self._signed, timeout)
+            takes_http = str(client.get("allow_http")).lower() in _TRUE
+            self._ranges = RangeClient(
+                partial(_signed, self._store), timeout, takes_http=takes_http
+            )
 
     def list_folder(self, folder: str) -> Folder:
         """Return what is in *folder*; one that is not there is empty."""
@@ -194,15 +199,6 @@ class ObjectStore:
             )
         return data
 
-    def _signed(self, path: str) -> str:
-        from obstore import sign
-
-        try:
-            url: str = sign(self._store, "GET", path, timedelta(seconds=SIGNED_SECONDS))
-        except Exception as error:  # noqa: BLE001 - see _error
-            raise self._error(error, path) from None
-        return url
-
     def _error(self, error: Exception, path: str) -> SegstoreError:
         """Return one of ours that says the same, without secrets."""
         where = f"{self.url}/{path}".rstrip("/")
@@ -218,6 +214,17 @@ class ObjectStore:
         if text.rstrip().endswith(_NO_REQUEST):
             text += "; http:// instead of https:// takes the setting allow_http=true"
         return without_secrets(" ".join(text.split()), self._secrets)
+
+
+def _signed(store: Any, path: str) -> str:
+    """Return the address of an object, or raise OSError: the library then says what is wrong."""
+    from obstore import sign
+
+    try:
+        url: str = sign(store, "GET", path, timedelta(seconds=SIGNED_SECONDS))
+    except Exception as error:  # noqa: BLE001 - the library's own are of many classes
+        raise OSError(type(error).__name__) from None
+    return url
 
 
 def _listed(found: Mapping[str, Any]) -> RemoteFile:

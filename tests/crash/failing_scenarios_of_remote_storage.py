@@ -6,16 +6,19 @@ The store itself works, but for a folder of the same disk: `tiered_history` lets
 from __future__ import annotations
 
 import functools
+import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 from unittest import mock
 
 from segstore._core import Directory
+from segstore.errors import IllegalStateError
 from segstore.manager import tiered_topics
 from segstore.manager.log_manager import LogManager
 from segstore.number_limits import MAX_LONG
 from segstore.remote.storage.tiered_storage import TieredStorage
 from segstore.remote.storage.writable_folder import WritableFolder
+from segstore.types import TopicPartition
 from tests.crash.barrier_scene import new_disk
 from tests.crash.crash_script import START_MS
 from tests.crash.failing_scenarios_of_managers import LOGS, close_all, living_on
@@ -131,11 +134,14 @@ class Tiered:
             self.read_by(manager)
             manager.close()
 
-    def delete(self) -> None:
-        """Delete the topic here and there."""
+    def delete(self, *, partition: bool = False) -> None:
+        """Delete the topic, or its partition alone, here and there."""
         with self.living():
             manager = self.manager()
-            manager.delete_topic("topic")
+            if partition:
+                manager.delete_partition("topic", 0)
+            else:
+                manager.delete_topic("topic")
             manager._directories[0].deleted.delete_due(MAX_LONG)
             for failed in manager.maintain().failed:
                 raise failed.error
@@ -171,17 +177,21 @@ class Tiered:
         return outcome
 
     def check_deleted(self, _: SegstoreError | None) -> str:
-        """All of the topic is left, or the next passes leave nothing of it there."""
+        """All of the partition is left, or the next passes leave nothing of it there."""
         outcome = self.end()
         for fate in ("lost", "seed"):
             left = self.image(fate)
             with left.living():
                 manager = left.manager()
-                if "topic" in manager.topics():
+                if TopicPartition("topic", 0) in manager.partitions():
                     assert left.read_by(manager) == self.values
-                    manager.delete_topic("topic")
+                    manager.delete_partition("topic", 0)
                 manager._directories[0].deleted.delete_due(MAX_LONG)
                 report = manager.maintain()
+                for failed in report.failed:  # whether it was deleted, cannot be seen any more
+                    assert isinstance(failed.error, IllegalStateError), report.failed
+                    Directory(str(failed.error.file), left.disk, create=True).close()
+                    report = manager.maintain(time.time_ns() // 1_000_000 + 3_600_000)
                 assert not report.failed, report.failed
                 assert not left.objects
                 manager.close()
@@ -227,5 +237,8 @@ REMOTE_STORAGE_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "a directory with remote storage, to be read": lambda: going_on(copied, Tiered.read),
     "a topic with remote storage that is deleted": lambda: going_on(
         copied, Tiered.delete, deletes=True
+    ),
+    "a partition with remote storage that is deleted": lambda: going_on(
+        copied, functools.partial(Tiered.delete, partition=True), deletes=True
     ),
 }

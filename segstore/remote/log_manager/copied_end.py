@@ -23,8 +23,21 @@ if TYPE_CHECKING:
     from segstore.remote.metadata.segment_metadata import RemoteLogSegmentMetadata, TopicIdPartition
 
 
-def note_copied(log: UnifiedLog, parts: RemoteLogParts, partition: TopicIdPartition) -> int:
+def note_copied(
+    log: UnifiedLog, parts: RemoteLogParts, partition: TopicIdPartition, generation: int
+) -> int:
     """Tell the log up to where it is copied; return that last offset, -1 without any.
+
+    Parameters
+    ----------
+    log : UnifiedLog
+        The log.
+    parts : RemoteLogParts
+        Of its manager.
+    partition : TopicIdPartition
+        The partition, by its topic id.
+    generation : int
+        Of the log, before anything of it was looked at.
 
     Raises
     ------
@@ -33,9 +46,8 @@ def note_copied(log: UnifiedLog, parts: RemoteLogParts, partition: TopicIdPartit
 
     Source: [TIER-3, TIER-44].
     """
-    generation = log._settled_generation()  # noqa: SLF001 - asked by its manager
     copied = _find_copied(log, parts, partition)
-    log._note_copied(copied, generation)  # noqa: SLF001 - as above
+    log._note_copied(copied, generation)  # noqa: SLF001 - asked by its manager
     return copied
 
 

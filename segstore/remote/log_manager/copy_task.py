@@ -86,16 +86,17 @@ class CopyTask(RemoteLogTask):
             self._has_log_start = True
         if is_safe:
             self._delete_interrupted()
+        # one for all that follows: what is copied of one history says nothing of another one
+        generation = log._settled_generation()  # noqa: SLF001 - asked by its manager
         if self._copied is None or is_safe:  # it was perhaps truncated, and written again
-            self._copied = note_copied(log, self._parts, self._partition)
+            self._copied = note_copied(log, self._parts, self._partition, generation)
         wrong = self._delete_wrong_copies(log) if is_safe else None
-        self._copy_candidates(log, self._copied)
+        self._copy_candidates(log, self._copied, generation)
         if wrong is not None:
             raise wrong
 
-    def _copy_candidates(self, log: UnifiedLog, copied: int) -> None:
+    def _copy_candidates(self, log: UnifiedLog, copied: int, generation: int) -> None:
         is_safe = log.profile is Profile.SAFE
-        generation = log._settled_generation()  # noqa: SLF001 - asked by its manager
         last_stable_offset = log.last_stable_offset
         if not 0 < last_stable_offset > copied:
             return

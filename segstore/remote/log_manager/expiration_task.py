@@ -88,7 +88,8 @@ class ExpirationTask(RemoteLogTask):
     def _seed_highest_offset(self, log: UnifiedLog) -> None:
         """Let a new leader know what is copied: else it would count twice [TIER-55]."""
         if log.highest_offset_in_remote_storage < 0:
-            note_copied(log, self._parts, self._partition)
+            generation = log._settled_generation()  # noqa: SLF001 - as above
+            note_copied(log, self._parts, self._partition, generation)
 
     # ---- which ones ------------------------------------------------------------------------------
 

@@ -15,4 +15,5 @@ class FollowerTask(RemoteLogTask):
     """Notes what the leader has copied, so that the local part goes (Kafka ``RLMFollowerTask``)."""
 
     def _execute(self, log: UnifiedLog) -> None:
-        note_copied(log, self._parts, self._partition)
+        generation = log._settled_generation()  # noqa: SLF001 - asked by its manager
+        note_copied(log, self._parts, self._partition, generation)

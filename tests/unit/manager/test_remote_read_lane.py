@@ -864,6 +864,8 @@ def test_a_reader_that_goes_on_needs_no_index(tmp_path: Path, damage: str):
             offset += len(values)
         assert taken > 5
         assert [one.value for one in log.scan()] == [b"%d" % n for n in range(60)]
+        for first in range(0, 48, 12):  # another reader that goes on: a segment begins its file
+            assert by_the_lane(log, first, 300, min_one_message=True) is not None
 
 
 def test_a_repaired_file_is_read_at_once(tiered: Tiered):
@@ -967,7 +969,7 @@ BORDERS: list[tuple[dict[str, int], dict[str, int], bool]] = [
     ({"base_offset": 1}, {"max_bytes": 1}, False),
     ({"size_bytes": 2**31}, {"max_bytes": 10**6}, False),
     ({"first_offset": 1}, {}, False),
-    ({"next_offset": 1}, {}, False),
+    ({"next_offset": 1}, {}, True),
     ({"file_name": "nothing.log"}, {}, False),
 ]
 

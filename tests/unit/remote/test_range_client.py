@@ -8,14 +8,13 @@ import signal
 import socket
 import threading
 import time
-import warnings
 
 import pytest
 
 from segstore.errors import LogNotFoundError, LogTruncatedError
 from segstore.remote import range_client
 from segstore.remote.object_store import ObjectStore
-from segstore.remote.range_client import FAILURES, RangeClient, is_plain, timeout_of
+from segstore.remote.range_client import FAILURES, PAUSE_SECONDS, RangeClient, is_plain, timeout_of
 from tests.kits.s3_server import SECRET, tag_of
 
 KEY = "logs/one"
@@ -213,20 +212,42 @@ def test_a_failure_now_and_then_is_forgotten(s3, store, file, asked_library):
     assert len(asked_library) == 10
 
 
-def test_a_trickle_ends_with_the_time_out(s3, file, asked_library):
+def head(handler):
+    handler.send_header("Content-Range", f"bytes 0-99999/{len(DATA)}")
+    handler.send_header("Content-Length", "100000")
+    handler.send_header("ETag", tag_of(DATA))
+
+
+def of_the_body(handler):
+    handler.send_response(206)
+    head(handler)
+    handler.end_headers()
+
+
+def of_a_header(handler):
+    handler.send_response(206)
+    handler.flush_headers()
+    handler.wfile.write(b"X-Long: ")
+
+
+def of_interim_answers(handler):
+    handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+@pytest.mark.parametrize("begins", [of_the_body, of_a_header, of_interim_answers])
+def test_a_trickle_ends_with_the_time_out(s3, file, asked_library, begins):
     """[DUR-144] Each byte comes in time, and the whole would take an hour."""
 
     def trickles(handler, key):
         if key != KEY or "X-Amz-Signature" not in handler.path:
             return False
-        handler.send_response(206)
-        handler.send_header("Content-Range", f"bytes 0-99999/{len(DATA)}")
-        handler.send_header("Content-Length", "100000")
-        handler.send_header("ETag", tag_of(DATA))
-        handler.end_headers()
-        for number in range(100):
+        begins(handler)
+        for _ in range(100):
             try:
-                handler.wfile.write(DATA[number : number + 1])
+                if begins is of_interim_answers:
+                    begins(handler)
+                else:
+                    handler.wfile.write(b"x")
             except OSError:
                 break
             time.sleep(0.1)
@@ -239,6 +260,54 @@ def test_a_trickle_ends_with_the_time_out(s3, file, asked_library):
     assert store.read_range(file, 0, 100_000) == DATA[:100_000]
     assert 1 <= time.monotonic() - began < 8
     assert asked_library == [(0, 100_000)]
+
+
+def test_a_pause_ends(s3, store, file, monkeypatch):
+    """What was wrong for a moment is not so for the life of the store."""
+    s3.fault = lambda handler, key: (
+        key == KEY and "X-Amz" in handler.path and not busy(handler, 0, 0)
+    )
+    for _ in range(FAILURES):
+        assert store._ranges.read_range(file, 0, 10) is None
+    s3.fault = None
+    assert store._ranges.read_range(file, 0, 10) is None
+    later = time.monotonic() + PAUSE_SECONDS + 1
+    monkeypatch.setattr(range_client.time, "monotonic", lambda: later)
+    assert store._ranges.read_range(file, 0, 10) == DATA[:10]
+
+
+def test_objects_that_are_gone_are_no_failures(s3, store, file):
+    s3.objects["logs/two"] = DATA
+    two = store.list_folder("").files["two"]
+    del s3.objects["logs/two"]
+    for _ in range(FAILURES + 1):
+        assert store._ranges.read_range(two, 0, 10) is None
+    assert store._ranges.read_range(file, 0, 10) == DATA[:10]
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used(s3, store, file, monkeypatch):
+    """What lies in between may have forgotten it."""
+    ports = set()
+    s3.fault = lambda handler, _: ports.add(handler.client_address[1])
+    store.read_range(file, 0, 10)
+    later = time.monotonic() + range_client.IDLE_SECONDS + 1
+    monkeypatch.setattr(range_client.time, "monotonic", lambda: later)
+    store.read_range(file, 0, 10)
+    assert len(ports) == 2
+
+
+@pytest.mark.parametrize("url", ["http://user:word@127.0.0.1:9/x", "https://user@127.0.0.1:9/x"])
+def test_an_address_with_a_user_is_left_to_the_library(file, monkeypatch, url):
+    """Nothing of it is asked of a name server."""
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: pytest.fail("it was"))
+    assert RangeClient(lambda _: url, 1.0, takes_http=True).read_range(file, 0, 10) is None
+
+
+def test_nothing_is_sent_in_clear_where_that_is_not_allowed(store, file):
+    client = RangeClient(store._ranges._sign, 1.0, takes_http=False)
+    assert client.read_range(file, 0, 10) is None
+    assert store._ranges.read_range(file, 0, 10) == DATA[:10]
+    assert "X-Amz" not in repr(store._ranges._addresses)
 
 
 def test_a_changed_or_vanished_object_is_the_error_of_the_library(s3, store, file):
@@ -287,14 +356,16 @@ def test_an_address_is_signed_once_and_again_before_it_ends(store, file, monkeyp
 
 
 def test_connections_are_closed_with_the_store(s3, file):
+    """With its last reference: nothing waits for the collector."""
     store = ObjectStore("s3://bucket/logs", s3.settings)
     store.read_range(file, 0, 10)
-    sock = store._ranges._idle[0].sock
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ResourceWarning)
+    sock = store._ranges._idle[0][0].sock
+    gc.disable()
+    try:
         del store
-        gc.collect()
-    assert sock.fileno() == -1
+        assert sock.fileno() == -1
+    finally:
+        gc.enable()
 
 
 def test_a_client_that_cannot_sign_asks_the_library(store, file, monkeypatch, asked_library):
@@ -315,6 +386,7 @@ def test_what_a_signed_address_does_not_carry_is_left_to_the_library(s3, monkeyp
     assert not is_plain({}, {**plain, "root_certificate": "x"})
     assert not is_plain({"skip_signature": "true"}, plain)
     assert not is_plain({"aws_skip_signature": "true"}, plain)
+    assert not is_plain({"sse_customer_key_base64": "x"}, plain)
     for name in ("HTTPS_PROXY", "http_proxy", "ALL_PROXY", "AWS_PROXY_URL", "AWS_SKIP_SIGNATURE"):
         with monkeypatch.context() as patch:
             patch.setenv(name, "true" if name == "AWS_SKIP_SIGNATURE" else "http://127.0.0.1:9")
@@ -345,5 +417,5 @@ def test_a_port_where_nothing_listens_is_left_to_the_library(file):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    client = RangeClient(lambda path: f"http://127.0.0.1:{port}/{path}", 1.0)
+    client = RangeClient(lambda path: f"http://127.0.0.1:{port}/{path}", 1.0, takes_http=True)
     assert client.read_range(file, 0, 10) is None
