@@ -640,9 +640,7 @@ class TieredTopics:
 
     def _stop(self, parts: _Parts, partition: TopicIdPartition) -> None:
         self._led.pop(partition.topic_partition, None)
-        errors = parts.manager.stop_partitions(
-            [partition], delete_remote_log=True, newest_apart=not self._kafka_profile
-        )
+        errors = parts.manager.stop_partitions([partition], delete_remote_log=True)
         if errors:
             raise errors[partition]
 
@@ -728,6 +726,7 @@ class TieredTopics:
             broker_id=self._broker_id(),
             clock_ms=self._clock_ms,
             config=self._config,
+            newest_apart=not self._kafka_profile,
         )
         reader = RemoteStorageReader(
             self._storage, metadata, index_cache, lambda one: self._known_partition(one).topic_id

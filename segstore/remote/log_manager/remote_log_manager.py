@@ -106,6 +106,10 @@ class RemoteLogManager:
         Wall clock in ms since 1970.
     config : RemoteLogManagerConfig
         The settings.
+    newest_apart : bool
+        Of the deletion of a partition: the newest copy goes when the end of all others is noted.
+        Until then it says which storage it is, see `require_newest_copy`. Kafka notes the end of
+        all at once, and goes on in any storage.
 
     Attributes
     ----------
@@ -124,6 +128,7 @@ class RemoteLogManager:
         broker_id: int,
         clock_ms: Callable[[], int],
         config: RemoteLogManagerConfig,
+        newest_apart: bool = False,
     ) -> None:
         self._index_cache = index_cache
         self._parts = RemoteLogParts(
@@ -132,6 +137,7 @@ class RemoteLogManager:
             broker_id=broker_id,
             clock_ms=clock_ms,
             config=config,
+            newest_apart=newest_apart,
             copy_quota=RemoteQuota(
                 config.copy_max_bytes_per_second,
                 config.copy_quota_window_num,
@@ -267,11 +273,7 @@ class RemoteLogManager:
                     log.cancel()
 
     def stop_partitions(
-        self,
-        partitions: Collection[TopicIdPartition],
-        *,
-        delete_remote_log: bool,
-        newest_apart: bool = False,
+        self, partitions: Collection[TopicIdPartition], *, delete_remote_log: bool
     ) -> dict[TopicIdPartition, Exception]:
         """End all tasks of these logs, and delete what is in remote storage if asked.
 
@@ -281,9 +283,6 @@ class RemoteLogManager:
             Of the logs.
         delete_remote_log : bool
             Whether that is asked.
-        newest_apart : bool
-            The newest copy goes when the end of all others is noted: until then it says which
-            storage it is, see `require_newest_copy`. Kafka notes the end of all at once.
 
         Returns
         -------
@@ -299,7 +298,7 @@ class RemoteLogManager:
         for partition in partitions:
             try:
                 if delete_remote_log:
-                    self._delete_partition(partition, newest_apart=newest_apart)
+                    self._delete_partition(partition)
             except Exception as error:  # noqa: BLE001 - one of plug-ins, of one partition
                 _log.warning("%s: its remote part was not deleted: %s", partition, error)
                 errors[partition] = error
@@ -308,10 +307,10 @@ class RemoteLogManager:
             self._parts.metadata.on_stop_partitions(stopped)
         return errors
 
-    def _delete_partition(self, partition: TopicIdPartition, *, newest_apart: bool) -> None:
+    def _delete_partition(self, partition: TopicIdPartition) -> None:
         parts = self._parts
         segments = list(parts.metadata.list_remote_log_segments(partition))
-        newest = parts.newest_copy(partition) if newest_apart else None
+        newest = parts.newest_copy(partition) if parts.newest_apart else None
         for segment in segments:
             parts.publish(segment, RemoteLogSegmentState.DELETE_SEGMENT_STARTED)
         self._delete_segments([one for one in segments if one != newest])

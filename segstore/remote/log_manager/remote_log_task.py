@@ -59,6 +59,8 @@ class RemoteLogParts:
         Wall clock in ms since 1970.
     config : RemoteLogManagerConfig
         The settings.
+    newest_apart : bool
+        Whether the newest copy of a partition that is deleted goes after the others.
     copy_quota : RemoteQuota
         Limit of all copies together.
     counters : RemoteLogCounters
@@ -76,6 +78,7 @@ class RemoteLogParts:
     broker_id: int
     clock_ms: Callable[[], int]
     config: RemoteLogManagerConfig
+    newest_apart: bool = False
     copy_quota: RemoteQuota
     counters: RemoteLogCounters = field(default_factory=RemoteLogCounters)
     being_copied: set[RemoteLogSegmentId] = field(default_factory=set)
@@ -134,8 +137,9 @@ class RemoteLogParts:
             Of the copies.
         for_deletion : bool
             The oldest copy does too: what is lost needs no deletion. Where all copies are being
-            deleted, each of them does: the newest goes last. It is not asked for once it is the
-            only one that is left: its objects may be gone already, and its end not be noted.
+            deleted, each of them does, if the newest goes last. It is not asked for once it is the
+            only one that is left: its objects may be gone already, and its end not be noted. If all
+            go at once, this holds for all of them.
 
         Raises
         ------
@@ -148,7 +152,7 @@ class RemoteLogParts:
         others = copies[:1] if for_deletion else []
         if for_deletion and not copies:
             others = copies = self._copies_being_deleted(partition)
-            if len(copies) == 1:
+            if len(copies) == 1 or not self.newest_apart:
                 return
         if not copies:
             return
