@@ -64,12 +64,15 @@ class ShownLog(NamedTuple):
         What who opens the log is to be told.
     max_timestamps : mapping of int to int
         The largest timestamp of each segment, in ms, by its base offset.
+    end_offset : int or None
+        Where the log ends; None: where its files do.
     """
 
     reader: ListedReader
     lineage: tuple[EpochEntry, ...]
     notes: tuple[str, ...]
     max_timestamps: Mapping[int, int]
+    end_offset: int | None = None
 
 
 class Folder(NamedTuple):

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import FetchedFiles
-from segstore.errors import LimitExceededError, NotALogError, SegstoreError
+from segstore.errors import CorruptLogError, LimitExceededError, NotALogError, SegstoreError
 from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE, MISSING_RECORDS
 from segstore.log.files.partition_directory import (
     DELETED_FILE_SUFFIX,
@@ -188,7 +188,24 @@ class RemotePartition:
             self._view(self._files, self._above) as view,
             self._opened(view, self._files, STANDALONE) as log,
         ):
+            self._require_end(log)
             yield log
+
+    def _require_end(self, log: Log) -> None:
+        """Raise where the last segment ends before its copy was said to: its end is damaged."""
+        expected = None if self._shown is None else self._shown.end_offset
+        if expected is None or log.log_end_offset >= expected:
+            return
+        name = file_name(self.base_offsets[-1], LOG_FILE_SUFFIX)
+        origin = self._origins().get(name)
+        raise CorruptLogError(
+            f"the end of the last segment is damaged: no batch of it holds the records from"
+            f" {log.log_end_offset} to {expected - 1}; open_bucket(..., allow_gaps=True) reads what"
+            " is before",
+            file=f"{self.url}/{name}" if origin is None else origin.name,
+            found=f"a log that ends at {log.log_end_offset}",
+            expected=f"{expected}, as its manifest says",
+        )
 
     @contextmanager
     def open_end(self, isolation: Isolation) -> Iterator[Log]:

@@ -229,7 +229,9 @@ class TieredStore:
         )
         files = self._files(topic_partition, partition.newest, log)
         gaps = (f"{GAP}: offsets {first} to {last}" for first, last in log.plan.gaps)
-        return self._shown(files, log.lineage, log.runs, (*partition.notes(), *gaps))
+        end_offset = None if self.reading.allow_gaps else log.end_offset
+        notes = (*partition.notes(), *gaps)
+        return self._shown(files, log.lineage, log.runs, notes, end_offset)
 
     def _shown(
         self,
@@ -237,11 +239,13 @@ class TieredStore:
         lineage: tuple[EpochEntry, ...],
         runs: Iterable[SegmentRun],
         notes: tuple[str, ...],
+        end_offset: int | None = None,
     ) -> Folder:
         """Return the listing of a partition: its files, and what is known of the log in them."""
         times = {run.base_offset: run.segment.manifest.metadata.max_timestamp_ms for run in runs}
         by_name = {one.file.name: one.file for one in files}
-        return Folder(by_name, [], ShownLog(ListedFiles(self, files), lineage, notes, times))
+        reader = ListedFiles(self, files)
+        return Folder(by_name, [], ShownLog(reader, lineage, notes, times, end_offset))
 
     def read(self, file: RemoteFile, write: Callable[[bytes | memoryview], object]) -> None:
         """Raise LogTruncatedError: the reader of a listing reads what it has listed."""

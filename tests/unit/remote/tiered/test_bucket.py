@@ -217,6 +217,39 @@ def test_chunks_that_changed_places_are_found_by_their_batches(leftovers, tmp_pa
         offsets(opened(leftovers, tmp_path), "orders", 1)
 
 
+@pytest.mark.parametrize("place", [0, 23])
+def test_damage_at_the_end_is_no_shorter_log(leftovers, tmp_path, place):
+    """[DUR-144, SEL-10] Nothing was torn there: a broker copies what is whole."""
+    with opened(leftovers, tmp_path).open("orders", 0) as log:
+        end, last = log.log_end_offset, log.segments()[-1]
+        newest = next(one for one in objects_of(leftovers, 0, "log") if is_of(one, last))
+    data = bytearray(newest.read_bytes())
+    at = last_batch(data)
+    data[at + place] ^= 1
+    newest.write_bytes(data)
+    bucket = opened(leftovers, tmp_path)
+    with pytest.raises(CorruptLogError, match=f"from .* to {end - 1}") as caught:
+        offsets(bucket, "orders", 0)
+    assert caught.value.file == str(newest)
+    found = offsets(opened(leftovers, tmp_path, allow_gaps=True), "orders", 0)
+    assert 0 < len(found) < end
+
+
+def is_of(object_file, segment):
+    return object_file.name.startswith(f"{segment.base_offset:020}")
+
+
+def last_batch(data):
+    """Return where the last batch of a segment begins."""
+    at = following = 0
+    while following < len(data):
+        at, following = (
+            following,
+            following + 12 + int.from_bytes(data[following + 8 : following + 12]),
+        )
+    return at
+
+
 def test_damage_in_a_batch_names_the_bucket_and_a_command_that_goes_on(leftovers, tmp_path):
     """[RDB-4] And no file of the spool."""
     path = objects_of(leftovers, 1, "log")[0]
