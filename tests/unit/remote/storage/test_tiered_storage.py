@@ -397,20 +397,20 @@ def test_the_folder_itself_may_be_named(tmp_path):
 
 
 def test_a_folder_is_kept_open_until_it_goes_or_the_storage_is_closed(tmp_path):
-    """[TIER-95] For reads that ask for its files by themselves; the last 256 are kept."""
+    """[TIER-95] For reads that ask for its files by themselves; the last 1,000 are kept."""
     store = WritableFolder(str(tmp_path / "remote"))
     assert store.open_folder("none") is None
-    for n in range(262):
+    for n in range(1006):
         store.put(f"f{n}", {"a": b"1"})
-    kept = [store.open_folder(f"f{n}") for n in range(262)]
-    assert [one.closed for one in kept] == [True] * 6 + [False] * 256
-    assert store.open_folder("f261") is kept[261]
-    assert bytes(kept[261].read_view("a", 0, 9)) == b"1"
-    store.delete("f261", ["a"])
-    assert kept[261].closed
-    assert store.open_folder("f261") is None
-    store.put("f261", {"a": b"2"})
-    assert bytes(store.open_folder("f261").read_view("a", 0, 9)) == b"2"
+    kept = [store.open_folder(f"f{n}") for n in range(1006)]
+    assert [one.closed for one in kept] == [True] * 6 + [False] * 1000
+    assert store.open_folder("f1005") is kept[1005]
+    assert bytes(kept[1005].read_view("a", 0, 9)) == b"1"
+    store.delete("f1005", ["a"])
+    assert kept[1005].closed
+    assert store.open_folder("f1005") is None
+    store.put("f1005", {"a": b"2"})
+    assert bytes(store.open_folder("f1005").read_view("a", 0, 9)) == b"2"
     store.close()
     assert all(one.closed for one in kept)
     assert store.get_whole("f3", "a") == b"1", "a later call works"
