@@ -2151,13 +2151,17 @@ class RemoteReadLane(Generic[_FetchT]):
         ----------
         base_offset, end_offset : int
             The first offset and the last one of the segment.
+        truncations_done : int
+            Of the log: what was noted before another one does not count.
         """
     def note_aborted(
         self, base_offset: int, end_offset: int, *, has_aborted: bool, truncations_done: int
     ) -> None:
         """Take over whether a transaction that reaches into that segment was aborted [TIER-69].
 
-        Only where all are decided: the last stable offset is above *end_offset*.
+        Only where all are decided: the last stable offset is above *end_offset*. A truncation may
+        cut a marker that decides one, so *truncations_done* is that from before the last stable
+        offset was asked.
         """
     def read(
         self,
@@ -2180,6 +2184,8 @@ class RemoteReadLane(Generic[_FetchT]):
             All of the segment lies below it. None: the log end.
         nothing_aborted : AbortedTransactions or None
             Nothing, for a committed read: only a segment is read without aborted transactions.
+        truncations_done : int
+            Of the log, for a committed read; asked behind *visible_end*.
         """
 
 # ---- _cython/offset_map.pxi ----------------------------------------------------------------------

@@ -6,7 +6,7 @@
 
 cdef enum:
     SPARE_BLOCKS = 4
-    LARGEST_SPARE_BYTES = 8519680
+    LARGEST_SPARE_BYTES = 8519680  # of a request of 8 MiB, as ranges of objects are fetched ahead
     BLOCK_STEP_BYTES = 65536
     PAGE_BYTES = 4096
 
@@ -48,7 +48,7 @@ cdef class RangeBytes:
 
     cdef sgs_buffer block
     cdef sgs_buffer content  # a part of the block
-    cdef bint is_written  # the next view may write
+    cdef bint may_write  # the next view may
 
     def __cinit__(self):
         sgs_buffer_init(&self.block, memory)
@@ -65,14 +65,14 @@ cdef class RangeBytes:
         require_range(position, size)
         check(found.make_room(<size_t>size, position, &err), &err)
         found.content.size = <size_t>size
-        found.is_written = True
+        found.may_write = True
         with memoryview(found) as target:
-            found.is_written = False
+            found.may_write = False
             fill(target)
         return found
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):
-        describe_bytes(&self.content, not self.is_written, buffer, flags)
+        describe_bytes(&self.content, not self.may_write, buffer, flags)
         buffer.obj = self
 
     cdef sgs_status make_room(self, size_t size, int64_t position, sgs_error *err) noexcept:

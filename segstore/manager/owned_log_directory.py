@@ -103,8 +103,8 @@ class OwnedLogDirectory:
     def has_true_high_watermark(self, topic_partition: TopicPartition) -> bool:
         """Whether the line of a log is true that was opened just now.
 
-        It is where whoever wrote the log before has closed it; else it may have been cut, and
-        written again. The open itself may have changed files meanwhile.
+        A line is true of a log that its last writer has closed. Any other log may have been cut,
+        and written again. The open itself may have changed files meanwhile.
         """
         is_first = topic_partition not in self._opened
         was_closed = topic_partition in self.checkpoints.not_opened_since or (

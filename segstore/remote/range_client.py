@@ -20,6 +20,7 @@ from contextlib import suppress
 from functools import cache, partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from io import BufferedReader, RawIOBase
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -202,19 +203,10 @@ class _UntilThen(RawIOBase):
         super().close()
 
 
-class _Limited:
-    """A socket to `HTTPResponse`, which asks it for a file alone."""
-
-    def __init__(self, sock: socket, until: float) -> None:
-        self._sock, self._until = sock, until
-
-    def makefile(self, _mode: str) -> BufferedReader:
-        return BufferedReader(_UntilThen(self._sock, self._until))
-
-
 def _response(until: float, sock: socket, **settings: Any) -> HTTPResponse:
-    """Return an answer that ends in time."""
-    limited: Any = _Limited(sock, until)
+    """Return an answer that ends in time. Of a socket it asks for a file alone."""
+    received = BufferedReader(_UntilThen(sock, until))
+    limited: Any = SimpleNamespace(makefile=lambda _mode: received)
     return HTTPResponse(limited, **settings)
 
 

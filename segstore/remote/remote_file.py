@@ -66,6 +66,8 @@ class ShownLog(NamedTuple):
         The largest timestamp of each segment, in ms, by its base offset.
     end_offset : int or None
         Where the log ends; None: where its files do.
+    way_on : str
+        What a user can do where they end before that.
     """
 
     reader: ListedReader
@@ -73,6 +75,7 @@ class ShownLog(NamedTuple):
     notes: tuple[str, ...]
     max_timestamps: Mapping[int, int]
     end_offset: int | None = None
+    way_on: str = ""
 
 
 class Folder(NamedTuple):

@@ -193,19 +193,18 @@ class RemotePartition:
 
     def _require_end(self, log: Log) -> None:
         """Raise where the last segment ends before its copy was said to: its end is damaged."""
-        expected = None if self._shown is None else self._shown.end_offset
-        if expected is None or log.log_end_offset >= expected:
+        shown = self._shown
+        if shown is None or shown.end_offset is None or log.log_end_offset >= shown.end_offset:
             return
-        name = file_name(self.base_offsets[-1], LOG_FILE_SUFFIX)
-        origin = self._origins().get(name)
-        raise CorruptLogError(
+        error = CorruptLogError(
             f"the end of the last segment is damaged: no batch of it holds the records from"
-            f" {log.log_end_offset} to {expected - 1}; open_bucket(..., allow_gaps=True) reads what"
-            " is before",
-            file=f"{self.url}/{name}" if origin is None else origin.name,
+            f" {log.log_end_offset} to {shown.end_offset - 1}; {shown.way_on}",
+            file=f"{self.url}/{file_name(self.base_offsets[-1], LOG_FILE_SUFFIX)}",
             found=f"a log that ends at {log.log_end_offset}",
-            expected=f"{expected}, as its manifest says",
+            expected=f"{shown.end_offset}, as its manifest says",
         )
+        self._rename(error, self.url)
+        raise error
 
     @contextmanager
     def open_end(self, isolation: Isolation) -> Iterator[Log]:

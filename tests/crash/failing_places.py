@@ -137,7 +137,7 @@ class Explorer:
         Of the failures of a place: ``sample`` is one, another at each place; ``all`` is every
         errno, once and for ever.
     tracer : Tracer
-        Is told which lines are come to, before a failure and behind it.
+        Notes which lines run, before a failure and after it.
     """
 
     def __init__(

@@ -245,7 +245,8 @@ class TieredStore:
         times = {run.base_offset: run.segment.manifest.metadata.max_timestamp_ms for run in runs}
         by_name = {one.file.name: one.file for one in files}
         reader = ListedFiles(self, files)
-        return Folder(by_name, [], ShownLog(reader, lineage, notes, times, end_offset))
+        way_on = self.reading.way_on
+        return Folder(by_name, [], ShownLog(reader, lineage, notes, times, end_offset, way_on))
 
     def read(self, file: RemoteFile, write: Callable[[bytes | memoryview], object]) -> None:
         """Raise LogTruncatedError: the reader of a listing reads what it has listed."""

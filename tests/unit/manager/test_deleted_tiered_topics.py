@@ -217,7 +217,7 @@ def test_nothing_remote_is_deleted_on_ignorance(tmp_path: Path, monkeypatch, dam
 
 
 def test_what_is_moved_away_after_the_mark_is_not_deleted_there(tmp_path: Path, monkeypatch):
-    """[TIER-90, DUR-140] A crash ended the deletion; nobody knows that the partition is deleted."""
+    """[TIER-90, DUR-140] A crash ended the deletion, and no file says that it took place."""
     copied(tmp_path)
     mark(tmp_path, monkeypatch)
     here, there = tmp_path / "data" / "orders-0", tmp_path / "away"
